@@ -1,0 +1,1 @@
+"""Pipeline: moves values; owns Ray, storage, commits and the command line."""

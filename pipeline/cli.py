@@ -1,0 +1,202 @@
+"""The command line: parses, calls one function, prints one line on error.
+
+Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or gate failed; 75 stopped,
+run again to resume; 130 Ctrl-C, likewise.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stages.errors import Interrupted, ShardmillError, Stopped, VerificationError
+
+DONE, UNEXPECTED, USAGE, FAILED, STOPPED, INTERRUPTED = 0, 1, 2, 3, 75, 130
+
+app = typer.Typer(
+    name="shardmill",
+    help="Turns a raw text corpus into verified, memory-mapped training shards, on Ray.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
+]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", min=0, metavar="N", help="Ray actors; 0 runs in this process. [default: cores]"
+    ),
+]
+Address = Annotated[
+    str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")
+]
+
+
+@app.command()
+def plan(
+    run_file: RunFileArgument,
+    output: Output,
+    overrides: Overrides = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Show what a run would do, and why; change nothing."""
+    from pipeline.report.terminal import print_plan
+    from pipeline.session import plan_session
+
+    print_plan(plan_session(_request(run_file, output, overrides)), as_json=as_json)
+
+
+@app.command()
+def run(  # noqa: PLR0913  # one parameter an option
+    run_file: RunFileArgument,
+    output: Output,
+    workers: Workers = None,
+    address: Address = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="STEP", help="Stop after this step.")
+    ] = None,
+    replace: Annotated[  # noqa: FBT002  # typer's way
+        bool, typer.Option("--replace", help="Redo what another config made.")
+    ] = False,
+    overrides: Overrides = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Run, or resume: what is committed is not done again."""
+    from pipeline.report.terminal import print_report
+    from pipeline.session import run_session
+
+    request = _request(
+        run_file,
+        output,
+        overrides,
+        workers=_cores() if workers is None else workers,
+        address=address,
+        until=until,
+        replace=replace,
+    )
+    report = run_session(request, stream=sys.stderr)
+    print_report(report, as_json=as_json)
+    _require_pass(report)
+
+
+@app.command()
+def status(
+    folder: Folder,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Show how far a run is."""
+    from pipeline.report.terminal import print_status
+    from pipeline.session import read_plan
+
+    read_plan(folder)
+    print_status(folder, as_json=as_json)
+
+
+@app.command()
+def verify(
+    folder: Folder,
+    workers: Workers = None,
+    address: Address = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Check the datasets of a finished run again, from their files."""
+    from pipeline.report.terminal import print_report
+    from pipeline.session import verify_session
+
+    report = verify_session(
+        folder, workers=_cores() if workers is None else workers, address=address, stream=sys.stderr
+    )
+    print_report(report, as_json=as_json)
+    _require_pass(report)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of the run file."""
+    from pipeline.config import RunFile
+
+    typer.echo(json.dumps(RunFile.model_json_schema(), indent=1))
+
+
+def _version(value: bool) -> None:  # noqa: FBT001  # typer's way
+    if value:
+        typer.echo(f"shardmill {version('shardmill')}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    show_version: Annotated[  # noqa: FBT002, ARG001  # typer's way
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Turns a raw text corpus into verified, memory-mapped training shards, on Ray."""
+
+
+def _request(run_file: Path, output: Path, overrides: list[str] | None, **options: Any) -> Any:
+    from pipeline.config import load_run_file
+    from pipeline.session import Request
+
+    file = load_run_file(run_file, overrides or ())
+    options = {"workers": 0, **options}
+    return Request(file=file, base=run_file.resolve().parent, output=output, **options)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _require_pass(report: dict[str, Any]) -> None:
+    verdicts = report.get("verify") or {}
+    failed = [name for name, verdict in verdicts.items() if not verdict["passed"]]
+    if failed:
+        raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
+
+
+def main() -> None:
+    """Run the command line; every error that this program foresees is one line."""
+    sys.exit(_exit_code(lambda: app()))
+
+
+def _exit_code(call: Callable[[], object]) -> int:
+    try:
+        call()
+    except Interrupted as error:
+        return _say(error, INTERRUPTED)
+    except Stopped as error:
+        return _say(error, STOPPED)
+    except VerificationError as error:
+        return _say(error, FAILED)
+    except ShardmillError as error:
+        return _say(error, USAGE)
+    except OSError as error:
+        if error.errno == 28:  # noqa: PLR2004  # ENOSPC
+            return _say(f"the disk is full ({error.filename}); free space and run again", STOPPED)
+        raise
+    return DONE
+
+
+def _say(message: object, code: int) -> int:
+    print(f"shardmill: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    main()

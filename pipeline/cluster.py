@@ -1,0 +1,124 @@
+"""The Ray cluster: started on loopback for a run, or joined by address; stopped with the run.
+
+Ray puts the driver's current folder first on its workers' import path; an empty `working_dir` keeps
+strangers named `stages` or `pipeline` out. The code itself comes from each node's installation and is
+checked by digest.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import ray
+import xxhash
+from ray.exceptions import RayError
+
+from stages.errors import ConfigError, Stopped
+
+OBJECT_STORE_SHARE = 16
+"""Part of `memory` that Ray's object store gets: tasks pass through files, messages are small."""
+_MIN_OBJECT_STORE = 80 << 20
+_MAX_OBJECT_STORE = 1 << 30
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """Where to run."""
+
+    workers: int
+    address: str | None
+    memory: int
+
+
+@contextlib.contextmanager
+def ray_cluster(config: ClusterConfig) -> Iterator[None]:
+    """Start or join Ray, and leave it again.
+
+    Raises:
+        ConfigError: no cluster answers at the address.
+        Stopped: Ray does not start here.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder:
+        empty = Path(folder) / "empty"
+        empty.mkdir()
+        try:
+            if config.address:
+                _join(config.address, empty)
+            else:
+                _start(config, Path(folder), empty)
+        except (RayError, ConnectionError, RuntimeError, TimeoutError, OSError) as error:
+            if config.address:
+                raise ConfigError(f"--address {config.address}: no cluster: {error}") from error
+            raise Stopped(f"Ray did not start: {error}") from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
+            shutil.rmtree(empty, ignore_errors=True)
+
+
+def _start(config: ClusterConfig, folder: Path, empty: Path) -> None:
+    """Start Ray on this machine, its token in a private file (Ray's own is readable by all)."""
+    if "RAY_AUTH_TOKEN_PATH" not in os.environ and "RAY_AUTH_TOKEN" not in os.environ:
+        token = folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(secrets.token_hex(32))
+        os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    store = min(max(config.memory // OBJECT_STORE_SHARE, _MIN_OBJECT_STORE), _MAX_OBJECT_STORE)
+    ray.init(
+        address="local",
+        num_cpus=config.workers,
+        object_store_memory=store,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"working_dir": str(empty)},
+        _node_ip_address="127.0.0.1",
+    )
+
+
+def _join(address: str, empty: Path) -> None:
+    ray.init(
+        address=address,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"working_dir": str(empty)},
+    )
+
+
+def has_gpu() -> bool:
+    """Say whether the cluster has a GPU to give."""
+    return bool(ray.cluster_resources().get("GPU", 0) >= 1)
+
+
+def check_nodes() -> None:
+    """Stop the run if no node is left to do its work.
+
+    Raises:
+        Stopped: all nodes are gone, or Ray's control service does not answer.
+    """
+    try:
+        alive = any(node["Alive"] for node in ray.nodes())
+    except (RayError, ConnectionError, RuntimeError) as error:
+        raise Stopped("Ray's control service does not answer; run again to resume") from error
+    if not alive:
+        raise Stopped("no Ray node is left; run again to resume")
+
+
+@cache
+def code_digest() -> str:
+    """Give the digest of this program's modules, as this process would import them."""
+    home = Path(__file__).resolve().parent.parent
+    digest = xxhash.xxh3_128()
+    for folder in ("pipeline", "stages"):
+        for path in sorted((home / folder).rglob("*.py")):
+            digest.update(path.relative_to(home).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,131 @@
+"""Commits: a unit of work is whole or absent.
+
+    1. a worker writes its files under tmp/ATTEMPT/UNIT/, brings them to the disk, reports digests
+    2. the driver checks the digests and moves the files to their final keys
+    3. the driver creates commits/STEP/UNIT.json; that object is the commit
+
+A kill before 3 leaves files that nothing refers to; the next run makes them again, the same. Files of
+other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.storage import LocalStorage
+from stages.config import Config, canonical_json
+from stages.errors import DataError
+from stages.store.digests import FileDigest, xxh3_file
+
+STEP_COMMIT = "_step"
+
+
+class Commit(Config):
+    """What a commit object holds; no time, host or path outside the run."""
+
+    fingerprint: str
+    """Of the work: config, code version and inputs."""
+    files: dict[str, FileDigest]
+    """Final key of every file."""
+    record: dict[str, Any]
+    """What the work reports: counts, and what later steps need."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker hands back: files it wrote under its attempt's folder, and its record."""
+
+    folder: Path
+    """Where the files are; their final keys are relative to it."""
+    files: Mapping[str, FileDigest]
+    record: dict[str, Any] = field(default_factory=dict)
+    """Part of the commit: a function of the work alone."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Part of the log: seconds and bytes of memory."""
+
+
+class Commits:
+    """The commits of a run.
+
+    Args:
+        storage: where the run is.
+    """
+
+    def __init__(self, storage: LocalStorage) -> None:
+        self.storage = storage
+
+    def get(self, step: str, unit: str, fingerprint: str) -> Commit | None:
+        """Give the commit of a unit, if there is one of the same fingerprint.
+
+        Raises:
+            DataError: a committed file is gone or has another size.
+        """
+        commit = self._read(_key(step, unit))
+        if commit is None or commit.fingerprint != fingerprint:
+            return None
+        for key, digest in commit.files.items():
+            path = self.storage.path(key)
+            size = path.stat().st_size if path.exists() else -1
+            if size != digest.bytes:
+                found = f"{size:,} bytes" if size >= 0 else "nothing"
+                raise DataError(
+                    f"{path}: committed with {digest.bytes:,} bytes, found {found}; someone changed"
+                    f" it. Run again with --replace to make step {step.split('.')[0]} anew"
+                )
+        return commit
+
+    def put(self, step: str, unit: str, fingerprint: str, outcome: Outcome) -> Commit:
+        """Check, move and commit what a worker made.
+
+        Raises:
+            DataError: a file is not what the worker reported (the disk lost or changed bytes).
+        """
+        for key, digest in outcome.files.items():
+            if xxh3_file(outcome.folder / key) != digest.xxh3:
+                raise DataError(f"{outcome.folder / key}: changed between writing and commit")
+        for key in outcome.files:
+            self.storage.publish(outcome.folder / key, key)
+        commit = Commit(
+            fingerprint=fingerprint, files=dict(outcome.files), record=outcome.record
+        )
+        if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
+            raise DataError(
+                f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
+                " run may write to a folder"
+            )
+        return commit
+
+    def stale(self, step: str, fingerprints: Mapping[str, str] | str) -> list[str]:
+        """Give the committed units of a step whose fingerprint is not the wanted one."""
+        found = []
+        for unit, commit in self.all(step):
+            wanted = fingerprints if isinstance(fingerprints, str) else fingerprints.get(unit)
+            if wanted is not None and commit.fingerprint != wanted:
+                found.append(unit)
+        return found
+
+    def all(self, step: str) -> Iterator[tuple[str, Commit]]:
+        """Give the commits of a step."""
+        prefix = f"commits/{step}"
+        for key in self.storage.list(prefix):
+            commit = self._read(key)
+            if commit is not None:
+                yield key.removeprefix(prefix + "/").removesuffix(".json"), commit
+
+    def drop(self, step: str) -> None:
+        """Forget a step: first its commits, then its files, so that a kill leaves it absent."""
+        commits = list(self.all(step))
+        self.storage.delete(f"commits/{step}")
+        for _, commit in commits:
+            for key in commit.files:
+                self.storage.delete(key)
+
+    def _read(self, key: str) -> Commit | None:
+        data = self.storage.get(key)
+        return None if data is None else Commit.model_validate(json.loads(data))
+
+
+def _key(step: str, unit: str) -> str:
+    return f"commits/{step}/{unit}.json"

@@ -1,0 +1,216 @@
+"""The run file: TOML to one frozen model, with errors that name the key and the way out.
+
+Paths are relative to the run file. Credentials never stand here.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
+
+from stages.config import Config
+from stages.dedup.lsh import MinHashConfig
+from stages.errors import ConfigError
+from stages.filtering.length import LengthFilter
+from stages.mixing.placement import ValidationConfig
+from stages.objectives.clm import CausalLM
+from stages.packing.layout import PackingConfig
+from stages.reading.jsonl import FieldMapping
+from stages.tokenizer.train import TrainConfig
+from stages.verify.learning import LearningConfig
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+MIN_MEMORY = 1 << 30
+
+
+def _plain_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("must be letters, digits, '_' and '-', since it names files")
+    return name
+
+
+class Source(FieldMapping):
+    """A set of files with one name."""
+
+    name: str
+    """Part of every document's id, so it must stay the same over runs."""
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Globs of .jsonl, .jsonl.gz and .jsonl.zst files, relative to the run file."""
+    root: str | None = None
+    """Folder that the documents' paths are relative to; by default the part of the glob before any
+    wildcard."""
+    license: str | None = None
+    """Licence of the texts, carried into the report."""
+
+    _name = field_validator("name")(_plain_name)
+
+
+class Resources(Config):
+    """What a run may use; part of no fingerprint."""
+
+    memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
+    """Anonymous and shared memory of all processes of a node, Ray's daemons included."""
+
+
+class Ingest(LengthFilter):
+    """Reading and cleaning."""
+
+    unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
+    """Decompressed bytes that are committed together; scheduling alone, no result depends on it."""
+    max_document_bytes: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
+    """Longest line read; a longer one is dropped and counted."""
+    max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
+    """Largest share of records that may be unreadable (bad JSON, no text, too large); past it the run
+    stops."""
+
+
+class Dedup(Config):
+    """Deduplication over all sources."""
+
+    exact: bool = True
+    """Remove documents whose cleaned text is the same."""
+    near: bool = True
+    """Remove documents that are near-duplicates by `minhash`."""
+    minhash: MinHashConfig = MinHashConfig()
+
+    @model_validator(mode="after")
+    def _near_needs_exact(self) -> "Dedup":
+        if self.near and not self.exact:
+            raise ValueError("near = true needs exact = true: equal texts are near-duplicates too")
+        return self
+
+
+class TokenizerSection(Config):
+    """The tokenizer."""
+
+    train: TrainConfig = TrainConfig()
+
+
+class Dataset(Config):
+    """One dataset to make."""
+
+    name: str
+    """Names its folder."""
+    objective: CausalLM = CausalLM()
+    packing: PackingConfig | None = None
+    """Its own packing; by default the run's."""
+
+    _name = field_validator("name")(_plain_name)
+
+
+class RunFile(Config):
+    """A run: only `sources` and `datasets` are required."""
+
+    name: str = "run"
+    """For people."""
+    seed: int = Field(0, ge=0, lt=1 << 63)
+    """Seed of every random choice."""
+    sources: tuple[Source, ...] = Field(min_length=1)
+    resources: Resources = Resources()
+    ingest: Ingest = Ingest()
+    dedup: Dedup = Dedup()
+    tokenizer: TokenizerSection = TokenizerSection()
+    validation: ValidationConfig = ValidationConfig()
+    packing: PackingConfig = PackingConfig()
+    datasets: tuple[Dataset, ...] = Field(min_length=1)
+    verify: LearningConfig = LearningConfig()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "RunFile":
+        for kind, items in (("sources", self.sources), ("datasets", self.datasets)):
+            names = [item.name for item in items]
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
+        return self
+
+    def packing_of(self, dataset: Dataset) -> PackingConfig:
+        """Give a dataset's packing; shards are the run's, since the token store is shared."""
+        own = dataset.packing or self.packing
+        return own.model_copy(
+            update={"shards": self.packing.shards, "shard_size": self.packing.shard_size}
+        )
+
+
+def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
+    """Give the run that a file describes, with `KEY=VALUE` overrides applied.
+
+    Raises:
+        ConfigError: no such file, no TOML, an unknown key, or a value out of bounds.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such run file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    for override in overrides:
+        _override(content, override)
+    try:
+        return RunFile.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: " + "; ".join(_explain(error))) from error
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    """Set one dotted key; the value is TOML, or a string if it is none."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {override}: must be KEY=VALUE, such as packing.seq_len=1024")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *groups, last = key.split(".")
+    table = content
+    for group in groups:
+        table = table.setdefault(group, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override}: {group} is not a table")
+    table[last] = value
+
+
+def _explain(error: ValidationError) -> list[str]:
+    """Give one sentence for each fault: the dotted key, the value, the bound."""
+    sentences = []
+    for fault in error.errors():
+        place = ".".join(str(part) for part in fault["loc"])
+        if fault["type"] == "extra_forbidden":
+            sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
+        elif fault["type"] == "missing":
+            sentences.append(f"{place}: is required")
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            shown = f" = {fault['input']!r}" if not isinstance(fault["input"], dict) else ""
+            sentences.append(f"{place}{shown}: {message[:1].lower()}{message[1:]}")
+    return sentences
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    """Name the key that was probably meant."""
+    model: Any = RunFile
+    for part in location[:-1]:
+        if isinstance(part, str):
+            model = _model_of(model, part)
+    known = list(model.model_fields) if model is not None else []
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known here: {', '.join(known)}" if known else ""
+
+
+def _model_of(model: Any, name: str) -> Any:
+    """Give the config class of a field, through tuples and options."""
+    pending = [model.model_fields[name].annotation] if name in getattr(model, "model_fields", {}) else []
+    while pending:
+        kind = pending.pop()
+        if isinstance(kind, type) and issubclass(kind, Config):
+            return kind
+        pending += getattr(kind, "__args__", ())
+    return None

@@ -1,0 +1,204 @@
+"""Execution: tasks in, commits out; the bridge between steps, pools, commits and the journal."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
+from pipeline.journal import Journal
+from pipeline.plan import StepPlan
+from pipeline.progress import Progress
+from pipeline.tasks import Task
+
+if TYPE_CHECKING:
+    from pipeline.pool import Pool
+
+Follow = Callable[[Task, Commit], Task | None]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Who does the work."""
+
+    workers: int
+    """0: this process, without Ray."""
+    address: str | None
+    memory: int
+
+
+@dataclass(frozen=True)
+class _PoolKind:
+    """A step's actors: how many, and what Ray reserves for each; size 0 is this process."""
+
+    step: str
+    size: int
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+
+
+@dataclass
+class Execution:
+    """Runs the tasks of one step after another; Ray starts when the first task needs it."""
+
+    root: Path
+    attempt: str
+    resources: Resources
+    commits: Commits
+    journal: Journal
+    progress: Progress
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _started: bool = False
+    _pool: "tuple[_PoolKind, Pool] | None" = None
+
+    def run(
+        self, step: StepPlan, tasks: Iterable[Task], *, title: str, follow: Follow | None = None
+    ) -> dict[str, Commit]:
+        """Do the tasks of a step that are not committed, on a pool of actors, and commit each.
+
+        Args:
+            step: the step they belong to.
+            tasks: in canonical order.
+            title: what people read.
+            follow: gives the task that continues a chain after one is committed.
+
+        Returns:
+            Every commit by unit, in the order of the tasks, chains one after the other.
+        """
+        chains = [list(self._committed(step, task, follow)) for task in tasks]
+        done = {task.unit: commit for chain in chains for task, commit in chain if commit}
+        waiting = [chain[-1][0] for chain in chains if chain[-1][1] is None]
+        if waiting:
+            self._do(step, waiting, done, title=title, follow=follow)
+        return {unit: done[unit] for chain in chains for unit in _chain(chain, done, follow)}
+
+    def one(
+        self, step: StepPlan, task: Task, *, title: str, num_gpus: float = 0.0
+    ) -> Commit:
+        """Do one task on an actor of its own that takes no CPU from the pools."""
+        commit = self.commits.get(step.name, task.unit, task.fingerprint)
+        if commit is None:
+            done: dict[str, Commit] = {}
+            kind = _PoolKind(step.name, 1, num_cpus=0.0, num_gpus=num_gpus)
+            self._do(step, [task], done, title=title, kind=kind)
+            commit = done[task.unit]
+        return commit
+
+    def here(self, step: StepPlan, task: Task, *, title: str) -> Commit:
+        """Do one task in this process: it only sums up what others committed."""
+        commit = self.commits.get(step.name, task.unit, task.fingerprint)
+        if commit is None:
+            done: dict[str, Commit] = {}
+            self._do(step, [task], done, title=title, kind=_PoolKind(step.name, 0))
+            commit = done[task.unit]
+        return commit
+
+    def whole(self, step: StepPlan) -> Commit | None:
+        """Give the commit of a whole step."""
+        return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
+
+    def finish(self, step: StepPlan, record: Mapping[str, object]) -> Commit:
+        """Commit a step as a whole, with what later steps read of it."""
+        outcome = Outcome(self.root, {}, dict(record))
+        commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome)
+        self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
+        return commit
+
+    def has_gpu(self) -> bool:
+        """Say whether Ray has a GPU to give."""
+        if not self.resources.workers:
+            return False
+        self._start()
+        from pipeline.cluster import has_gpu  # noqa: PLC0415  # Ray is imported only where it runs
+
+        return has_gpu()
+
+    def close(self) -> None:
+        """Leave Ray."""
+        self._close_pool()
+        self._stack.close()
+
+    def _committed(
+        self, step: StepPlan, task: Task, follow: Follow | None
+    ) -> Iterator[tuple[Task, Commit | None]]:
+        """Give a chain's tasks up to the first that is not committed."""
+        following: Task | None = task
+        while following is not None:
+            task, commit = following, self.commits.get(step.name, following.unit, following.fingerprint)
+            yield task, commit
+            following = follow(task, commit) if follow and commit else None
+
+    def _do(
+        self,
+        step: StepPlan,
+        tasks: list[Task],
+        done: dict[str, Commit],
+        *,
+        title: str,
+        follow: Follow | None = None,
+        kind: "_PoolKind | None" = None,
+    ) -> None:
+        def commit(task: Task, outcome: Outcome) -> Task | None:
+            committed = self.commits.put(step.name, task.unit, task.fingerprint, outcome)
+            metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
+            self.journal.log("commit", step=step.name, unit=task.unit, **metrics)
+            done[task.unit] = committed
+            following = follow(task, committed) if follow else None
+            self.progress.advance(more=following is not None)
+            if following is not None:
+                self.journal.log("dispatch", step=step.name, unit=following.unit)
+            return following
+
+        self.progress.start(step.name, title, total=len(tasks))
+        self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))
+        for task in tasks:
+            self.journal.log("dispatch", step=step.name, unit=task.unit)
+        self._pool_for(kind or _PoolKind(step.name, self.resources.workers)).run(tasks, commit)
+        self.progress.stop()
+
+    def _pool_for(self, kind: "_PoolKind") -> "Pool":
+        """Give the pool of a step, keeping it until another kind is asked for."""
+        from pipeline.pool import InlinePool, RayPool  # noqa: PLC0415  # see has_gpu
+
+        if not self.resources.workers or not kind.size:
+            return InlinePool(self.root, self.attempt)
+        if self._pool is None or self._pool[0] != kind:
+            self._close_pool()
+            self._start()
+            pool = RayPool(
+                self.root,
+                self.attempt,
+                size=kind.size,
+                num_cpus=kind.num_cpus,
+                num_gpus=kind.num_gpus,
+            )
+            self._pool = (kind, pool)
+        return self._pool[1]
+
+    def _close_pool(self) -> None:
+        if self._pool is not None:
+            self._pool[1].close()
+            self._pool = None
+
+    def _start(self) -> None:
+        if self._started or not self.resources.workers:
+            return
+        from pipeline.cluster import ClusterConfig, ray_cluster  # noqa: PLC0415  # see has_gpu
+
+        self.progress.note("starting Ray" if not self.resources.address else "joining Ray")
+        config = ClusterConfig(
+            self.resources.workers, self.resources.address, self.resources.memory
+        )
+        self._stack.enter_context(ray_cluster(config))
+        self._started = True
+
+
+def _chain(
+    chain: list[tuple[Task, Commit | None]], done: dict[str, Commit], follow: Follow | None
+) -> Iterator[str]:
+    """Give the units of a finished chain in order."""
+    task: Task | None = chain[0][0]
+    while task is not None:
+        yield task.unit
+        task = follow(task, done[task.unit]) if follow else None

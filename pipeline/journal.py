@@ -1,0 +1,83 @@
+"""The journal of a run: what happened, append-only, and how far it is, for people and machines.
+
+    DIR/log.jsonl      one line an event: start, dispatch, commit, step, stop; times stand only here
+    DIR/status.json    the state now, replaced whole
+    DIR/lock           held by the one process that may write
+
+None of it is an artifact: the bytes of shards never depend on it.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stages.errors import Stopped
+
+LOG = "log.jsonl"
+STATUS = "status.json"
+LOCK = "lock"
+
+
+class Journal:
+    """Writes a run's log and status.
+
+    Args:
+        root: the run's folder.
+        attempt: this run of the program.
+    """
+
+    def __init__(self, root: Path, attempt: str) -> None:
+        self._root = root
+        self._attempt = attempt
+
+    def log(self, event: str, **fields: Any) -> None:
+        """Append one event; a line is written whole or not at all."""
+        line = {"time": round(time.time(), 3), "attempt": self._attempt, "event": event, **fields}
+        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        descriptor = os.open(self._root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+    def status(self, state: str, **fields: Any) -> None:
+        """Replace the status."""
+        content = {"state": state, "attempt": self._attempt, "pid": os.getpid(), **fields}
+        beside = self._root / f".{STATUS}.{self._attempt}"
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        beside.replace(self._root / STATUS)
+
+
+def read_log(root: Path) -> Iterator[dict[str, Any]]:
+    """Give the events of a run; a line cut by a crash is passed over."""
+    with contextlib.suppress(FileNotFoundError), (root / LOG).open(encoding="utf-8") as file:
+        for line in file:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
+@contextlib.contextmanager
+def run_lock(root: Path) -> Iterator[None]:
+    """Hold the run's folder; the lock goes with its holder, so none is ever left behind.
+
+    Raises:
+        Stopped: another process holds it.
+    """
+    with (root / LOCK).open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise Stopped(
+                f"{root}: in use by process {holder}; wait for it or stop it, then run again"
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

@@ -1,0 +1,210 @@
+"""The plan: every step with its fingerprint, and what is done, to do, or stale.
+
+A step's fingerprint is the digest of its config, its BYTES_VERSION and its inputs' fingerprints, so it
+is known before anything runs. `memory`, workers and paths are no part of it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.config import Dataset, RunFile, Source
+from pipeline.inputs import InputFile
+from stages.config import canonical_json
+
+BYTES_VERSIONS = {
+    "ingest": 1,
+    "dedup": 1,
+    "tokenizer": 1,
+    "split": 1,
+    "tokenize": 1,
+    "shard": 1,
+    "verify": 1,
+}
+"""Raised when a step's bytes change for the same config and inputs; golden bytes in a test guard it."""
+
+
+class State(StrEnum):
+    """How far a step is."""
+
+    DONE = "done"
+    PARTIAL = "partial"
+    NEW = "new"
+    STALE = "stale"
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One step of a run."""
+
+    name: str
+    """Its commits' name: ingest, dedup, ..., shard-NAME, verify-NAME."""
+    fingerprint: str
+    config: Mapping[str, Any]
+    """What of the run file it depends on."""
+    inputs: tuple[str, ...]
+    """Steps it reads."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints by file, where units have their own."""
+
+
+@dataclass(frozen=True)
+class StepStatus:
+    """What is there of a step, and why it is not more."""
+
+    step: StepPlan
+    state: State
+    commits: int
+    """Units committed."""
+    why: str
+
+
+def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
+    """Give the steps of a run in the order they run."""
+    sources = {source.name: source for source in run.sources}
+    per_file = {file.key: _file_fingerprint(run, sources[file.source], file) for file in files}
+    ingest_config = {
+        "ingest": run.ingest.model_dump(mode="json"),
+        "signatures": _signatures(run),
+        "sources": {s.name: _source_config(s) for s in run.sources},
+        "files": {f"{f.source}/{f.path}": f.digest for f in files},
+    }
+    steps = [_step("ingest", ingest_config, [], units=per_file)]
+
+    def add(name: str, config: Mapping[str, Any], *inputs: str) -> None:
+        by_name = {step.name: step for step in steps}
+        steps.append(_step(name, config, [by_name[i] for i in inputs]))
+
+    validation = run.validation.model_dump(mode="json")
+    add("dedup", {"dedup": run.dedup.model_dump(mode="json")}, "ingest")
+    train = run.tokenizer.train.model_dump(mode="json")
+    held_out = {"validation": {"fraction": run.validation.fraction}, "seed": run.seed}
+    add("tokenizer", {"tokenizer": {"train": train}, **held_out}, "dedup")
+    shards = {"shards": run.packing.shards, "shard_size": run.packing.shard_size}
+    split = {"validation": validation, "packing": shards, "seed": run.seed}
+    add("split", split, "tokenizer")
+    add("tokenize", {"seed": run.seed}, "split")
+    for dataset in run.datasets:
+        add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize")
+        verify = {"verify": run.verify.model_dump(mode="json"), "seed": run.seed}
+        add(f"verify-{dataset.name}", verify, f"shard-{dataset.name}")
+    return steps
+
+
+def status_of(
+    steps: Sequence[StepPlan], commits: Commits, *, before: Mapping[str, Any]
+) -> list[StepStatus]:
+    """Compare the plan with what is committed.
+
+    Args:
+        steps: the plan.
+        commits: what is there.
+        before: the configs of the last run in this folder, by step, to say what changed.
+    """
+    return [_status(step, commits, before.get(step.name)) for step in steps]
+
+
+def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) -> StepStatus:
+    found = dict(commits.all(step.name))
+    whole = found.pop(STEP_COMMIT, None)
+    wrong = [unit for unit, commit in found.items() if _wanted(step, unit) != commit.fingerprint]
+    if whole is not None and whole.fingerprint != step.fingerprint:
+        wrong.append(STEP_COMMIT)
+    if wrong:
+        return StepStatus(step, State.STALE, len(found), _changes(step, before))
+    if whole is not None:
+        return StepStatus(step, State.DONE, len(found), "")
+    if found:
+        return StepStatus(step, State.PARTIAL, len(found), "stopped before its end")
+    return StepStatus(step, State.NEW, 0, "")
+
+
+def _wanted(step: StepPlan, unit: str) -> str | None:
+    """Give the fingerprint that a unit's commit must have."""
+    if not step.units:
+        return step.fingerprint
+    key = unit.replace(".", "/", 1).rpartition("-")[0]
+    return step.units.get(key)
+
+
+def _changes(step: StepPlan, before: Mapping[str, Any] | None) -> str:
+    """Say which settings differ from the last run's."""
+    if before is None:
+        return "made by another plan"
+    old, new = _flat(before), _flat(json.loads(canonical_json(dict(step.config))))
+    changed = [
+        f"{key}: {_show(old.get(key))} -> {_show(new.get(key))}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+    if not changed:
+        return f"what it reads changed ({', '.join(step.inputs)})" if step.inputs else "new version"
+    more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""  # noqa: PLR2004  # enough to see why
+    return ", ".join(changed[:3]) + more
+
+
+def _show(value: Any) -> str:
+    text = "absent" if value is None else str(value)
+    return text if len(text) <= 24 else text[:21] + "..."  # noqa: PLR2004  # a digest's first half
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    return {
+        key: item
+        for name, part in value.items()
+        for key, item in _flat(part, f"{prefix}.{name}" if prefix else name).items()
+    }
+
+
+def _step(
+    name: str,
+    config: Mapping[str, Any],
+    inputs: Sequence[StepPlan],
+    *,
+    units: Mapping[str, str] | None = None,
+) -> StepPlan:
+    version = BYTES_VERSIONS[name.split("-")[0]]
+    parts = [name, version, dict(config), [step.fingerprint for step in inputs]]
+    fingerprint = _digest(parts)
+    return StepPlan(name, fingerprint, config, tuple(i.name for i in inputs), units or {})
+
+
+def _file_fingerprint(run: RunFile, source: Source, file: InputFile) -> str:
+    return _digest(
+        [
+            BYTES_VERSIONS["ingest"],
+            run.ingest.model_dump(mode="json"),
+            _signatures(run),
+            _source_config(source),
+            [file.source, file.path, file.digest],
+        ]
+    )
+
+
+def _signatures(run: RunFile) -> Mapping[str, Any] | None:
+    """Give what of dedup's config decides the signatures that ingest writes."""
+    if not run.dedup.near:
+        return None
+    return run.dedup.minhash.model_dump(mode="json", include={"shingle", "size", "num_perm"})
+
+
+def _source_config(source: Source) -> Mapping[str, Any]:
+    return source.model_dump(mode="json", include={"text_column", "id_column", "language"})
+
+
+def _dataset_config(run: RunFile, dataset: Dataset) -> Mapping[str, Any]:
+    return {
+        "objective": dataset.objective.model_dump(mode="json"),
+        "packing": run.packing_of(dataset).model_dump(mode="json"),
+        "seed": run.seed,
+    }
+
+
+def _digest(parts: object) -> str:
+    return hashlib.sha256(canonical_json(parts)).hexdigest()[:32]

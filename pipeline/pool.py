@@ -1,0 +1,206 @@
+"""Pools: who does the tasks of a step. A plain loop is the oracle; Ray changes nothing but the speed.
+
+Both give each finished task to `done`, in any order, and take from it the task that continues the
+same chain (the next part of a file), which goes to the same worker, since that one holds the stream.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    OutOfMemoryError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+
+from pipeline.cluster import check_nodes, code_digest
+from pipeline.commits import Outcome
+from pipeline.tasks import Task, Worker
+from stages.errors import DataError, ShardmillError, Stopped
+
+Done = Callable[[Task, Outcome], Task | None]
+
+MAX_ATTEMPTS = 3
+"""Workers that one task may take down before the run stops."""
+START_SECONDS = 120.0
+"""Longest wait for an actor's process to start and import this program."""
+POLL_SECONDS = 0.5
+"""Longest wait for results before signals and nodes are looked at."""
+NODE_CHECK_SECONDS = 10.0
+_LOST = (ActorDiedError, ActorUnavailableError, OutOfMemoryError, WorkerCrashedError)
+
+
+class Pool(Protocol):
+    """Does tasks."""
+
+    def run(self, tasks: Iterable[Task], done: Done) -> None:
+        """Do every task and what `done` adds to them."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers go."""
+        ...
+
+
+class InlinePool:
+    """One worker in this process, one task after the other: `--workers 0`."""
+
+    def __init__(self, root: Path, attempt: str) -> None:
+        self._worker = Worker(root, attempt)
+
+    def run(self, tasks: Iterable[Task], done: Done) -> None:
+        """Do every task and what `done` adds to them."""
+        for first in tasks:
+            task: Task | None = first
+            while task is not None:
+                task = done(task, self._worker.run(task))
+
+    def close(self) -> None:
+        """Nothing to let go."""
+
+
+@dataclass
+class _Lane:
+    """One actor and what it has been given."""
+
+    actor: ActorHandle[Any]
+    running: dict[Any, Task] = field(default_factory=dict)
+
+
+class RayPool:
+    """Ray actors with at most two tasks each in flight.
+
+    A lost actor is replaced and its tasks are given out again; a task that takes down `MAX_ATTEMPTS`
+    workers stops the run with its name. Actors are never restarted by Ray itself: the driver decides.
+
+    Args:
+        root: the run's folder, the same path on every node.
+        attempt: this run of the program.
+        size: actors.
+        num_cpus: CPUs that Ray reserves for each.
+        num_gpus: likewise.
+    """
+
+    def __init__(
+        self, root: Path, attempt: str, *, size: int, num_cpus: float = 1.0, num_gpus: float = 0.0
+    ) -> None:
+        self._arguments = (root, attempt)
+        self._size = size
+        self._actor = ray.remote(
+            num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=0, max_task_retries=0
+        )(RayWorker)
+        self._lanes: list[_Lane] = []
+        self._losses: dict[str, int] = {}
+        self._checked = time.monotonic()
+
+    def run(self, tasks: Iterable[Task], done: Done) -> None:
+        """Do every task and what `done` adds to them."""
+        waiting = deque(tasks)
+        self._grow(min(self._size, len(waiting)))
+        while waiting or any(lane.running for lane in self._lanes):
+            self._give_out(waiting)
+            running = {ref: lane for lane in self._lanes for ref in lane.running}
+            ready, _ = ray.wait(list(running), timeout=POLL_SECONDS, fetch_local=False)
+            for ref in ready:
+                lane = running[ref]
+                task = lane.running.pop(ref, None)
+                if task is not None:
+                    self._take(lane, ref, task, waiting, done)
+            self._check_nodes()
+
+    def close(self) -> None:
+        """Stop the actors; what they were writing stays under tmp/ and is swept."""
+        for lane in self._lanes:
+            ray.kill(lane.actor)
+        self._lanes = []
+
+    def _give_out(self, waiting: deque[Task]) -> None:
+        """One task for each idle actor; a second in advance only while enough are waiting."""
+        for depth in (1, 2):
+            for lane in self._lanes:
+                if len(lane.running) < depth and len(waiting) > (depth - 1) * len(self._lanes):
+                    self._submit(lane, waiting.popleft())
+
+    def _submit(self, lane: _Lane, task: Task) -> None:
+        lane.running[lane.actor.run.remote(task)] = task
+
+    def _take(
+        self, lane: _Lane, ref: Any, task: Task, waiting: deque[Task], done: Done
+    ) -> None:
+        try:
+            outcome: Outcome = ray.get(ref, timeout=START_SECONDS)
+        except _LOST as error:
+            self._replace(lane, task, waiting, error)
+            return
+        except GetTimeoutError as error:
+            raise Stopped(f"{task.unit}: its result did not arrive in {START_SECONDS} s") from error
+        except RayTaskError as error:
+            raise _cause(error, task) from error
+        following = done(task, outcome)
+        if following is not None:
+            self._submit(lane, following)
+
+    def _replace(
+        self, lane: _Lane, task: Task, waiting: deque[Task], error: Exception
+    ) -> None:
+        """Give a lost actor's tasks out again, on a new actor."""
+        losses = self._losses[task.unit] = self._losses.get(task.unit, 0) + 1
+        if losses >= MAX_ATTEMPTS:
+            raise DataError(
+                f"{task.unit}: took down {losses} workers ({type(error).__name__}); if they ran out"
+                " of memory, give the run more or set a smaller ingest.unit_size"
+            ) from error
+        waiting.extendleft(reversed([task, *lane.running.values()]))
+        self._lanes.remove(lane)
+        check_nodes()
+        self._grow(1)
+
+    def _grow(self, number: int) -> None:
+        """Start actors and wait until each runs the driver's code."""
+        while len(self._lanes) + number > self._size:
+            number -= 1
+        actors = [self._actor.remote(*self._arguments) for _ in range(max(0, number))]
+        digests = [actor.code_digest.remote() for actor in actors]
+        ready, missing = ray.wait(digests, num_returns=len(digests), timeout=START_SECONDS) if digests else ([], [])
+        if missing and not ready and not self._lanes:
+            raise Stopped(
+                f"none of {number} Ray actors started in {START_SECONDS:.0f} s; the cluster has"
+                f" {ray.available_resources().get('CPU', 0):.0f} CPUs free"
+            )
+        for actor, ref in zip(actors, digests, strict=True):
+            if ref in missing:  # the cluster has fewer CPUs than asked for; go on with those it has
+                ray.kill(actor)
+                continue
+            if ray.get(ref, timeout=START_SECONDS) != code_digest():
+                raise Stopped("a node runs other code than the driver; install the same version")
+            self._lanes.append(_Lane(actor))
+
+    def _check_nodes(self) -> None:
+        if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
+            check_nodes()
+            self._checked = time.monotonic()
+
+
+class RayWorker(Worker):
+    """A worker as a Ray actor."""
+
+    def code_digest(self) -> str:
+        """Give the digest of the code that this process imported."""
+        return code_digest()
+
+
+def _cause(error: RayTaskError, task: Task) -> Exception:
+    """Give what the task raised: our own errors as they are, others with the task's name."""
+    cause = error.cause
+    if isinstance(cause, ShardmillError | OSError):
+        return cause
+    return RuntimeError(f"{task.unit}: {error}")

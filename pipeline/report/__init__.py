@@ -1,0 +1,1 @@
+"""Report: what a run did, as data, as a table and as a page."""

@@ -1,0 +1,124 @@
+"""The summary of a run: what every step reported, added up, and refused where it does not add up."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import RunFile
+from pipeline.journal import read_log
+from pipeline.report.page import render_page
+from stages.errors import VerificationError
+
+REPORT = "report"
+
+
+def write_report(output: Path, file: RunFile, records: Mapping[str, Any]) -> dict[str, Any]:
+    """Sum up a run; write DIR/report/report.json and report.html, and the verdicts.
+
+    Raises:
+        VerificationError: documents or tokens do not add up.
+    """
+    report = summarise(file, records, output)
+    folder = output / REPORT
+    folder.mkdir(exist_ok=True)
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    (folder / "report.json").write_text(text + "\n", encoding="utf-8")
+    (folder / "report.html").write_text(render_page(report), encoding="utf-8")
+    for name, verdict in (report["verify"] or {}).items():
+        place = output / "verify" / name / "verdict.json"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
+    return report
+
+
+def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[str, Any]:
+    """Give the report of a run that has come as far as its records."""
+    verify = records.get("verify")
+    report: dict[str, Any] = {
+        "name": file.name,
+        "output": str(output),
+        "sources": {s.name: {"license": s.license} for s in file.sources},
+        "passed": all(v["passed"] for v in verify.values()) if verify else None,
+        "documents": _documents(records),
+        "tokenizer": records.get("tokenizer"),
+        "languages": _languages(records),
+        "split": records.get("split"),
+        "datasets": {
+            name: record["splits"] for name, record in records.get("shard", {}).items()
+        },
+        "verify": verify,
+        "steps": step_metrics(output),
+    }
+    _require_conservation(report, records)
+    return report
+
+
+def _documents(records: Mapping[str, Any]) -> dict[str, Any]:
+    ingest = records["ingest"]
+    documents = {
+        "read": ingest["read"],
+        "dropped": ingest["drops"],
+        "named_drops": ingest["named"],
+        "cleaned": ingest["cleaned"],
+        "text_bytes": sum(unit["text_bytes"] for unit in ingest["units"]),
+    }
+    if "dedup" in records:
+        documents |= {"removed": records["dedup"]["removed"], "kept": records["dedup"]["kept"]}
+    return documents
+
+
+def _languages(records: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give documents, bytes and tokens by language, most tokens first."""
+    counts = records.get("tokenize", {}).get("languages", {})
+    rows = [{"language": name, **values} for name, values in counts.items()]
+    return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
+
+
+def _require_conservation(report: Mapping[str, Any], records: Mapping[str, Any]) -> None:
+    """Documents and tokens add up, or the run fails."""
+    documents = report["documents"]
+    if "kept" in documents:
+        gone = sum(documents["dropped"].values()) + sum(documents["removed"].values())
+        if documents["read"] != documents["kept"] + gone:
+            raise VerificationError(
+                f"documents do not add up: {documents['read']:,} read, {documents['kept']:,} kept,"
+                f" {gone:,} dropped or removed; this is a bug, please report it with the log"
+            )
+    for name, splits in report["datasets"].items():
+        made = sum(split["tokens"] + split["tokens_cut"] for split in splits.values())
+        stored = records["tokenize"]["tokens"]
+        if made != stored:
+            raise VerificationError(
+                f"tokens of {name} do not add up: {stored:,} stored, {made:,} in rows or cut; this"
+                " is a bug, please report it with the log"
+            )
+
+
+def step_metrics(output: Path) -> list[dict[str, Any]]:
+    """Give what each step cost over all attempts, from the log."""
+    steps: defaultdict[str, dict[str, Any]] = defaultdict(
+        lambda: {"units": 0, "seconds": 0.0, "cpu_seconds": 0.0, "peak_rss": 0.0, "first": 0.0}
+    )
+    for event in read_log(output):
+        if event["event"] != "commit":
+            continue
+        step = steps[event["step"]]
+        step["units"] += 1
+        step["seconds"] += event["seconds"]
+        step["cpu_seconds"] += event["cpu_seconds"]
+        step["peak_rss"] = max(step["peak_rss"], event["peak_rss"])
+        step["first"] = step["first"] or event["time"] - event["seconds"]
+        step["wall_seconds"] = round(event["time"] - step["first"], 2)
+    return [
+        {
+            "step": name,
+            "units": values["units"],
+            "wall_seconds": values["wall_seconds"],
+            "worker_seconds": round(values["seconds"], 2),
+            "cpu_seconds": round(values["cpu_seconds"], 2),
+            "peak_rss_mib": round(values["peak_rss"] / 2**20, 1),
+        }
+        for name, values in steps.items()
+    ]

@@ -1,0 +1,165 @@
+"""What the commands print: tables for people, JSON for machines."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.journal import STATUS
+from pipeline.plan import State, StepStatus
+from pipeline.storage import LocalStorage
+
+MAX_LANGUAGES = 15
+MAX_FINDINGS = 20
+_MARKS = {State.DONE: "done", State.PARTIAL: "resume", State.NEW: "run", State.STALE: "redo"}
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
+    """Print the steps: what is done, what would run, what would be redone and why."""
+    rows = [
+        {
+            "step": status.step.name,
+            "state": status.state.value,
+            "units_committed": status.commits,
+            "why": status.why,
+            "reads": list(status.step.inputs),
+            "fingerprint": status.step.fingerprint,
+        }
+        for status in steps
+    ]
+    if as_json:
+        print(json.dumps(rows, indent=1))
+        return
+    table = Table("step", "reads", "state", "would", "units", "why", box=None, pad_edge=False)
+    for status, row in zip(steps, rows, strict=True):
+        table.add_row(
+            row["step"],
+            ", ".join(row["reads"]) or "input files",
+            row["state"],
+            _MARKS[status.state],
+            f"{status.commits:,}",
+            status.why,
+        )
+    _console().print(table)
+    if any(status.state is State.STALE for status in steps):
+        _console().print("\nA run into this folder needs --replace to redo what is stale.")
+
+
+def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print the report of a run."""
+    if as_json:
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+        return
+    console = _console()
+    console.print()
+    console.print(_documents(report["documents"]))
+    for line in report["documents"]["named_drops"][:3]:
+        console.print(f"  dropped: {line}", markup=False)
+    if report["languages"]:
+        console.print(_languages(report["languages"]))
+    if report["datasets"]:
+        console.print(_datasets(report["datasets"]))
+    for name, verdict in (report["verify"] or {}).items():
+        _print_verdict(console, name, verdict)
+    console.print(f"report: {report['output']}/report/report.html", markup=False)
+
+
+def print_status(folder: Path, *, as_json: bool) -> None:
+    """Print how far a run is: what is committed, and what it is doing."""
+    path = folder / STATUS
+    now = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"state": "unknown"}
+    if now["state"] == "running" and not Path(f"/proc/{now['pid']}").exists():
+        now["state"] = "killed"  # it could not say so itself
+    commits = Commits(LocalStorage(folder))
+    steps = {}
+    for step in sorted((folder / "commits").iterdir()) if (folder / "commits").exists() else []:
+        units = [unit for unit, _ in commits.all(step.name)]
+        whole = STEP_COMMIT in units
+        steps[step.name] = {"units": len(units) - whole, "whole": whole}
+    if as_json:
+        print(json.dumps({**now, "steps": steps}, indent=1))
+        return
+    table = Table("step", "units", "whole", box=None, pad_edge=False)
+    for name, step_ in steps.items():
+        table.add_row(name, f"{step_['units']:,}", "yes" if step_["whole"] else "no")
+    console = _console()
+    console.print(table)
+    doing = f" at {now['step']}, {now['done']}/{now['total']}" if "step" in now else ""
+    console.print(f"\n{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
+
+
+def _documents(documents: dict[str, Any]) -> Table:
+    table = Table("documents", "", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    table.add_row("read", f"{documents['read']:,}")
+    for reason, count in documents["dropped"].items():
+        table.add_row(f"  dropped: {reason}", f"{count:,}")
+    for method, count in documents.get("removed", {}).items():
+        table.add_row(f"  removed as duplicates: {method}", f"{count:,}")
+    if "kept" in documents:
+        table.add_row("kept", f"{documents['kept']:,}")
+    table.add_row("")
+    return table
+
+
+def _languages(rows: list[dict[str, Any]]) -> Table:
+    table = Table("language", "documents", "bytes", "tokens", "bytes/token", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    shown, rest = rows[:MAX_LANGUAGES], rows[MAX_LANGUAGES:]
+    if rest:
+        keys = ("documents", "bytes", "tokens")
+        total = {key: sum(row[key] for row in rest) for key in keys}
+        shown = [*shown, {"language": f"{len(rest)} others", **total}]
+    for row in shown:
+        counts = [f"{row[key]:,}" for key in ("documents", "bytes", "tokens")]
+        table.add_row(row["language"], *counts, f"{row['bytes'] / row['tokens']:.2f}")
+    table.add_row("")
+    return table
+
+
+def _datasets(datasets: dict[str, Any]) -> Table:
+    names = ("rows", "documents", "tokens", "tokens_cut")
+    table = Table("dataset", *names, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for dataset, splits in datasets.items():
+        for split, totals in splits.items():
+            table.add_row(f"{dataset}/{split}", *(f"{totals[name]:,}" for name in names))
+    table.add_row("")
+    return table
+
+
+def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None:
+    checked = verdict["checked"]
+    mark = "PASS" if verdict["passed"] else "FAIL"
+    console.print(f"verify {name}: {mark}")
+    for finding in verdict["findings"][:MAX_FINDINGS]:
+        line = f"  {finding['file']}: {finding['check']}: {finding['message']}"
+        console.print(line, markup=False)
+    more = len(verdict["findings"]) - MAX_FINDINGS
+    if more > 0:
+        console.print(f"  and {more:,} more findings, in verify/{name}/verdict.json")
+    if not verdict["findings"]:
+        console.print(
+            f"  mechanics  {checked['rows']:,} rows, {checked['documents']:,} documents decode to"
+            f" their texts, {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding"
+        )
+    learning = verdict["learning"]
+    if learning:
+        console.print(
+            f"  learning   loss {learning['loss']:.3f} nats, label unigram entropy"
+            f" {learning['unigram_entropy']:.3f}, permuted-label control"
+            f" {learning['control_loss']:.3f} ({learning['device']})"
+        )
+        for gate in learning["gates"]:
+            if not gate["passed"]:
+                console.print(f"  gate {gate['name']}: {gate['value']} is under {gate['bound']}")

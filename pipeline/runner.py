@@ -1,0 +1,369 @@
+"""The runner: the steps of a run, one after the other, each skipped if it is whole.
+
+Reads like the flow: ingest, dedup, tokenizer, split, tokenize, shard, verify. Each function below makes
+the tasks of one step, lets the execution do what is missing and commits the step with what the next
+ones need to know.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.commits import Commit
+from pipeline.config import Dataset, RunFile
+from pipeline.execution import Execution
+from pipeline.inputs import InputFile
+from pipeline.plan import StepPlan
+from pipeline.steps import dedup, ingest, learn, resolve, shard, split, tokenize, tokenizer, verify
+from pipeline.steps.units import Unit
+from pipeline.tasks import Function, Task
+from stages.columns import DropReason
+from stages.dedup.lsh import band_shape, num_pieces
+from stages.errors import DataError
+
+BAD = frozenset({DropReason.BAD_JSON, DropReason.MISSING_TEXT, DropReason.TOO_LARGE})
+"""Drops that mean a broken input, not a poor document."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is ready to go."""
+
+    file: RunFile
+    inputs: Sequence[InputFile]
+    plan: Mapping[str, StepPlan]
+    """Steps by name."""
+    execution: Execution
+
+    def task(self, step: str, unit: str, function: Function, payload: object) -> Task:
+        """Give one task of a step."""
+        return Task(unit, function, payload, self.plan[step].fingerprint)
+
+
+def run_ingest(run: Run) -> Mapping[str, Any]:
+    """Read every file, part by part."""
+    step = run.plan["ingest"]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    fields = {source.name: source for source in run.file.sources}
+    minhash = run.file.dedup.minhash if run.file.dedup.near else None
+
+    def part(file: InputFile, number: int) -> Task:
+        source = fields[file.source]
+        payload = ingest.Part(
+            source=file.source,
+            path=file.path,
+            place=file.place.resolve(),
+            key=file.key,
+            number=number,
+            fields=ingest.FieldMapping(**source.model_dump(include=set(ingest.FieldMapping.model_fields))),
+            ingest=run.file.ingest,
+            minhash=minhash,
+        )
+        unit = payload.name.replace("/", ".")
+        return Task(unit, ingest.ingest_part, payload, step.units[file.key])
+
+    files = {file.key: file for file in run.inputs}
+
+    def follow(task: Task, commit: Commit) -> Task | None:
+        number = commit.record["next"]
+        return None if number is None else part(files[task.payload.key], number)
+
+    commits = run.execution.run(
+        step, [part(file, 0) for file in run.inputs], title="read and clean", follow=follow
+    )
+    return run.execution.finish(step, _ingest_record(run.file, commits)).record
+
+
+def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, Any]:
+    """Sum up what was read, and refuse an input of which too much is broken."""
+    records = [commit.record for commit in commits.values()]
+    drops: Counter[str] = Counter()
+    for record in records:
+        drops.update(record["drops"])
+    read = sum(record["read"] for record in records)
+    named = [line for record in records for line in record["named"]]
+    bad = sum(drops[reason] for reason in BAD)
+    if bad > file.ingest.max_bad_fraction * read:
+        raise DataError(
+            f"ingest.max_bad_fraction = {file.ingest.max_bad_fraction}: {bad:,} of {read:,} records"
+            f" are unreadable ({', '.join(named[:3])}); mend the input or raise the bound"
+        )
+    if not sum(record["documents"] for record in records):
+        raise DataError(
+            f"no document is left of {read:,} records in {len(records)} files"
+            + (f" ({', '.join(named[:3])})" if named else "")
+            + "; check text_column and ingest.min_chars"
+        )
+    return {
+        "read": read,
+        "drops": dict(sorted(drops.items())),
+        "named": named[:20],
+        "cleaned": sum(record["cleaned"] for record in records),
+        "units": [
+            {
+                "name": unit.replace(".", "/", 1),
+                "source": commit.record["source"],
+                "path": commit.record["path"],
+                "documents": commit.record["documents"],
+                "text_bytes": commit.record["text_bytes"],
+            }
+            for unit, commit in commits.items()
+        ],
+    }
+
+
+def units_of(record: Mapping[str, Any]) -> tuple[Unit, ...]:
+    """Give ingest's units with the numbers of their documents."""
+    units: list[Unit] = []
+    first = 0
+    for unit in record["units"]:
+        units.append(Unit(first=first, **unit))
+        first += unit["documents"]
+    return tuple(units)
+
+
+def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
+    """Find and verify duplicates, then decide in rank order."""
+    step, config = run.plan["dedup"], run.file.dedup
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    pieces = num_pieces(units[-1].last) if config.exact else 0
+    compared = 0
+    run.execution.run(
+        step,
+        [
+            run.task("dedup", f"exact-{n:05d}", dedup.find_exact, dedup.Piece(units, n, pieces))
+            for n in range(pieces)
+        ],
+        title="find exact duplicates",
+    )
+    if config.near:
+        bands = band_shape(config.minhash.threshold, config.minhash.num_perm)[0]
+        work = [
+            dedup.Piece(units, n, pieces, band, config.minhash)
+            for band in range(bands)
+            for n in range(pieces)
+        ]
+        run.execution.run(
+            step,
+            [
+                run.task("dedup", f"band-{p.band:03d}-{p.number:05d}", dedup.find_candidates, p)
+                for p in work
+            ],
+            title="find near-duplicates",
+        )
+        verified = run.execution.run(
+            step,
+            [
+                run.task(
+                    "dedup",
+                    f"pairs-{unit.commit_name}",
+                    dedup.verify_pairs,
+                    dedup.UnitPairs(units, index, pieces, config.minhash),
+                )
+                for index, unit in enumerate(units)
+            ],
+            title="verify near-duplicates",
+        )
+        compared = sum(commit.record["compared"] for commit in verified.values())
+    work_ = resolve.Resolution(units, pieces, config.near)
+    task = run.task("dedup", "resolve", resolve.resolve, work_)
+    commit = run.execution.one(step, task, title="decide what stays")
+    return run.execution.finish(step, {**commit.record, "compared": compared}).record
+
+
+def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Draw the balanced sample and train on it."""
+    step, config = run.plan["tokenizer"], run.file.tokenizer.train
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    sizes = {name: counts["bytes"] for name, counts in kept["languages"].items()}
+    rates = tokenizer.sampling_rates(sizes, config)
+    run.execution.run(
+        step,
+        [
+            run.task(
+                "tokenizer",
+                f"sample-{unit.commit_name}",
+                tokenizer.sample_unit,
+                tokenizer.SampleUnit(unit, rates, run.file.validation, run.file.seed),
+            )
+            for unit in units
+        ],
+        title="sample for the tokenizer",
+    )
+    targets = tokenizer.balanced_targets(sizes, config)
+    task = run.task(
+        "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
+    )
+    commit = run.execution.one(step, task, title="train the tokenizer")
+    return run.execution.finish(step, commit.record).record
+
+
+def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Hold documents out and settle the number of shards."""
+    step, file = run.plan["split"], run.file
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    run.execution.run(
+        step,
+        [
+            run.task(
+                "split",
+                f"count-{unit.commit_name}",
+                split.count_candidates,
+                split.CandidateUnit(unit, file.validation, file.seed),
+            )
+            for unit in units
+        ],
+        title="count held-out documents",
+    )
+    kept_bytes = sum(counts["bytes"] for counts in kept["languages"].values())
+    choice = split.Choice(units, file.validation, file.packing, file.seed, kept_bytes)
+    task = run.task("split", "choose", split.choose_validation, choice)
+    commit = run.execution.here(step, task, title="choose the validation split")
+    return run.execution.finish(step, commit.record).record
+
+
+def run_tokenize(
+    run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]
+) -> Mapping[str, Any]:
+    """Encode every kept document into the token store."""
+    step = run.plan["tokenize"]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    commits = run.execution.run(
+        step,
+        [
+            run.task(
+                "tokenize",
+                unit.commit_name,
+                tokenize.tokenize_unit,
+                tokenize.TokenizeUnit(
+                    unit, shards["train"], shards["validation"], run.file.seed
+                ),
+            )
+            for unit in units
+        ],
+        title="tokenize",
+    )
+    languages: dict[str, Counter[str]] = {}
+    for commit in commits.values():
+        for name, counts in commit.record["languages"].items():
+            languages.setdefault(name, Counter()).update(counts)
+    return run.execution.finish(
+        step,
+        {
+            "documents": sum(c.record["documents"] for c in commits.values()),
+            "tokens": sum(c.record["tokens"] for c in commits.values()),
+            "space_symbols": sum(c.record["space_symbols"] for c in commits.values()),
+            "languages": {name: dict(counts) for name, counts in sorted(languages.items())},
+        },
+    ).record
+
+
+def run_shards(
+    run: Run,
+    dataset: Dataset,
+    units: tuple[Unit, ...],
+    shards: Mapping[str, int],
+    *,
+    vocab_size: int,
+) -> Mapping[str, Any]:
+    """Make the shards of one dataset and, last, the manifest of each split."""
+    name = f"shard-{dataset.name}"
+    step = run.plan[name]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    packing = run.file.packing_of(dataset)
+    work = [
+        shard.ShardWork(
+            units=units,
+            dataset=dataset.name,
+            split=part,
+            number=number,
+            group=number + (shards["train"] if part == "validation" else 0),
+            packing=packing,
+            seed=run.file.seed,
+            vocab_size=vocab_size,
+        )
+        for part in ("train", "validation")
+        for number in range(shards[part])
+    ]
+    tasks = [
+        run.task(name, f"{item.split}-{item.number:05d}", shard.make_shard, item) for item in work
+    ]
+    commits = run.execution.run(step, tasks, title=f"pack {dataset.name}")
+    record = {}
+    for part in ("train", "validation"):
+        made = tuple(
+            (item, commits[f"{part}-{item.number:05d}"]) for item in work if item.split == part
+        )
+        if made:
+            manifest = shard.ManifestWork(
+                dataset.name, part, made, dataset.objective, packing, run.file.seed, vocab_size
+            )
+            task = run.task(name, f"manifest-{part}", shard.make_manifest, manifest)
+            record[part] = run.execution.here(step, task, title=f"sign {dataset.name}").record
+    return run.execution.finish(step, {"splits": record}).record
+
+
+def run_verify(
+    run: Run, dataset: Dataset, units: tuple[Unit, ...], shards: Mapping[str, int]
+) -> Mapping[str, Any]:
+    """Check one dataset: its documents, its rows, and that a model learns from it."""
+    name = f"verify-{dataset.name}"
+    step = run.plan[name]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    splits = [part for part in ("train", "validation") if shards[part]]
+    tasks = [
+        run.task(name, f"store-{unit.commit_name}", verify.check_store, verify.StoreCheck(unit))
+        for unit in units
+    ]
+    for part in splits:
+        check = verify.SplitCheck(dataset.name, part, shards[part])
+        tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
+        for number in range(shards[part]):
+            group = number + (shards["train"] if part == "validation" else 0)
+            work = verify.ShardCheck(
+                units, dataset.name, part, number, group, shards[part], run.file.seed
+            )
+            tasks.append(
+                run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work)
+            )
+    commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
+    records = [commit.record for commit in commits.values()]
+    findings = [finding for record in records for finding in record["findings"]]
+    learning = None
+    if not findings:
+        learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
+        commit = run.execution.one(
+            step,
+            run.task(name, "learning", learn.learn, learned),
+            title=f"learn from {dataset.name}",
+            num_gpus=1.0 if run.execution.has_gpu() else 0.0,
+        )
+        learning = commit.record
+    record = {
+        "passed": not findings and bool(learning and learning["passed"]),
+        "findings": findings,
+        "learning": learning,
+        "checked": {
+            key: sum(record.get(key, 0) for record in records if "rows" in record)
+            for key in ("rows", "documents", "tokens", "padding")
+        },
+        "fingerprints": {
+            part: commits[f"split-{part}"].record.get("fingerprint") for part in splits
+        },
+    }
+    return run.execution.finish(step, record).record

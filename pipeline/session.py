@@ -1,0 +1,259 @@
+"""A session: one call of `shardmill run`, from the run file to the verdict.
+
+    lock -> plan -> refuse or drop what is stale -> steps -> report
+
+The only way to resume is to run again; what is committed is not done twice.
+"""
+
+import json
+import secrets
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+from pipeline import runner
+from pipeline.commits import Commits
+from pipeline.config import RunFile
+from pipeline.execution import Execution, Resources
+from pipeline.inputs import find_inputs, remember_digests
+from pipeline.journal import Journal, run_lock
+from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
+from pipeline.progress import Progress
+from pipeline.report.summary import write_report
+from pipeline.storage import LocalStorage, sweep
+from stages.errors import ConfigError, Interrupted, Stopped
+
+PLAN = "run.json"
+STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard", "verify")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a call of `shardmill run` asks for."""
+
+    file: RunFile
+    base: Path
+    """Folder that the run file's paths are relative to."""
+    output: Path
+    workers: int
+    address: str | None = None
+    until: str | None = None
+    replace: bool = False
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived; like KeyboardInterrupt it is no Exception, so that nothing swallows it."""
+
+
+def plan_session(request: Request) -> list[StepStatus]:
+    """Give what a run would do, touching nothing."""
+    files = find_inputs(request.file, request.base, output=request.output)
+    commits = Commits(LocalStorage(request.output))
+    return status_of(plan_steps(request.file, files), commits, before=_last_plan(request.output))
+
+
+def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+    """Run all steps up to `until`; give the report.
+
+    Raises:
+        ShardmillError: as its message says; what is committed stays.
+    """
+    if request.until is not None and request.until not in STEPS:
+        raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(STEPS)}")
+    _make_folder(request.output)
+    resources = Resources(request.workers, request.address, request.file.resources.memory)
+    with open_execution(request.output, resources, stream=stream) as execution:
+        return _steps(request, execution)
+
+
+def verify_session(
+    output: Path, *, workers: int, address: str | None, stream: TextIO | None
+) -> dict[str, Any]:
+    """Check a finished run's datasets again, from their files; give the report.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not made its datasets yet.
+    """
+    kept = read_plan(output)
+    file = RunFile.model_validate(kept["run"])
+    plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}
+    resources = Resources(workers, address, file.resources.memory)
+    with open_execution(output, resources, stream=stream) as execution:
+        for dataset in file.datasets:
+            execution.commits.drop(f"verify-{dataset.name}")
+        run = runner.Run(file, (), plan, execution)
+        records: dict[str, Any] = {}
+        for name in STEPS[:-1]:
+            steps = [f"{name}-{d.name}" for d in file.datasets] if name == "shard" else [name]
+            if any(execution.whole(plan[step]) is None for step in steps):
+                raise ConfigError(f"{output}: step {name} is not done; finish the run first")
+            _step(run, name, records)
+        _step(run, "verify", records)
+        return write_report(output, file, records)
+
+
+@contextmanager
+def open_execution(
+    output: Path, resources: Resources, *, stream: TextIO | None
+) -> Iterator[Execution]:
+    """Hold a run's folder and give the means to work in it; leave both in order."""
+    attempt = secrets.token_hex(6)
+    with run_lock(output), _signals():
+        sweep(output)
+        journal = Journal(output, attempt)
+        journal.log("start", workers=resources.workers)
+        progress = Progress(journal, stream)
+        root = output.resolve()
+        execution = Execution(
+            root, attempt, resources, Commits(LocalStorage(root)), journal, progress
+        )
+        try:
+            yield execution
+        except BaseException as error:
+            journal.log("stop", error=f"{type(error).__name__}: {error}")
+            journal.status("stopped", error=str(error) or type(error).__name__)
+            raise
+        finally:
+            progress.close()
+            execution.close()
+            sweep(output)
+        journal.log("stop")
+        journal.status("done")
+
+
+def _steps(request: Request, execution: Execution) -> dict[str, Any]:
+    """Do the steps in order and gather what each reports."""
+    files = find_inputs(request.file, request.base, output=request.output)
+    steps = plan_steps(request.file, files)
+    _settle_stale(request, execution, steps=status_of(
+        steps, execution.commits, before=_last_plan(request.output)
+    ))
+    remember_digests(files, request.output)
+    _keep_plan(request, steps)
+    run = runner.Run(request.file, files, {step.name: step for step in steps}, execution)
+    records: dict[str, Any] = {}
+    for name in STEPS:
+        _step(run, name, records)
+        if name == request.until:
+            break
+    return write_report(request.output, request.file, records)
+
+
+def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
+    """Do one step; what it reports is what later ones need."""
+    file = run.file
+    units = runner.units_of(records["ingest"]) if "ingest" in records else ()
+    if name == "ingest":
+        records[name] = runner.run_ingest(run)
+    elif name == "dedup":
+        records[name] = runner.run_dedup(run, units)
+    elif name == "tokenizer":
+        records[name] = runner.run_tokenizer(run, units, records["dedup"])
+    elif name == "split":
+        records[name] = runner.run_split(run, units, records["dedup"])
+    elif name == "tokenize":
+        records[name] = runner.run_tokenize(run, units, records["split"]["shards"])
+    elif name == "shard":
+        records[name] = {
+            dataset.name: runner.run_shards(
+                run,
+                dataset,
+                units,
+                records["split"]["shards"],
+                vocab_size=records["tokenizer"]["vocab_size"],
+            )
+            for dataset in file.datasets
+        }
+    else:
+        records[name] = {
+            dataset.name: runner.run_verify(run, dataset, units, records["split"]["shards"])
+            for dataset in file.datasets
+        }
+
+
+def _settle_stale(
+    request: Request, execution: Execution, *, steps: Sequence[StepStatus]
+) -> None:
+    """Refuse a folder that holds another run, or forget what must be made anew."""
+    stale = [status for status in steps if status.state is State.STALE]
+    if not stale:
+        return
+    if not request.replace:
+        listed = "; ".join(f"{s.step.name} ({s.commits} units: {s.why})" for s in stale)
+        raise ConfigError(
+            f"{request.output}: holds a run of another config; these would be redone: {listed}."
+            " Run with --replace to redo them, or choose another --output"
+        )
+    for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
+        execution.commits.drop(status.step.name)
+        execution.journal.log("replace", step=status.step.name)
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"--output {output}: cannot be made: {error.strerror}") from error
+
+
+def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
+    """Keep the run's config, for `status` and `verify`, and to say later what changed."""
+    content = {
+        "run": request.file.model_dump(mode="json"),
+        "steps": {
+            step.name: {
+                "fingerprint": step.fingerprint,
+                "inputs": step.inputs,
+                "config": dict(step.config),
+            }
+            for step in steps
+        },
+    }
+    beside = request.output / f".{PLAN}"
+    beside.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
+    beside.replace(request.output / PLAN)
+
+
+def read_plan(output: Path) -> dict[str, Any]:
+    """Give what the last run in a folder kept of itself.
+
+    Raises:
+        ConfigError: the folder holds no run.
+    """
+    try:
+        content: dict[str, Any] = json.loads((output / PLAN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
+    return content
+
+
+def _last_plan(output: Path) -> dict[str, Any]:
+    if not (output / PLAN).exists():
+        return {}
+    return {name: step["config"] for name, step in read_plan(output)["steps"].items()}
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that locks, actors and files are left in order."""
+
+    def terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except Terminated as error:
+        raise Stopped("SIGTERM: stopped; run again to resume") from error
+    except KeyboardInterrupt as error:
+        raise Interrupted("Ctrl-C: stopped; run again to resume") from error
+    finally:
+        signal.signal(signal.SIGTERM, before)

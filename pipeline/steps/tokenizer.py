@@ -1,0 +1,164 @@
+"""Tokenizer: a balanced sample from every unit, then one actor trains on it and measures fairness."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.steps.units import Unit, clusters_of, kept_groups
+from pipeline.tasks import Workspace
+from stages.errors import ConfigError
+from stages.mixing.placement import ValidationConfig, is_candidate
+from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.fairness import LanguageCounts, fairness
+from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, sample_pieces
+from stages.tokenizer.special import special_ids
+from stages.tokenizer.train import TrainConfig, train_model
+
+MODEL = "tokenizer/tokenizer.model"
+SPECIAL_IDS = "tokenizer/special_ids.json"
+FAIRNESS = "tokenizer/fairness.json"
+
+_SAMPLE = pa.schema(
+    [
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("copies", pa.int32(), nullable=False),
+        pa.field("piece", pa.string(), nullable=False),
+    ]
+)
+_BATCH = 4096
+"""Pieces that are encoded together when fairness is measured."""
+
+
+@dataclass(frozen=True)
+class SampleUnit:
+    """One unit to draw from."""
+
+    unit: Unit
+    rates: Mapping[str, Fraction]
+    """How often each piece of a language is taken."""
+    validation: ValidationConfig
+    seed: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """The sample to train on."""
+
+    units: tuple[Unit, ...]
+    train: TrainConfig
+    targets: Mapping[str, float]
+
+
+def sample_key(unit: Unit) -> str:
+    """Give the key of a unit's share of the sample."""
+    return f"work/sample/{unit.name}.parquet"
+
+
+def sampling_rates(sizes: Mapping[str, int], config: TrainConfig) -> dict[str, Fraction]:
+    """Give how often each language's text is taken: its balanced target over its bytes."""
+    targets = balanced_targets(sizes, config)
+    return {name: Fraction(target) / sizes[name] for name, target in targets.items()}
+
+
+def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
+    """Draw one unit's pieces, leaving out what may be held out for validation."""
+    clusters = clusters_of(workspace, work.unit)
+    taken = 0
+    with pq.ParquetWriter(
+        workspace.create(sample_key(work.unit)), _SAMPLE, compression="zstd"
+    ) as writer:
+        for table in kept_groups(workspace, work.unit, ["id", "language", "text"]):
+            rows = [
+                {"language": document["language"], "copies": copies, "piece": piece}
+                for document in table.to_pylist()
+                if not is_candidate(
+                    clusters.get(document["id"], document["id"]),
+                    work.seed,
+                    config=work.validation,
+                )
+                for piece, copies in sample_pieces(
+                    document["text"],
+                    document["id"],
+                    rate=work.rates[document["language"]],
+                    seed=work.seed,
+                )
+            ]
+            taken += len(rows)
+            writer.write_table(pa.Table.from_pylist(rows, schema=_SAMPLE))
+    return {"pieces": taken}
+
+
+def train_tokenizer(workspace: Workspace, work: Training) -> dict[str, Any]:
+    """Train on the units' pieces in canonical order; write model, special ids and fairness."""
+    if not any(True for _ in _pieces(workspace, work)):
+        raise ConfigError(
+            "tokenizer.train: the sample is empty, since no document is left for training; lower"
+            " validation.fraction or add documents"
+        )
+    sample = ((row["piece"], row["copies"]) for row in _pieces(workspace, work))
+    model = workspace.create(MODEL)
+    model.write_bytes(train_model(sample, work.train))
+    tokenizer = Tokenizer.load(model)
+    counts, drawn = _measure(workspace, work, tokenizer)
+    rates = fairness(counts)
+    total = sum(drawn.values())
+    wanted = sum(work.targets.values())
+    for language, row in rates.items():
+        row["sample_share"] = round(drawn[language] / total, 6)
+        row["target_share"] = round(work.targets.get(language, 0.0) / wanted, 6)
+    _write_json(workspace, SPECIAL_IDS, special_ids())
+    _write_json(workspace, FAIRNESS, rates)
+    return {
+        "vocab_size": tokenizer.vocab_size,
+        "sample_bytes": total,
+        "sample_languages": len(drawn),
+        "space_symbols": sum(
+            row["piece"].count(SPACE_SYMBOL) * row["copies"] for row in _pieces(workspace, work)
+        ),
+    }
+
+
+def _pieces(workspace: Workspace, work: Training) -> Iterator[dict[str, Any]]:
+    for unit in work.units:
+        with pq.ParquetFile(workspace.path(sample_key(unit))) as file:
+            for group in range(file.num_row_groups):
+                yield from file.read_row_group(group).to_pylist()
+
+
+def _measure(
+    workspace: Workspace, work: Training, tokenizer: Tokenizer
+) -> tuple[dict[str, LanguageCounts], dict[str, int]]:
+    """Encode the sample once: what each language pays, and how many bytes of it were drawn."""
+    counts: defaultdict[str, LanguageCounts] = defaultdict(LanguageCounts)
+    drawn: defaultdict[str, int] = defaultdict(int)
+    is_byte = tokenizer.byte_ids()
+    batch: list[dict[str, Any]] = []
+
+    def flush() -> None:
+        encoded = tokenizer.encode([row["piece"] for row in batch])
+        for row, ids in zip(batch, encoded, strict=True):
+            piece = row["piece"]
+            size = len(piece.encode())
+            drawn[row["language"]] += size * row["copies"]
+            counts[row["language"]] += LanguageCounts(
+                1, size, len(piece), len(ids), int(is_byte[ids].sum())
+            )
+        batch.clear()
+
+    for row in _pieces(workspace, work):
+        batch.append(row)
+        if len(batch) == _BATCH:
+            flush()
+    flush()
+    return dict(counts), dict(drawn)
+
+
+def _write_json(workspace: Workspace, key: str, value: object) -> None:
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    workspace.create(key).write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,118 @@
+"""Units: the pieces that ingest left of each file, in canonical order, and what is in their tables.
+
+The documents of all units are numbered through in canonical order (source, path, position); that
+number is a document's rank, and it does not depend on how files are cut into units.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.tasks import Workspace
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One committed unit of ingest."""
+
+    name: str
+    """Folder of its files in each step: SOURCE/FILE-PART."""
+    source: str
+    path: str
+    first: int
+    """Number of its first document."""
+    documents: int
+    text_bytes: int
+
+    @property
+    def last(self) -> int:
+        """Number after its last document."""
+        return self.first + self.documents
+
+    @property
+    def commit_name(self) -> str:
+        """Its name as a unit of a step."""
+        return self.name.replace("/", ".")
+
+    @property
+    def table(self) -> str:
+        """Key of its documents."""
+        return f"ingest/{self.name}/documents.parquet"
+
+    @property
+    def signatures(self) -> str:
+        """Key of its MinHash signatures, (num_perm, documents) uint32."""
+        return f"ingest/{self.name}/signatures.npy"
+
+    @property
+    def keep(self) -> str:
+        """Key of its keep mask, (documents,) bool."""
+        return f"dedup/keep/{self.name}.npy"
+
+    @property
+    def tokens(self) -> str:
+        """Folder of its token store."""
+        return f"tokens/{self.name}"
+
+
+def fixed_bytes(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
+    """Give a column of fixed-size binary as (N, width) uint8."""
+    parts = [
+        np.frombuffer(chunk.buffers()[1], np.uint8)[
+            chunk.offset * width : (chunk.offset + len(chunk)) * width
+        ]
+        for chunk in column.chunks
+        if len(chunk)
+    ]
+    return np.concatenate([np.empty(0, np.uint8), *parts]).reshape(-1, width)
+
+
+def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
+    """Give the digests of a unit's documents as (N, 2) uint64."""
+    column = pq.read_table(workspace.path(unit.table), columns=["digest"]).column("digest")
+    return np.ascontiguousarray(fixed_bytes(column, 16)).view("<u8")
+
+
+def row_groups(
+    workspace: Workspace, unit: Unit, columns: Sequence[str]
+) -> Iterator[tuple[int, pa.Table]]:
+    """Give a unit's documents row group by row group, each with the number of its first document."""
+    number = unit.first
+    with pq.ParquetFile(workspace.path(unit.table)) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=list(columns))
+            yield number, table
+            number += table.num_rows
+
+
+def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
+    """Give which documents of a unit dedup kept."""
+    mask: NDArray[np.bool_] = np.load(workspace.path(unit.keep))
+    return mask
+
+
+def kept_groups(
+    workspace: Workspace, unit: Unit, columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """Give a unit's kept documents row group by row group."""
+    mask = kept_mask(workspace, unit)
+    for first, table in row_groups(workspace, unit, columns):
+        start = first - unit.first
+        kept = table.filter(pa.array(mask[start : start + table.num_rows]))
+        if kept.num_rows:
+            yield kept
+
+
+def clusters_of(workspace: Workspace, unit: Unit) -> dict[bytes, bytes]:
+    """Give the cluster of each document of a unit that has a duplicate, id to id of the root."""
+    table = pq.read_table(
+        workspace.path("dedup/clusters.parquet"),
+        columns=["id", "cluster"],
+        filters=[("number", ">=", unit.first), ("number", "<", unit.last)],
+    )
+    pairs = zip(table.column("id").to_pylist(), table.column("cluster").to_pylist(), strict=True)
+    return {bytes.fromhex(identity): bytes.fromhex(cluster) for identity, cluster in pairs}

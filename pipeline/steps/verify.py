@@ -1,0 +1,298 @@
+"""Verify: everything that must hold of the datasets on disk, against the token store and the texts.
+
+    store     each unit of the token store holds exactly the documents that dedup kept
+    shard     each shard holds exactly its documents, whole, once, decodable, labelled right
+    learning  a tiny model learns from the labels, and not from permuted ones
+
+The first two give findings, never exceptions: a damaged file is what they are looking for. They trust
+no digest further than to report it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.steps.shard import MergedGroup, merge_group
+from pipeline.steps.split import load_tokenizer
+from pipeline.steps.tokenize import COPY
+from pipeline.steps.units import Unit, fixed_bytes, kept_mask
+from pipeline.tasks import Workspace
+from stages.errors import DataError, FormatError
+from stages.identity import ID_BYTES, content_digest
+from stages.loading.dataset import ShardDataset, map_shard
+from stages.mixing.placement import shard_of
+from stages.objectives.clm import LABEL_CONVENTION
+from stages.store.digests import digest_file
+from stages.store.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, sum_totals
+from stages.store.token_store import TokenUnit
+from stages.verify import mechanics
+from stages.verify.mechanics import Finding, Rows
+
+_OFFSETS = {LABEL_CONVENTION: 0, "shifted": 1}
+"""What a label convention says: labels[t] is input_ids[t + offset]."""
+_ROWS = 4096
+"""Rows whose labels are looked at together."""
+_DECODE = 512
+"""Documents decoded together."""
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """One unit of the token store."""
+
+    unit: Unit
+
+
+@dataclass(frozen=True)
+class ShardCheck:
+    """One shard of one split."""
+
+    units: tuple[Unit, ...]
+    dataset: str
+    split: str
+    number: int
+    group: int
+    shards: int
+    """Shards of its split."""
+    seed: int
+
+    @property
+    def folder(self) -> str:
+        """The split's folder."""
+        return f"datasets/{self.dataset}/{self.split}"
+
+
+@dataclass(frozen=True)
+class SplitCheck:
+    """One split as a whole."""
+
+    dataset: str
+    split: str
+    shards: int
+
+    @property
+    def folder(self) -> str:
+        """The split's folder."""
+        return f"datasets/{self.dataset}/{self.split}"
+
+
+def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
+    """Compare a unit of the token store with the documents that were kept of it."""
+    unit = work.unit
+    table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
+    kept = table.filter(pa.array(kept_mask(workspace, unit)))
+    wanted = set(zip(kept.column("id").to_pylist(), kept.column("digest").to_pylist(), strict=True))
+    path = workspace.path(f"{unit.tokens}/documents.parquet")
+    try:
+        TokenUnit.open(workspace.path(unit.tokens))
+        stored = pq.read_table(path, columns=["id", "digest"])
+    except (FormatError, OSError, pa.ArrowInvalid) as error:
+        return _result([(str(path), Finding("readable", str(error)))], documents=0)
+    found = list(
+        zip(stored.column("id").to_pylist(), stored.column("digest").to_pylist(), strict=True)
+    )
+    findings = []
+    lost, extra = wanted - set(found), len(found) - len(wanted & set(found))
+    if lost or extra:
+        findings.append(
+            (
+                f"{unit.tokens}/documents.parquet",
+                Finding(
+                    "documents_kept",
+                    f"{len(lost):,} kept documents are missing and {extra:,} are repeated or were"
+                    " never kept",
+                ),
+            )
+        )
+    return _result(findings, documents=len(found))
+
+
+def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
+    """Check a split's manifest: its signature, convention, totals and shards."""
+    name = f"{work.folder}/{MANIFEST_NAME}"
+    try:
+        manifest = read_manifest(workspace.path(work.folder))
+    except FormatError as error:
+        return _result([(name, Finding("manifest", str(error)))])
+    findings = []
+    if manifest.label_convention != LABEL_CONVENTION:
+        findings.append(
+            Finding(
+                "label_convention",
+                f"declares {manifest.label_convention!r}, but the labels of"
+                f" {manifest.objective['kind']} are {LABEL_CONVENTION!r}",
+            )
+        )
+    if len(manifest.shards) != work.shards:
+        findings.append(
+            Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}")
+        )
+    if manifest.totals != sum_totals(manifest.shards):
+        findings.append(Finding("totals", "totals are not the sums over the shards"))
+    return _result(
+        [(name, finding) for finding in findings], fingerprint=manifest.fingerprint
+    )
+
+
+def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
+    """Check one shard against its documents in the token store and their texts."""
+    place = f"{work.folder}/{MANIFEST_NAME}"
+    try:
+        manifest = read_manifest(workspace.path(work.folder))
+        shard = manifest.shards[work.number]
+    except (FormatError, IndexError) as error:
+        return _result([(place, Finding("manifest", str(error)))])
+    findings = list(_digests(workspace, work, shard))
+    place = f"{work.folder}/{shard.path}"
+    try:
+        mapped = map_shard(workspace.path(work.folder), shard, manifest)
+        segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
+        rows = Rows(np.asarray(mapped.input_ids), segments)
+        table = pq.read_table(workspace.path(f"{place}/documents.parquet"))
+        group = merge_group(workspace, work.units, work.group)
+    except (DataError, OSError, pa.ArrowInvalid) as error:
+        return _result([*findings, (place, Finding("readable", str(error)))])
+    findings += _documents(work, place, table, group)
+    findings += _contents(workspace, place, rows, manifest, group)
+    findings += _labels(workspace, work, manifest, shard)
+    tokens = int(segments["length"].sum())
+    if (shard.tokens, shard.tokens_cut) != (tokens, len(group.ids) - tokens):
+        findings.append(
+            (
+                place,
+                Finding(
+                    "token_conservation",
+                    f"the manifest says {shard.tokens:,} tokens in rows and {shard.tokens_cut:,} cut;"
+                    f" the rows hold {tokens:,} of the documents' {len(group.ids):,}",
+                ),
+            )
+        )
+    return _result(
+        findings,
+        rows=len(rows.input_ids),
+        documents=len(group.document_ptr) - 1,
+        tokens=tokens,
+        padding=int(rows.input_ids.size) - tokens,
+    )
+
+
+def _result(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str, Any]:
+    listed = [{"file": file, "check": f.check, "message": f.message} for file, f in findings]
+    return {"findings": listed, **numbers}
+
+
+def _digests(
+    workspace: Workspace, work: ShardCheck, shard: Shard
+) -> Iterator[tuple[str, Finding]]:
+    for name, digest in shard.files.items():
+        key = f"{work.folder}/{shard.path}/{name}"
+        path = workspace.path(key)
+        if not path.exists():
+            yield key, Finding("digests", "the file is missing")
+        elif path.stat().st_size != digest.bytes:
+            size = path.stat().st_size
+            yield key, Finding("digests", f"{size:,} bytes instead of {digest.bytes:,}")
+        elif digest_file(path) != digest:
+            yield key, Finding("digests", "its bytes are not those of the manifest")
+
+
+def _documents(
+    work: ShardCheck, place: str, table: pa.Table, group: MergedGroup
+) -> Iterator[tuple[str, Finding]]:
+    """The shard lists the documents that hash to it, in their order."""
+    listed = table.column("id").to_pylist()
+    raw = [row.tobytes() for row in fixed_bytes(group.table.column("id"), ID_BYTES)]
+    if listed != [identity.hex() for identity in raw]:
+        yield (
+            f"{place}/documents.parquet",
+            Finding(
+                "documents",
+                f"lists {len(listed):,} documents, but {len(raw):,} belong here; the first that"
+                f" differs is document {_first_difference(listed, [i.hex() for i in raw])}",
+            ),
+        )
+    strangers = [
+        identity
+        for identity in raw
+        if shard_of(identity, work.seed, copy=COPY, shards=work.shards) != work.number
+    ]
+    if strangers:
+        yield place, Finding("placement", f"{len(strangers):,} documents belong to other shards")
+
+
+def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
+    same = [x == y for x, y in zip(a, b, strict=False)]
+    return same.index(False) if False in same else len(same)
+
+
+def _contents(
+    workspace: Workspace, place: str, rows: Rows, manifest: Manifest, group: MergedGroup
+) -> list[tuple[str, Finding]]:
+    """The rows hold the documents: every token once, EOS, ids and text."""
+    lengths = np.diff(group.document_ptr)
+    ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
+    found = [(ids_file, f) for f in mechanics.check_ids(rows, vocab_size=manifest.vocab_size)]
+    broken = mechanics.check_segments(rows, documents=len(lengths))
+    if broken:
+        return [*found, *((segments, finding) for finding in broken)]
+    covered = _covered(rows)
+    pad, eos = manifest.special_ids["pad"], manifest.special_ids["eos"]
+    found += [(ids_file, f) for f in mechanics.check_padding(rows, covered=covered, pad=pad)]
+    found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=lengths)]
+    documents = mechanics.reassemble(rows, lengths)
+    found += [(ids_file, f) for f in mechanics.check_eos(documents, eos=eos)]
+    stored = np.split(group.ids, group.document_ptr[1:-1]) if len(lengths) else []
+    found += [(ids_file, f) for f in mechanics.check_tokens(documents, stored)]
+    decoded = _decoded_digests(workspace, documents, manifest.vocab_size)
+    expected = [row.tobytes() for row in fixed_bytes(group.table.column("digest"), 16)]
+    found += [(ids_file, f) for f in mechanics.check_texts(decoded, expected)]
+    return found
+
+
+def _covered(rows: Rows) -> NDArray[np.bool_]:
+    """Give which positions a segment covers: (R, L) bool; segments are sound."""
+    filled = np.add.reduceat(rows.segments["length"], rows.segments["row_ptr"][:-1])
+    covered: NDArray[np.bool_] = np.arange(rows.input_ids.shape[1]) < filled[:, None]
+    return covered
+
+
+def _decoded_digests(
+    workspace: Workspace, documents: Sequence[NDArray[np.integer]], vocab_size: int
+) -> list[bytes]:
+    """Give the digest of each document's text without its EOS; ids past the model give none."""
+    tokenizer = load_tokenizer(workspace)
+    digests: list[bytes] = []
+    for start in range(0, len(documents), _DECODE):
+        batch = [ids[:-1] for ids in documents[start : start + _DECODE]]
+        sound = [ids if (ids < vocab_size).all() else ids[:0] for ids in batch]
+        digests += map(content_digest, tokenizer.decode(sound))
+    return digests
+
+
+def _labels(
+    workspace: Workspace, work: ShardCheck, manifest: Manifest, shard: Shard
+) -> Iterator[tuple[str, Finding]]:
+    """The labels that the loader gives are aligned as the manifest declares."""
+    place = f"{work.folder}/{MANIFEST_NAME}"
+    offset = _OFFSETS.get(manifest.label_convention)
+    if offset is None:
+        yield place, Finding("label_convention", f"unknown: {manifest.label_convention!r}")
+        return
+    only = manifest.model_copy(update={"shards": (shard,)})
+    dataset = ShardDataset(workspace.path(work.folder), only, shuffle=False, check="size")
+    for start in range(0, len(dataset), _ROWS):
+        batch = dataset.batch(np.arange(start, min(start + _ROWS, len(dataset))))
+        found = mechanics.check_labels(
+            batch["input_ids"],
+            batch["labels"],
+            covered=batch["segment_ids"] >= 0,
+            declared_offset=offset,
+        )
+        yield from ((place, finding) for finding in found)
+        if found:
+            return

@@ -1,0 +1,117 @@
+"""Storage: named objects under a run's folder, and the three verbs that commits need.
+
+    put_new(key, data)   all or nothing, and only if there is no such object
+    get(key)             its bytes, or None
+    list(prefix)         keys, sorted
+
+An object store offers the same three (a conditional put, a get, a listing) without any rename, so the
+protocol of `pipeline.commits` carries over. Keys are POSIX paths of plain names.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from stages.store.digests import sync_path
+
+_KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+TEMPORARY = "tmp"
+
+
+class Storage(Protocol):
+    """What commits ask of a place that holds a run."""
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Create an object whole; False if the key is taken."""
+        ...
+
+    def get(self, key: str) -> bytes | None:
+        """Give an object's bytes, or None."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Give the keys below a prefix, sorted."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove an object, or all below a prefix, if there."""
+        ...
+
+    def publish(self, temporary: Path, key: str) -> None:
+        """Move a finished file to its key, replacing what an uncommitted attempt left there."""
+        ...
+
+
+class LocalStorage:
+    """A run in a local folder (or one mounted on every node).
+
+    Args:
+        root: the run's folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, key: str) -> Path:
+        """Give the place of a key; a key can never leave the root."""
+        assert _KEY.fullmatch(key) and ".." not in key.split("/"), key
+        return self.root / key
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write beside, then link under the key: the link fails if there is one."""
+        target = self.path(key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        try:
+            with beside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(beside, target)
+        except FileExistsError:
+            return False
+        finally:
+            beside.unlink(missing_ok=True)
+        sync_path(target.parent)
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        """Give an object's bytes, or None."""
+        try:
+            return self.path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Give the keys below a prefix, sorted; half-written objects have no key."""
+        for path in sorted(self.path(prefix).rglob("*")):
+            if path.is_file() and not path.name.startswith("."):
+                yield path.relative_to(self.root).as_posix()
+
+    def delete(self, key: str) -> None:
+        """Remove an object, or all below a prefix, if there."""
+        path = self.path(key)
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def publish(self, temporary: Path, key: str) -> None:
+        """Rename a finished file to its key and bring the folder to the disk."""
+        target = self.path(key)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
+        sync_path(target.parent)
+
+
+def sweep(root: Path, *, keep: str | None = None) -> None:
+    """Remove what other attempts left under `tmp/`; a dying one may still write there."""
+    with contextlib.suppress(FileNotFoundError):
+        for attempt in (root / TEMPORARY).iterdir():
+            if attempt.name != keep:
+                shutil.rmtree(attempt, ignore_errors=True)

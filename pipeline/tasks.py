@@ -1,0 +1,89 @@
+"""Tasks: one unit of work, and the ordinary class that does it in this process or in a Ray actor.
+
+A task names a module-level function and a payload of plain values. The function reads committed
+files, writes new ones under its attempt's folder and returns a record; it knows nothing of Ray.
+"""
+
+import resource
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.commits import Outcome
+from pipeline.storage import TEMPORARY
+from stages.store.digests import digest_file, sync_tree
+
+
+@dataclass
+class Workspace:
+    """Where a task reads and writes."""
+
+    root: Path
+    """The run's folder; committed files are read here."""
+    folder: Path
+    """The task's own folder under tmp/; what it leaves here is committed."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """What a worker keeps from task to task: a loaded model, an open stream. Never a result."""
+
+    def path(self, key: str) -> Path:
+        """Give the place of a committed file."""
+        return self.root / key
+
+    def create(self, key: str) -> Path:
+        """Give the place to write a file that is to have this key."""
+        path = self.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+
+Function = Callable[[Workspace, Any], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One unit of work of a step."""
+
+    unit: str
+    """Name of its commit."""
+    function: Function
+    payload: Any
+    fingerprint: str
+
+
+class Worker:
+    """Does tasks one after the other.
+
+    Args:
+        root: the run's folder.
+        attempt: name of this run of the program; its files under tmp/ are nobody else's.
+    """
+
+    def __init__(self, root: Path, attempt: str) -> None:
+        self._root = root
+        self._attempt = attempt
+        self._cache: dict[str, Any] = {}
+
+    def run(self, task: Task) -> Outcome:
+        """Do one task and bring its files to the disk."""
+        folder = self._root / TEMPORARY / self._attempt / task.unit
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        wall, processor = time.perf_counter(), time.process_time()
+        record = task.function(Workspace(self._root, folder, self._cache), task.payload)
+        files = {key: digest_file(folder / key) for key in _keys(folder)}
+        sync_tree(folder)
+        metrics = {
+            "seconds": time.perf_counter() - wall,
+            "cpu_seconds": time.process_time() - processor,
+            "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
+        }
+        return Outcome(folder, files, record, metrics)
+
+
+def _keys(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()

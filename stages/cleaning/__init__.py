@@ -1,0 +1,1 @@
+"""Cleaning: raw text to the text that every later step sees."""

@@ -1,0 +1,108 @@
+"""The tables that pass between steps: their columns and types, in one place."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+
+from stages.identity import DIGEST_BYTES, ID_BYTES
+
+
+class DropReason(StrEnum):
+    """Why a record of the input gives no document."""
+
+    BAD_JSON = "bad_json"
+    TOO_LARGE = "too_large"
+    MISSING_TEXT = "missing_text"
+    EMPTY = "empty"
+    TOO_SHORT = "too_short"
+
+
+@dataclass(frozen=True)
+class Drop:
+    """One record that was dropped: where it stands and why."""
+
+    line: int
+    position: int
+    reason: DropReason
+    detail: str
+
+
+DOCUMENTS = pa.schema(
+    [
+        pa.field("id", pa.binary(ID_BYTES), nullable=False),
+        pa.field("own_id", pa.string()),
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("text_bytes", pa.int64(), nullable=False),
+        pa.field("digest", pa.binary(DIGEST_BYTES), nullable=False),
+        pa.field("text", pa.large_string(), nullable=False),
+    ]
+)
+"""What ingest writes for a unit; source and path are one per unit and stand in its commit."""
+
+DROPS = pa.schema(
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("line", pa.int64(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("detail", pa.string(), nullable=False),
+    ]
+)
+"""What ingest dropped, record by record."""
+
+REMOVED = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("own_id", pa.string()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("kept_id", pa.string(), nullable=False),
+        pa.field("kept_own_id", pa.string()),
+        pa.field("kept_source", pa.string(), nullable=False),
+        pa.field("similarity", pa.float64(), nullable=False),
+        pa.field("method", pa.string(), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+    ]
+)
+"""Why each duplicate went: the document kept in its place, and how alike the two are."""
+
+CLUSTERS = pa.schema(
+    [
+        pa.field("number", pa.int64(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("cluster", pa.string(), nullable=False),
+        pa.field("kept", pa.bool_(), nullable=False),
+    ]
+)
+"""Every document that has a duplicate: its number in canonical order and its cluster's name, which
+is the id of the cluster's best-ranked document."""
+
+STORED_DOCUMENTS = pa.schema(
+    [
+        pa.field("id", pa.binary(ID_BYTES), nullable=False),
+        pa.field("own_id", pa.string()),
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("digest", pa.binary(DIGEST_BYTES), nullable=False),
+        pa.field("order", pa.uint64(), nullable=False),
+        pa.field("tokens", pa.int64(), nullable=False),
+    ]
+)
+"""The documents of a unit in the token store, in the store's order; tokens count the EOS."""
+
+SHARD_DOCUMENTS = pa.schema(
+    [
+        pa.field("doc", pa.int32(), nullable=False),
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("own_id", pa.string()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("language", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("position", pa.int64(), nullable=False),
+        pa.field("copy", pa.int32(), nullable=False),
+        pa.field("tokens", pa.int64(), nullable=False),
+    ]
+)
+"""The documents of a row shard; `doc` is what segments refer to."""

@@ -1,0 +1,1 @@
+"""Deduplication: exact digests, MinHash-LSH candidates, verified pairs, survivors."""

@@ -1,0 +1,141 @@
+"""MinHash-LSH: which documents are worth comparing, found band by band.
+
+A signature is cut into bands of rows; documents that agree on a whole band share a bucket. Bands are
+independent, and within a band so are ranges of keys, so the work splits into pieces that each hold a
+bounded number of documents (`MAX_KEYS`), whatever the corpus.
+
+A bucket of any size costs each of its documents at most `max_candidates` comparisons: with the
+best-ranked ones of the bucket. The pairs are never written out: a piece gives, for each document, a
+slice of its bucket's best.
+
+Source: Indyk, Motwani 1998; Leskovec, Rajaraman, Ullman 2014, "Mining of Massive Datasets", 3.4.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from datasketch import MinHashLSH
+from numba import njit
+from numpy.typing import NDArray
+from pydantic import Field
+
+from stages.dedup.shingles import ShingleConfig
+
+MAX_KEYS = 1 << 22
+"""Documents that one piece of a band holds at the most, on average (16 bytes each while sorted)."""
+
+_WEIGHTS = (0.1, 0.9)
+"""False positives cost a comparison, false negatives a duplicate: datasketch's default weighs them
+alike, which at 128 permutations finds only 40% of the pairs at the threshold."""
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xFF51AFD7ED558CCD)
+_SHIFT = np.uint64(32)
+
+
+class MinHashConfig(ShingleConfig):
+    """Near-duplicate detection."""
+
+    num_perm: int = Field(128, ge=16, le=1024)
+    """Entries of a signature."""
+    threshold: float = Field(0.8, gt=0.0, le=1.0)
+    """Lowest exact Jaccard similarity at which a document goes."""
+    max_candidates: int = Field(64, ge=1)
+    """Best-ranked documents of a bucket that each of its documents is compared with."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The comparisons that one piece of a band asks for, without writing out a pair."""
+
+    members: NDArray[np.int64]
+    """(M, 3): document, start and count of its slice of `heads`; ascending by document."""
+    heads: NDArray[np.int64]
+    """(H,): the best-ranked documents of each bucket, bucket after bucket, ascending in each."""
+
+    def pairs(self, first: int, last: int) -> NDArray[np.int64]:
+        """Give the pairs (better, worse) whose worse document lies in [first, last): (P, 2) int64."""
+        low, high = np.searchsorted(self.members[:, 0], (first, last))
+        members = self.members[low:high]
+        counts = members[:, 2]
+        ends = np.cumsum(counts)
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+        better = self.heads[np.repeat(members[:, 1], counts) + within]
+        return np.column_stack([better, np.repeat(members[:, 0], counts)])
+
+
+@cache
+def band_shape(threshold: float, num_perm: int) -> tuple[int, int]:
+    """Give (bands, rows a band) as datasketch chooses them for a threshold."""
+    index = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=_WEIGHTS)
+    return int(index.b), int(index.r)
+
+
+def num_pieces(documents: int) -> int:
+    """Give the number of key ranges a band is cut into: a function of the corpus alone."""
+    return max(1, -(-documents // MAX_KEYS))
+
+
+def band_keys(rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Give each document's 64-bit key in one band.
+
+    Two different bands share a key with probability 2**-64; that would cost one comparison.
+
+    Args:
+        rows: (R, N) uint32, the band's rows of the signatures of N documents.
+    """
+    keys = np.zeros(rows.shape[1], np.uint64)
+    for row in rows:
+        keys = (keys ^ row) * _BASE
+        keys ^= keys >> _SHIFT
+    keys *= _MIX
+    return keys ^ (keys >> _SHIFT)
+
+
+def in_piece(keys: NDArray[np.uint64], piece: int, *, pieces: int) -> NDArray[np.bool_]:
+    """Say which keys belong to a piece: those whose high half, scaled to `pieces`, is `piece`."""
+    return ((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT == np.uint64(piece)
+
+
+def bucket_candidates(
+    keys: NDArray[np.uint64], documents: NDArray[np.int64], *, max_candidates: int
+) -> Candidates:
+    """Give the comparisons that the buckets of one piece ask for.
+
+    keys 7 9 7 7 of documents 0 1 2 3 -> 2 with [0], 3 with [0, 2] (max_candidates >= 2)
+
+    Args:
+        keys: (N,) uint64 band keys.
+        documents: (N,) int64 document ranks.
+        max_candidates: best-ranked documents of a bucket that the others are compared with.
+    """
+    order = np.lexsort((documents, keys))
+    members, heads = _fill(keys[order], documents[order], max_candidates)
+    return Candidates(members[np.argsort(members[:, 0], kind="stable")], heads)
+
+
+@njit(cache=True)
+def _fill(
+    keys: NDArray[np.uint64], documents: NDArray[np.int64], limit: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Walk the buckets of sorted keys."""
+    total = len(keys)
+    members = np.empty((total, 3), np.int64)
+    heads = np.empty(total, np.int64)
+    num_members, num_heads, start = 0, 0, 0
+    while start < total:
+        end = start + 1
+        while end < total and keys[end] == keys[start]:
+            end += 1
+        if end - start > 1:
+            for position in range(start + 1, end):
+                members[num_members, 0] = documents[position]
+                members[num_members, 1] = num_heads
+                members[num_members, 2] = min(position - start, limit)
+                num_members += 1
+            for position in range(start, min(end, start + limit)):
+                heads[num_heads] = documents[position]
+                num_heads += 1
+        start = end
+    return members[:num_members], heads[:num_heads]

@@ -1,0 +1,149 @@
+r"""Shingles: a text as the set of its word 5-grams, each known by a 64-bit hash of its bytes.
+
+A token is a run between white space (`str.split`), but scripts written without spaces (Han, Kana,
+Thai, Lao, Khmer, Myanmar) give a token a character: otherwise a Thai page would be one token and a
+Japanese one a handful. A shingle's bytes are its tokens in UTF-8 joined by single spaces; a text of
+fewer tokens than the shingle size has one shingle, all of it.
+
+    "the cat sat on the mat"  ->  "the cat sat on the", "cat sat on the mat"
+    "猫が座る"                 ->  "猫 が 座 る"
+
+The hash of a shingle t1 .. tn, arithmetic modulo 2**64:
+
+    hash64 = fmix64(fnv1a64(t1) P^(n-1) + ... + fnv1a64(tn))     hash32 = hash64 mod 2**32
+
+Two different shingles share a hash64 with probability 2**-64, so sets of hashes stand for sets of
+shingles in the exact Jaccard similarity too.
+"""
+
+import re
+from typing import Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from pydantic import Field
+
+from stages.config import Config
+
+_UNSPACED_RANGES = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x19E0, 0x19FF),  # Khmer symbols
+    (0x2E80, 0x2FD5),  # Han radicals
+    (0x3005, 0x3005),  # Han iteration mark
+    (0x3007, 0x3007),  # Han zero
+    (0x3021, 0x3029),  # Han numerals
+    (0x3038, 0x303B),  # Han numerals and marks
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x31F0, 0x31FF),  # Katakana extensions
+    (0x3400, 0x4DBF),  # Han extension A
+    (0x4E00, 0x9FFF),  # Han
+    (0xA9E0, 0xA9FF),  # Myanmar extension B
+    (0xAA60, 0xAA7F),  # Myanmar extension A
+    (0xF900, 0xFAFF),  # Han compatibility
+    (0xFF66, 0xFF9F),  # Katakana, half width
+    (0x1AFF0, 0x1B16F),  # Kana extensions
+    (0x20000, 0x323AF),  # Han extensions B to H
+)
+_OTHER, _SPACE, _ALONE = 0, 1, 2
+
+
+def _character_kinds() -> NDArray[np.uint8]:
+    """Give what each code point is: white space, a token alone, or a part of a token."""
+    kinds = np.zeros(0x110000, np.uint8)
+    for first, last in _UNSPACED_RANGES:
+        kinds[first : last + 1] = _ALONE
+    kinds[[code for code in range(0x3001) if chr(code).isspace()]] = _SPACE
+    return kinds
+
+
+_KINDS = _character_kinds()
+_UNSPACED = re.compile(f"([{''.join(f'{chr(a)}-{chr(b)}' for a, b in _UNSPACED_RANGES)}])")
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_MIX_SHIFT = np.uint64(33)
+
+
+class ShingleConfig(Config):
+    """What the similarity of two documents is measured on."""
+
+    shingle: Literal["word"] = "word"
+    """Unit of a shingle."""
+    size: int = Field(5, ge=1, le=32)
+    """Units in a shingle."""
+
+
+def split_tokens(text: str) -> list[str]:
+    """Give the tokens of a text: the plain statement of what `shingle_hashes` does on bytes."""
+    return _UNSPACED.sub(r" \1 ", text).split()
+
+
+def shingle_hashes(text: str, *, size: int) -> NDArray[np.uint64]:
+    """Give the hash64 of every shingle in order, repeats included.
+
+    Returns:
+        (max(1, T - size + 1),) uint64 for T tokens; empty for a text without tokens.
+    """
+    tokens = _hash_tokens(np.frombuffer(text.encode(), np.uint8), _KINDS)
+    return _combine(tokens, size)
+
+
+def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
+    """Give the distinct shingle hashes of a text, ascending, uint64."""
+    return np.unique(shingle_hashes(text, size=size))
+
+
+def hash32(shingle: bytes) -> int:
+    """Give the 32-bit hash of one shingle's bytes: what datasketch takes as its `hashfunc`."""
+    tokens = _hash_tokens(np.frombuffer(shingle, np.uint8), _KINDS)
+    return int(_combine(tokens, len(tokens))[0]) & 0xFFFFFFFF
+
+
+@njit(cache=True)
+def _hash_tokens(buffer: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Give the FNV-1a hash of every token of valid UTF-8, in one pass over its bytes."""
+    tokens = np.empty(len(buffer) // 2 + 1, np.uint64)
+    count, position, inside, value = 0, 0, False, _FNV_OFFSET
+    while position < len(buffer):
+        lead = np.uint32(buffer[position])
+        width = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
+        code = lead if width == 1 else lead & np.uint32(0x7F >> width)
+        for offset in range(1, width):
+            code = code << np.uint32(6) | np.uint32(buffer[position + offset] & 0x3F)
+        kind = kinds[code]
+        if kind != _OTHER and inside:
+            tokens[count] = value
+            count, inside, value = count + 1, False, _FNV_OFFSET
+        if kind != _SPACE:
+            for offset in range(width):
+                value = (value ^ np.uint64(buffer[position + offset])) * _FNV_PRIME
+            inside = True
+        if kind == _ALONE:
+            tokens[count] = value
+            count, inside, value = count + 1, False, _FNV_OFFSET
+        position += width
+    if inside:
+        tokens[count] = value
+        count += 1
+    return tokens[:count]
+
+
+@njit(cache=True)
+def _combine(tokens: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """Combine each window of `size` token hashes; fewer tokens make one window."""
+    if len(tokens) == 0:
+        return np.empty(0, np.uint64)
+    width = min(size, len(tokens))
+    shingles = np.empty(len(tokens) - width + 1, np.uint64)
+    for start in range(len(shingles)):
+        value = np.uint64(0)
+        for offset in range(width):
+            value = value * _BASE + tokens[start + offset]
+        value = (value ^ (value >> _MIX_SHIFT)) * _MIX[0]
+        value = (value ^ (value >> _MIX_SHIFT)) * _MIX[1]
+        shingles[start] = value ^ (value >> _MIX_SHIFT)
+    return shingles

@@ -1,0 +1,130 @@
+"""Survivors: which duplicates go, decided in rank order from verified pairs alone.
+
+A document goes if and only if it has a verified pair with a better-ranked document that is *kept*.
+There are no chains (A~B, B~C, but C unlike A: B goes, C stays), no removal without a kept witness at
+or above the threshold, and the result depends on ranks alone.
+
+Memory: 16 bytes a document, the program's stated exception to memory that does not grow with the
+corpus.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+MAX_DOCUMENTS = (1 << 31) - 1
+KEPT = -1
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What was decided about each of N documents; `decide` fills it unit after unit."""
+
+    witness: NDArray[np.int32]
+    """(N,) the kept document for which each goes, or KEPT."""
+    similarity: NDArray[np.float64]
+    """(N,) exact Jaccard similarity with the witness; undefined where kept."""
+    cluster: NDArray[np.int32]
+    """(N,) union-find parents over verified pairs; `cluster_roots` gives clusters."""
+
+
+def undecided(documents: int) -> Decisions:
+    """Give decisions that keep everything, every document a cluster of its own."""
+    assert documents <= MAX_DOCUMENTS, documents
+    return Decisions(
+        witness=np.full(documents, KEPT, np.int32),
+        similarity=np.ones(documents, np.float64),
+        cluster=np.arange(documents, dtype=np.int32),
+    )
+
+
+def decide(
+    decisions: Decisions,
+    exact: NDArray[np.int64],
+    edges: NDArray[np.int64],
+    *,
+    similarities: NDArray[np.float64],
+) -> None:
+    """Decide about a range of documents whose better-ranked ones are decided already.
+
+    The one function here that fills its argument: the arrays are as long as the corpus.
+
+    Args:
+        decisions: filled in place.
+        exact: (D, 2) duplicate and the document it repeats, ascending by duplicate.
+        edges: (E, 2) verified pairs (better, worse), ascending by (worse, better).
+        similarities: (E,) float64 of the edges.
+    """
+    assert (edges[:, 0] < edges[:, 1]).all()
+    assert (exact[:, 1] < exact[:, 0]).all()
+    _decide_near(
+        edges, similarities, decisions.witness, decisions.similarity, decisions.cluster
+    )
+    _decide_exact(exact, decisions.witness, decisions.similarity, decisions.cluster)
+
+
+def cluster_roots(decisions: Decisions) -> NDArray[np.int32]:
+    """Give each document's cluster as its best-ranked member: (N,) int32."""
+    return _roots(decisions.cluster)
+
+
+@njit(cache=True)
+def _find(parent: NDArray[np.int32], document: int) -> int:
+    while parent[document] != document:
+        parent[document] = parent[parent[document]]
+        document = parent[document]
+    return document
+
+
+@njit(cache=True)
+def _union(parent: NDArray[np.int32], a: int, b: int) -> None:
+    """Join two clusters under the better-ranked root."""
+    a, b = _find(parent, a), _find(parent, b)
+    if a < b:
+        parent[b] = a
+    else:
+        parent[a] = b
+
+
+@njit(cache=True)
+def _decide_near(
+    edges: NDArray[np.int64],
+    similarities: NDArray[np.float64],
+    witness: NDArray[np.int32],
+    similarity: NDArray[np.float64],
+    parent: NDArray[np.int32],
+) -> None:
+    for edge in range(len(edges)):
+        better, worse = edges[edge, 0], edges[edge, 1]
+        _union(parent, better, worse)
+        if witness[worse] == KEPT and witness[better] == KEPT:
+            witness[worse] = better
+            similarity[worse] = similarities[edge]
+
+
+@njit(cache=True)
+def _decide_exact(
+    exact: NDArray[np.int64],
+    witness: NDArray[np.int32],
+    similarity: NDArray[np.float64],
+    parent: NDArray[np.int32],
+) -> None:
+    """A repeat shares its text's fate: for the first of that text, or for that one's witness."""
+    for row in range(len(exact)):
+        repeat, first = exact[row, 0], exact[row, 1]
+        _union(parent, first, repeat)
+        if witness[first] == KEPT:
+            witness[repeat] = first
+        else:
+            witness[repeat] = witness[first]
+            similarity[repeat] = similarity[first]
+
+
+@njit(cache=True)
+def _roots(parent: NDArray[np.int32]) -> NDArray[np.int32]:
+    roots = np.empty_like(parent)
+    for document in range(len(parent)):
+        roots[document] = _find(parent, document)
+    return roots

@@ -1,0 +1,40 @@
+"""Errors a user can meet.
+
+    ShardmillError
+    ├── ConfigError        the run file or the command line asks for what cannot be
+    ├── DataError          an input, or what was made of it, is not what it must be
+    │   └── FormatError    a file on disk does not hold what its format promises
+    ├── VerificationError  a check or a gate failed
+    └── Stopped            the run stopped and can be run again to resume
+        └── Interrupted    because someone pressed Ctrl-C
+
+A message says what, where (file, row), the bound, and the way out. Bugs raise `AssertionError`.
+"""
+
+
+class ShardmillError(Exception):
+    """Any error that this program explains in one line."""
+
+
+class ConfigError(ShardmillError):
+    """The run file or the command line asks for what cannot be."""
+
+
+class DataError(ShardmillError):
+    """An input, or what was made of it, is not what it must be."""
+
+
+class FormatError(DataError):
+    """A file on disk does not hold what its format promises."""
+
+
+class VerificationError(ShardmillError):
+    """A check or a gate failed."""
+
+
+class Stopped(ShardmillError):
+    """The run stopped early; the same command resumes it."""
+
+
+class Interrupted(Stopped):
+    """Ctrl-C stopped the run; the same command resumes it."""

@@ -1,0 +1,1 @@
+"""Filtering: verdicts on documents; only the runner drops."""

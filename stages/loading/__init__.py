@@ -1,0 +1,1 @@
+"""Loading: datasets as trainers see them; needs the base dependencies alone."""

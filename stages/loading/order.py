@@ -1,0 +1,59 @@
+"""The order of rows in an epoch: a permutation computed row by row, so no index file is kept.
+
+A Feistel network permutes the numbers below the next power of four; values outside the dataset walk
+on until they fall inside. Any rank can compute any position alone.
+
+Source: Black, Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3 and 4 (cycle walking).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+_ROUNDS = 6
+_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_SHIFT = np.uint64(33)
+
+
+def shuffled(
+    positions: NDArray[np.int64], size: int, *, seed: int, epoch: int
+) -> NDArray[np.int64]:
+    """Give the rows that stand at some positions of an epoch.
+
+    shuffled(range(5), 5, seed=7, epoch=0) -> a permutation of 0 .. 4
+
+    Args:
+        positions: (N,) int64 in range(size).
+        size: rows of the dataset.
+        seed: the run's seed.
+        epoch: the pass over the data; another gives another permutation.
+    """
+    half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
+    keys = _round_keys(seed, epoch)
+    rows = _encrypt(positions.astype(np.uint64), half, keys)
+    outside = np.flatnonzero(rows >= size)
+    while len(outside):  # the domain is below 4 size, so this ends after a few turns on average
+        rows[outside] = _encrypt(rows[outside], half, keys)
+        outside = outside[rows[outside] >= size]
+    return rows.astype(np.int64)
+
+
+def _round_keys(seed: int, epoch: int) -> NDArray[np.uint64]:
+    numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64)
+    return _mix(_mix(np.uint64(seed) + numbers * _MIX[1]) ^ np.uint64(epoch) * _MIX[0])
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Give MurmurHash3's 64-bit finaliser of each value."""
+    values = (values ^ (values >> _SHIFT)) * _MIX[0]
+    values = (values ^ (values >> _SHIFT)) * _MIX[1]
+    return values ^ (values >> _SHIFT)
+
+
+def _encrypt(
+    values: NDArray[np.uint64], half: np.uint64, keys: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    left, right = values >> half, values & mask
+    for key in keys:
+        left, right = right, left ^ (_mix(right ^ key) & mask)
+    return left << half | right

@@ -1,0 +1,1 @@
+"""Objectives: what each pre-training objective makes of packed rows."""

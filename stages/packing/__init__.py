@@ -1,0 +1,1 @@
+"""Packing: documents to rows of one length."""

@@ -1,0 +1,139 @@
+"""Layouts: where each piece of each document lies in the rows of a shard.
+
+A layout names no token, so the same one lays out any column. It never depends on the epoch.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from pydantic import ByteSize, Field
+
+from stages.config import Config
+from stages.seeding import Key, permutation
+
+
+Token = TypeVar("Token", bound=np.generic)
+
+
+class Strategy(StrEnum):
+    """How documents become rows."""
+
+    BEST_FIT = "best_fit"
+    CONCAT = "concat"
+
+
+class PackingConfig(Config):
+    """Rows: their length, and how documents are laid into them."""
+
+    seq_len: int = Field(512, ge=2, le=1 << 20)
+    """Tokens in a row."""
+    strategy: Strategy = Strategy.BEST_FIT
+    """best_fit cuts only documents longer than a row; concat cuts wherever a row ends."""
+    shard_size: ByteSize = Field(ByteSize(512 << 20), ge=1 << 16, validate_default=True)
+    """Text that a shard is made from; its token file is about half as large."""
+    shards: int | None = Field(None, ge=1, le=1 << 24)
+    """Number of training shards, instead of `shard_size`."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """S segments in R rows of L tokens, ascending by (row, start).
+
+    rows of 4       A A E B | B E . .
+    segments        (row 0, start 0, length 3, doc A, offset 0)
+                    (row 0, start 3, length 1, doc B, offset 0)
+                    (row 1, start 0, length 2, doc B, offset 1)
+    """
+
+    row_length: int
+    """L."""
+    row_ptr: NDArray[np.int64]
+    """(R + 1,) the segments of row r are row_ptr[r] .. row_ptr[r + 1]."""
+    start: NDArray[np.int32]
+    """(S,) first position in the row."""
+    length: NDArray[np.int32]
+    """(S,) tokens."""
+    doc: NDArray[np.int32]
+    """(S,) document, as its number in the shard."""
+    doc_offset: NDArray[np.int64]
+    """(S,) which token of the document comes first."""
+
+    @property
+    def num_rows(self) -> int:
+        """R."""
+        return len(self.row_ptr) - 1
+
+
+def layout_of(
+    row: NDArray[np.int64],
+    *,
+    row_length: int,
+    num_rows: int,
+    start: NDArray[np.int64],
+    length: NDArray[np.int64],
+    doc: NDArray[np.int64],
+    doc_offset: NDArray[np.int64],
+) -> Layout:
+    """Give the layout of segments listed in any order."""
+    order = np.lexsort((start, row))
+    return Layout(
+        row_length=row_length,
+        row_ptr=np.concatenate([[0], np.cumsum(np.bincount(row, minlength=num_rows))]),
+        start=start[order].astype(np.int32),
+        length=length[order].astype(np.int32),
+        doc=doc[order].astype(np.int32),
+        doc_offset=doc_offset[order].astype(np.int64),
+    )
+
+
+def shuffle_rows(layout: Layout, key: Key) -> Layout:
+    """Give the layout with its rows in random order; the segments of a row stay together."""
+    source = permutation(key, layout.num_rows)
+    counts = np.diff(layout.row_ptr)[source]
+    row_ptr = np.concatenate([[0], np.cumsum(counts)])
+    within = np.arange(row_ptr[-1]) - np.repeat(row_ptr[:-1], counts)
+    order = np.repeat(layout.row_ptr[:-1][source], counts) + within
+    return Layout(
+        row_length=layout.row_length,
+        row_ptr=row_ptr,
+        start=layout.start[order],
+        length=layout.length[order],
+        doc=layout.doc[order],
+        doc_offset=layout.doc_offset[order],
+    )
+
+
+def lay_out(
+    layout: Layout, tokens: NDArray[Token], *, document_ptr: NDArray[np.int64], padding: int
+) -> NDArray[Token]:
+    """Give the rows of one column, (R, L), with `padding` where no segment lies.
+
+    Args:
+        layout: where the pieces of documents lie.
+        tokens: (T,) the documents' values, one after the other.
+        document_ptr: (D + 1,) where each document begins in `tokens`.
+        padding: value of the positions that no segment covers.
+    """
+    rows = np.full((layout.num_rows, layout.row_length), padding, tokens.dtype)
+    sources = document_ptr[layout.doc] + layout.doc_offset
+    _copy(tokens, sources, layout.row_ptr, layout.start, layout.length, rows)
+    return rows
+
+
+@njit(cache=True)
+def _copy(
+    tokens: NDArray[np.generic],
+    sources: NDArray[np.int64],
+    row_ptr: NDArray[np.int64],
+    start: NDArray[np.int32],
+    length: NDArray[np.int32],
+    rows: NDArray[np.generic],
+) -> None:
+    for row in range(len(rows)):
+        for segment in range(row_ptr[row], row_ptr[row + 1]):
+            for offset in range(length[segment]):
+                rows[row, start[segment] + offset] = tokens[sources[segment] + offset]

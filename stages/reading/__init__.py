@@ -1,0 +1,1 @@
+"""Reading: files to streams of raw documents."""

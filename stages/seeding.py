@@ -1,0 +1,136 @@
+"""Randomness without state: Philox4x32-10 and keyed hashes of document ids.
+
+Every draw is a pure function of (seed, epoch, shard, row, tag, block). The fields are packed into
+Philox's 64-bit key and 128-bit counter without overlap, so no two draws share a block:
+
+    key      k0 = seed bits 0-31          k1 = seed bits 32-63
+    counter  c0 = block (32 bits)         c1 = row (32 bits)
+             c2 = shard (24) | tag << 24  c3 = epoch (32 bits)
+    output   u64[0] = w0 | w1 << 32       u64[1] = w2 | w3 << 32
+
+The table and its golden vectors stand in docs/format.md too.
+
+Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+_MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_ROUNDS = 10
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF = np.uint64(32)
+
+MAX_SHARDS = 1 << 24
+MAX_ROWS = 1 << 32
+MAX_SEED = 1 << 64
+
+
+class Tag(IntEnum):
+    """What a stream of draws is for; a number is never given a second meaning."""
+
+    ROW_ORDER = 1
+    """Order of rows within a shard."""
+
+
+class Purpose(StrEnum):
+    """What a document's hash decides; each gives hashes independent of the others."""
+
+    SHARD = "shard"
+    ORDER = "order"
+    VALIDATION = "validation"
+    SAMPLE = "sample"
+
+
+@dataclass(frozen=True)
+class Key:
+    """Names one family of streams: all the rows of a shard in one epoch, for one purpose."""
+
+    seed: int
+    epoch: int
+    shard: int
+    tag: Tag
+
+    def __post_init__(self) -> None:
+        """Refuse fields that do not fit their bits; a bug would otherwise reuse draws."""
+        assert 0 <= self.seed < MAX_SEED, self.seed
+        assert 0 <= self.epoch < 1 << 32, self.epoch
+        assert 0 <= self.shard < MAX_SHARDS, self.shard
+
+
+def philox4x32(
+    counter: NDArray[np.uint64], key: tuple[int, int], *, rounds: int = _ROUNDS
+) -> NDArray[np.uint64]:
+    """Give Philox's four output words for each counter.
+
+    Args:
+        counter: (N, 4) uint64, each below 2**32.
+        key: two words below 2**32.
+        rounds: 10 in every use; fewer only to test.
+
+    Returns:
+        (N, 4) uint64, each below 2**32.
+    """
+    c0, c1, c2, c3 = (counter[:, word].astype(np.uint64) for word in range(4))
+    k0, k1 = key
+    for _ in range(rounds):
+        product0, product1 = _MULTIPLIERS[0] * c0, _MULTIPLIERS[1] * c2
+        c0, c2 = (
+            (product1 >> _HALF) ^ c1 ^ np.uint64(k0),
+            (product0 >> _HALF) ^ c3 ^ np.uint64(k1),
+        )
+        c1, c3 = product1 & _LOW, product0 & _LOW
+        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
+    return np.stack([c0, c1, c2, c3], axis=1)
+
+
+def draw_u64(key: Key, rows: NDArray[np.uint64], *, block: int = 0) -> NDArray[np.uint64]:
+    """Give the two 64-bit draws of one block for each row.
+
+    Args:
+        key: the family of streams.
+        rows: (N,) row numbers below 2**32.
+        block: which block of each row's stream.
+
+    Returns:
+        (N, 2) uint64, uniform.
+    """
+    counter = np.empty((len(rows), 4), np.uint64)
+    counter[:, 0] = block
+    counter[:, 1] = rows
+    counter[:, 2] = key.shard | key.tag << 24
+    counter[:, 3] = key.epoch
+    words = philox4x32(counter, (key.seed & 0xFFFFFFFF, key.seed >> 32))
+    return words[:, 0::2] | words[:, 1::2] << _HALF
+
+
+def permutation(key: Key, size: int) -> NDArray[np.int64]:
+    """Give a uniform permutation of range(size): the order of one draw for each row.
+
+    Equal draws (probability size**2 / 2**65) keep their order, so the result is defined always.
+    """
+    draws = draw_u64(key, np.arange(size, dtype=np.uint64))[:, 0]
+    return np.argsort(draws, kind="stable").astype(np.int64)
+
+
+def document_hash(identity: bytes, seed: int, *, purpose: Purpose, copy: int = 0) -> int:
+    """Give the 64-bit hash by which one document copy is placed, ordered, split or sampled.
+
+    XXH3 of id, copy and purpose, seeded with the run's seed: which worker asks, and when, is no part.
+    """
+    message = identity + copy.to_bytes(4, "little") + purpose.encode()
+    return xxhash.xxh3_64_intdigest(message, seed=seed)
+
+
+def threshold(probability: float) -> int:
+    """Give t such that a uniform u64 lies below t with this probability, to within 2**-53.
+
+    0.5 -> 9223372036854775808
+    """
+    assert 0.0 <= probability <= 1.0, probability
+    return min(int(probability * 2**64), 2**64)

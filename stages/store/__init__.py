@@ -1,0 +1,1 @@
+"""Stores: the token store, the row shards and their manifest."""

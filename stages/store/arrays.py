@@ -1,0 +1,50 @@
+"""Arrays on disk: plain .npy files, little-endian, C order, no pickle, opened by any numpy.
+
+    np.load(path, mmap_mode="r")
+
+is all that a reader needs. What this module adds is that a file that is not what its manifest says is
+refused before anything is computed from it.
+"""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import FormatError
+
+U16_IDS = 1 << 16
+
+
+def id_dtype(vocab_size: int) -> np.dtype[np.generic]:
+    """Give the dtype of token ids: <u2 if every id fits, else <i4 (embeddings take no uint32)."""
+    return np.dtype("<u2" if vocab_size <= U16_IDS else "<i4")
+
+
+def write_array(path: Path, array: NDArray[np.generic]) -> None:
+    """Write one array as .npy; the caller's commit makes it durable."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(little_endian), allow_pickle=False)
+
+
+def open_array(
+    path: Path, *, shape: tuple[int, ...] | None = None, dtype: str | None = None
+) -> NDArray[np.generic]:
+    """Give a memory-mapped array, read-only.
+
+    Raises:
+        FormatError: no such file, no .npy, cut short, or of another shape or dtype than expected.
+    """
+    try:
+        array = np.load(path, mmap_mode="r" if path.stat().st_size else None, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise FormatError(f"{path}: the file is missing; the dataset is not whole") from error
+    except (ValueError, EOFError, OSError) as error:
+        raise FormatError(f"{path}: not a whole .npy file: {error}") from error
+    if dtype is not None and array.dtype != np.dtype(dtype):
+        raise FormatError(f"{path}: dtype {array.dtype.str}, but the manifest says {dtype}")
+    if shape is not None and array.shape != shape:
+        raise FormatError(f"{path}: shape {array.shape}, but the manifest says {shape}")
+    return array

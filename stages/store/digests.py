@@ -1,0 +1,57 @@
+"""Digests of files: how a commit, a manifest and a verification say that bytes are the same."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import xxhash
+
+from stages.config import Config
+
+_BLOCK_BYTES = 1 << 22
+
+
+class FileDigest(Config):
+    """What a file's bytes must be."""
+
+    bytes: int
+    sha256: str
+    xxh3: str
+    """XXH3-128: thirteen times as fast as SHA-256 to check."""
+
+
+def digest_file(path: Path) -> FileDigest:
+    """Give size, SHA-256 and XXH3-128 of a file in one pass."""
+    sha256, xxh3, size = hashlib.sha256(), xxhash.xxh3_128(), 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            sha256.update(block)
+            xxh3.update(block)
+            size += len(block)
+    return FileDigest(bytes=size, sha256=sha256.hexdigest(), xxh3=xxh3.hexdigest())
+
+
+def xxh3_file(path: Path) -> str:
+    """Give the XXH3-128 of a file, hexadecimal."""
+    xxh3 = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            xxh3.update(block)
+    return xxh3.hexdigest()
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring a folder's files and directories to the disk, deepest first."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            sync_path(Path(parent) / name)
+        sync_path(Path(parent))
+
+
+def sync_path(path: Path) -> None:
+    """Bring one file or directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,152 @@
+"""The manifest of a dataset: `dataset.json`, written last. No manifest, no dataset.
+
+    DIR/datasets/NAME/SPLIT/dataset.json
+    DIR/datasets/NAME/SPLIT/epoch-0000/00000/input_ids.npy           (rows, length)
+    DIR/datasets/NAME/SPLIT/epoch-0000/00000/segments/row_ptr.npy    (rows + 1,)   <i8
+    .../segments/{start,length,doc}.npy                              (segments,)   <i4
+    .../segments/doc_offset.npy                                      (segments,)   <i8
+    .../documents.parquet                                            one row a document
+
+The invariant: fingerprint = SHA-256 of the manifest's canonical JSON without `fingerprint`. It covers
+the digests of all files, so it names the dataset's content; no path, time or host is part of it.
+docs/format.md is this page for readers.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from stages.config import Config, canonical_json
+from stages.errors import FormatError
+from stages.store.digests import FileDigest
+
+FORMAT_VERSION = 1
+MANIFEST_NAME = "dataset.json"
+SEGMENT_COLUMNS = {
+    "row_ptr": "<i8",
+    "start": "<i4",
+    "length": "<i4",
+    "doc": "<i4",
+    "doc_offset": "<i8",
+}
+
+
+class Column(Config):
+    """One column of the rows."""
+
+    dtype: str
+    """numpy's name, with its byte order."""
+    shape: tuple[int, ...]
+    """Shape of one row."""
+    meaning: str
+
+
+class Shard(Config):
+    """One shard: a folder of arrays."""
+
+    path: str
+    """Relative to the manifest."""
+    rows: int
+    segments: int
+    documents: int
+    tokens: int
+    """Tokens in its rows, EOS counted, padding not."""
+    tokens_cut: int
+    """Tokens of its documents that lie in no row."""
+    files: dict[str, FileDigest]
+
+
+class Totals(Config):
+    """Sums over the shards."""
+
+    rows: int
+    segments: int
+    documents: int
+    tokens: int
+    tokens_cut: int
+
+
+class TokenizerFile(Config):
+    """The model that made the ids."""
+
+    file: str
+    """Relative to the manifest."""
+    sha256: str
+
+
+class Manifest(Config):
+    """All that a reader must know about one split of one dataset."""
+
+    format_version: int
+    name: str
+    split: str
+    objective: dict[str, str | int | float | bool]
+    """Its kind, every parameter, and `form`: row or materialised."""
+    seed: int
+    epochs: int
+    """Materialised epochs on disk."""
+    attention: str
+    label_convention: str
+    seq_len: int
+    packing: str
+    vocab_size: int
+    special_ids: dict[str, int]
+    tokenizer: TokenizerFile
+    columns: dict[str, Column]
+    shards: tuple[Shard, ...]
+    totals: Totals
+    fingerprint: str = ""
+
+    def signed(self) -> "Manifest":
+        """Give the manifest with its fingerprint."""
+        return self.model_copy(update={"fingerprint": self.content_fingerprint()})
+
+    def content_fingerprint(self) -> str:
+        """Give the SHA-256 of everything but the fingerprint."""
+        content = self.model_dump(mode="json", exclude={"fingerprint"})
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def sum_totals(shards: tuple[Shard, ...]) -> Totals:
+    """Give the sums over shards."""
+    return Totals(
+        **{
+            name: sum(getattr(shard, name) for shard in shards) for name in Totals.model_fields
+        }
+    )
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Write a signed manifest, indented for people; its fingerprint does not depend on that."""
+    assert manifest.fingerprint == manifest.content_fingerprint()
+    text = json.dumps(manifest.model_dump(mode="json"), indent=1, sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Give the manifest of a dataset's split.
+
+    Raises:
+        FormatError: no manifest, another version, or a content that its fingerprint denies.
+    """
+    path = folder / MANIFEST_NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise FormatError(f"{folder}: no {MANIFEST_NAME}, so no dataset; run it to its end") from error
+    except ValueError as error:
+        raise FormatError(f"{path}: not JSON: {error}") from error
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != FORMAT_VERSION:
+        raise FormatError(f"{path}: format_version {version}; this reader knows {FORMAT_VERSION}")
+    try:
+        manifest = Manifest.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise FormatError(f"{path}: {place}: {first['msg']}") from error
+    if manifest.fingerprint != manifest.content_fingerprint():
+        raise FormatError(f"{path}: the content does not match its fingerprint; it was changed")
+    return manifest

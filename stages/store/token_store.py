@@ -1,0 +1,77 @@
+"""The token store: documents as ids, free of any objective, grouped by the shard they go to.
+
+    tokens/UNIT/ids.npy            (T,) all documents of the unit end to end, each closed by its EOS
+    tokens/UNIT/offsets.npy        (D + 1,) <i8, document d is ids[offsets[d] : offsets[d + 1]]
+    tokens/UNIT/group_ptr.npy      (G + 1,) <i8, group g holds documents group_ptr[g] .. [g + 1]
+    tokens/UNIT/documents.parquet  one row a document (columns.STORED_DOCUMENTS)
+
+Groups are the training shards, then the validation shards. Within a group documents stand in the
+order of their hash, so a shard reads one contiguous range of every unit and merges.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stages.errors import FormatError
+from stages.store.arrays import open_array, write_array
+
+
+@dataclass(frozen=True)
+class TokenUnit:
+    """One unit of the store, memory-mapped."""
+
+    folder: Path
+    ids: NDArray[np.integer]
+    offsets: NDArray[np.int64]
+    group_ptr: NDArray[np.int64]
+
+    @classmethod
+    def open(cls, folder: Path) -> "TokenUnit":
+        """Give a unit of the store.
+
+        Raises:
+            FormatError: a file is missing, or the arrays contradict each other.
+        """
+        ids = open_array(folder / "ids.npy")
+        offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
+        group_ptr = open_array(folder / "group_ptr.npy", dtype="<i8").astype(np.int64)
+        if offsets[-1] != len(ids) or group_ptr[-1] != len(offsets) - 1:
+            raise FormatError(
+                f"{folder}: {len(ids):,} ids and {len(offsets) - 1:,} documents, but the offsets end"
+                f" at {offsets[-1]:,} and the groups at {group_ptr[-1]:,}; the store is damaged"
+            )
+        return cls(folder, ids, offsets, group_ptr)
+
+    def group(self, number: int) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+        """Give the ids of a group's documents end to end, and each document's length."""
+        first, last = self.group_ptr[number : number + 2]
+        lengths = np.diff(self.offsets[first : last + 1])
+        return np.asarray(self.ids[self.offsets[first] : self.offsets[last]]), lengths
+
+    def documents(self, number: int) -> pa.Table:
+        """Give the rows of `documents.parquet` for a group."""
+        first, last = self.group_ptr[number : number + 2]
+        return pq.read_table(self.folder / "documents.parquet", memory_map=True).slice(
+            first, last - first
+        )
+
+
+def write_unit(
+    folder: Path,
+    documents: pa.Table,
+    *,
+    ids: NDArray[np.integer],
+    group_ptr: NDArray[np.int64],
+) -> None:
+    """Write one unit, its documents in the order of the store."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokens = documents.column("tokens").to_numpy()
+    write_array(folder / "ids.npy", ids)
+    write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
+    write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
+    pq.write_table(documents, folder / "documents.parquet", compression="zstd")

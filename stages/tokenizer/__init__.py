@@ -1,0 +1,1 @@
+"""Tokenizer: balanced sample, training, special ids, lossless encoding, fairness."""

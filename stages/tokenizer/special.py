@@ -1,0 +1,43 @@
+"""Special ids: one fixed set in every model, so that any objective can be made from any run.
+
+All are SentencePiece *control* symbols: no text can produce them (user-defined symbols could), and
+they are inserted by number alone. They are counted in `vocab_size`.
+"""
+
+NUM_SENTINELS = 256
+"""Sentinels of span corruption; T5 uses up to 100 or 128, UL2's X(3, .5) at 1,024 tokens 256."""
+
+UNK, BOS, EOS, PAD = "<unk>", "<s>", "</s>", "<pad>"
+
+_NAMED = (
+    "<cls>",
+    "<sep>",
+    "<mask>",
+    "<fim_prefix>",
+    "<fim_middle>",
+    "<fim_suffix>",
+    "<mode_r>",
+    "<mode_x>",
+    "<mode_s>",
+)
+FIRST_CONTROL = 4
+"""Id of the first control symbol after unk, bos, eos and pad, which are 0, 1, 2 and 3."""
+
+
+def control_symbols() -> list[str]:
+    """Give the control symbols in order of id, from `FIRST_CONTROL` on; sentinels in order of use."""
+    return [*_NAMED, *(f"<sentinel_{number}>" for number in range(NUM_SENTINELS))]
+
+
+def special_ids() -> dict[str, int]:
+    """Give every reserved id by name.
+
+    -> {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, ..., "sentinel_255": 268}
+    """
+    names = ["unk", "bos", "eos", "pad", *(symbol.strip("<>") for symbol in control_symbols())]
+    return {name: number for number, name in enumerate(names)}
+
+
+def num_reserved() -> int:
+    """Give the number of ids that no text uses: the special ones."""
+    return FIRST_CONTROL + len(control_symbols())

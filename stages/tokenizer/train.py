@@ -1,0 +1,88 @@
+"""Training: a SentencePiece BPE model from the balanced sample, lossless by its settings.
+
+The library's defaults lose newlines and indentation, skip long lines in silence and record the number
+of threads in the model; each setting below that differs from a default is against one of these.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import sentencepiece
+from pydantic import Field
+
+from stages.config import Config
+from stages.errors import ConfigError
+from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, SamplingConfig
+from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
+
+_BYTE_PIECES = 256
+_MIN_VOCAB = num_reserved() + _BYTE_PIECES + 1
+_LIMIT_HINT = "value <= "
+
+
+class TrainConfig(SamplingConfig):
+    """Training of the tokenizer."""
+
+    model: Literal["bpe"] = "bpe"
+    """Algorithm: byte-pair encoding with byte fallback."""
+    vocab_size: int = Field(32000, gt=_MIN_VOCAB, le=1 << 20)
+    """Ids in all: the special ones and the 256 bytes included."""
+    character_coverage: float = Field(0.9995, ge=0.9, le=1.0)
+    """Share of the sample's characters that get pieces; the rest is written as bytes."""
+
+
+def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes:
+    """Give the bytes of a SentencePiece model trained on a sample of (piece, copies).
+
+    Raises:
+        ConfigError: the sample is empty, or too small for the vocabulary.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_sentences(sample),
+            model_writer=model,
+            model_type=config.model,
+            vocab_size=config.vocab_size,
+            character_coverage=config.character_coverage,
+            byte_fallback=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            add_dummy_prefix=False,
+            allow_whitespace_only_pieces=True,
+            split_digits=True,
+            max_sentence_length=MAX_PIECE_BYTES + 1,
+            input_sentence_size=0,
+            num_threads=1,
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=3,
+            unk_piece=UNK,
+            bos_piece=BOS,
+            eos_piece=EOS,
+            pad_piece=PAD,
+            control_symbols=control_symbols(),
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        raise ConfigError(_explain(str(error), config)) from error
+    return model.getvalue()
+
+
+def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Give each piece as often as it counts; the space symbol is no text to learn from."""
+    for piece, copies in sample:
+        sentence = piece.replace(SPACE_SYMBOL, "")
+        for _ in range(copies if sentence else 0):
+            yield sentence
+
+
+def _explain(message: str, config: TrainConfig) -> str:
+    """Turn the trainer's message into one that names the setting and the bound."""
+    name = f"tokenizer.train.vocab_size = {config.vocab_size:,}"
+    if _LIMIT_HINT in message:
+        bound = message.split(_LIMIT_HINT)[1].split(".")[0].strip()
+        return f"{name}: the sample gives at most {bound} pieces; set it to {bound} or less"
+    return f"{name}: the tokenizer could not be trained: {message.strip().splitlines()[-1]}"

@@ -1,0 +1,1 @@
+"""Verification: exact mechanics checks and the learning check."""

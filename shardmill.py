@@ -12,6 +12,6 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
         " remove it or put it later on the import path"
     )
 
-from stages.loading.dataset import open_dataset  # noqa: E402  # after the check above
+from stages.loading.dataset import open_dataset  # after the check above
 
 __all__ = ["open_dataset"]

@@ -28,9 +28,7 @@ app = typer.Typer(
 )
 
 RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.")
-]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
@@ -43,9 +41,7 @@ Workers = Annotated[
         "--workers", min=0, metavar="N", help="Ray actors; 0 runs in this process. [default: cores]"
     ),
 ]
-Address = Annotated[
-    str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")
-]
+Address = Annotated[str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")]
 
 
 @app.command()
@@ -68,9 +64,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     output: Output,
     workers: Workers = None,
     address: Address = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="STEP", help="Stop after this step.")
-    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop after this step.")] = None,
     replace: Annotated[  # noqa: FBT002  # typer's way
         bool, typer.Option("--replace", help="Redo what another config made.")
     ] = False,
@@ -142,7 +136,7 @@ def _version(value: bool) -> None:  # noqa: FBT001  # typer's way
 
 @app.callback()
 def root(
-    show_version: Annotated[  # noqa: FBT002, ARG001  # typer's way
+    show_version: Annotated[  # noqa: FBT002  # typer's way
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
@@ -172,7 +166,7 @@ def _require_pass(report: dict[str, Any]) -> None:
 
 def main() -> None:
     """Run the command line; every error that this program foresees is one line."""
-    sys.exit(_exit_code(lambda: app()))
+    sys.exit(_exit_code(app))
 
 
 def _exit_code(call: Callable[[], object]) -> int:

@@ -72,7 +72,7 @@ class Commits:
                 found = f"{size:,} bytes" if size >= 0 else "nothing"
                 raise DataError(
                     f"{path}: committed with {digest.bytes:,} bytes, found {found}; someone changed"
-                    f" it. Run again with --replace to make step {step.split('.')[0]} anew"
+                    f" it. Run again with --replace to make step {step.split('.', maxsplit=1)[0]} anew"
                 )
         return commit
 
@@ -87,9 +87,7 @@ class Commits:
                 raise DataError(f"{outcome.folder / key}: changed between writing and commit")
         for key in outcome.files:
             self.storage.publish(outcome.folder / key, key)
-        commit = Commit(
-            fingerprint=fingerprint, files=dict(outcome.files), record=outcome.record
-        )
+        commit = Commit(fingerprint=fingerprint, files=dict(outcome.files), record=outcome.record)
         if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
             raise DataError(
                 f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"

@@ -21,7 +21,7 @@ from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.reading.jsonl import FieldMapping
 from stages.tokenizer.train import TrainConfig
-from stages.verify.learning import LearningConfig
+from stages.verify.gates import LearningConfig
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 MIN_MEMORY = 1 << 30

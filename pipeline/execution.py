@@ -73,9 +73,7 @@ class Execution:
             self._do(step, waiting, done, title=title, follow=follow)
         return {unit: done[unit] for chain in chains for unit in _chain(chain, done, follow)}
 
-    def one(
-        self, step: StepPlan, task: Task, *, title: str, num_gpus: float = 0.0
-    ) -> Commit:
+    def one(self, step: StepPlan, task: Task, *, title: str, num_gpus: float = 0.0) -> Commit:
         """Do one task on an actor of its own that takes no CPU from the pools."""
         commit = self.commits.get(step.name, task.unit, task.fingerprint)
         if commit is None:
@@ -125,7 +123,10 @@ class Execution:
         """Give a chain's tasks up to the first that is not committed."""
         following: Task | None = task
         while following is not None:
-            task, commit = following, self.commits.get(step.name, following.unit, following.fingerprint)
+            task, commit = (
+                following,
+                self.commits.get(step.name, following.unit, following.fingerprint),
+            )
             yield task, commit
             following = follow(task, commit) if follow and commit else None
 
@@ -187,9 +188,7 @@ class Execution:
         from pipeline.cluster import ClusterConfig, ray_cluster  # noqa: PLC0415  # see has_gpu
 
         self.progress.note("starting Ray" if not self.resources.address else "joining Ray")
-        config = ClusterConfig(
-            self.resources.workers, self.resources.address, self.resources.memory
-        )
+        config = ClusterConfig(self.resources.workers, self.resources.address, self.resources.memory)
         self._stack.enter_context(ray_cluster(config))
         self._started = True
 

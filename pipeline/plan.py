@@ -169,7 +169,7 @@ def _step(
     *,
     units: Mapping[str, str] | None = None,
 ) -> StepPlan:
-    version = BYTES_VERSIONS[name.split("-")[0]]
+    version = BYTES_VERSIONS[name.split("-", maxsplit=1)[0]]
     parts = [name, version, dict(config), [step.fingerprint for step in inputs]]
     fingerprint = _digest(parts)
     return StepPlan(name, fingerprint, config, tuple(i.name for i in inputs), units or {})

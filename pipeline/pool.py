@@ -133,9 +133,7 @@ class RayPool:
     def _submit(self, lane: _Lane, task: Task) -> None:
         lane.running[lane.actor.run.remote(task)] = task
 
-    def _take(
-        self, lane: _Lane, ref: Any, task: Task, waiting: deque[Task], done: Done
-    ) -> None:
+    def _take(self, lane: _Lane, ref: Any, task: Task, waiting: deque[Task], done: Done) -> None:
         try:
             outcome: Outcome = ray.get(ref, timeout=START_SECONDS)
         except _LOST as error:
@@ -149,9 +147,7 @@ class RayPool:
         if following is not None:
             self._submit(lane, following)
 
-    def _replace(
-        self, lane: _Lane, task: Task, waiting: deque[Task], error: Exception
-    ) -> None:
+    def _replace(self, lane: _Lane, task: Task, waiting: deque[Task], error: Exception) -> None:
         """Give a lost actor's tasks out again, on a new actor."""
         losses = self._losses[task.unit] = self._losses.get(task.unit, 0) + 1
         if losses >= MAX_ATTEMPTS:
@@ -170,7 +166,9 @@ class RayPool:
             number -= 1
         actors = [self._actor.remote(*self._arguments) for _ in range(max(0, number))]
         digests = [actor.code_digest.remote() for actor in actors]
-        ready, missing = ray.wait(digests, num_returns=len(digests), timeout=START_SECONDS) if digests else ([], [])
+        ready, missing = (
+            ray.wait(digests, num_returns=len(digests), timeout=START_SECONDS) if digests else ([], [])
+        )
         if missing and not ready and not self._lanes:
             raise Stopped(
                 f"none of {number} Ray actors started in {START_SECONDS:.0f} s; the cluster has"

@@ -62,7 +62,7 @@ class Progress:
         self._total += more
         if self._bars is not None and self._bar is not None:
             self._bars.update(self._bar, completed=self._done, total=self._total)
-        elif time.monotonic() - self._said > LINE_SECONDS:
+        elif self._done < self._total and time.monotonic() - self._said > LINE_SECONDS:
             self._line()
         if time.monotonic() - self._kept > STATUS_SECONDS:
             self._keep()

@@ -21,6 +21,8 @@ from pipeline.tasks import Function, Task
 from stages.columns import DropReason
 from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
+from stages.reading.jsonl import FieldMapping
+from stages.tokenizer.sampling import balanced_targets
 
 BAD = frozenset({DropReason.BAD_JSON, DropReason.MISSING_TEXT, DropReason.TOO_LARGE})
 """Drops that mean a broken input, not a poor document."""
@@ -58,7 +60,7 @@ def run_ingest(run: Run) -> Mapping[str, Any]:
             place=file.place.resolve(),
             key=file.key,
             number=number,
-            fields=ingest.FieldMapping(**source.model_dump(include=set(ingest.FieldMapping.model_fields))),
+            fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
             ingest=run.file.ingest,
             minhash=minhash,
         )
@@ -197,7 +199,7 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
         ],
         title="sample for the tokenizer",
     )
-    targets = tokenizer.balanced_targets(sizes, config)
+    targets = balanced_targets(sizes, config)
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )
@@ -231,9 +233,7 @@ def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Map
     return run.execution.finish(step, commit.record).record
 
 
-def run_tokenize(
-    run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]
-) -> Mapping[str, Any]:
+def run_tokenize(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> Mapping[str, Any]:
     """Encode every kept document into the token store."""
     step = run.plan["tokenize"]
     whole = run.execution.whole(step)
@@ -246,9 +246,7 @@ def run_tokenize(
                 "tokenize",
                 unit.commit_name,
                 tokenize.tokenize_unit,
-                tokenize.TokenizeUnit(
-                    unit, shards["train"], shards["validation"], run.file.seed
-                ),
+                tokenize.TokenizeUnit(unit, shards["train"], shards["validation"], run.file.seed),
             )
             for unit in units
         ],
@@ -298,15 +296,11 @@ def run_shards(
         for part in ("train", "validation")
         for number in range(shards[part])
     ]
-    tasks = [
-        run.task(name, f"{item.split}-{item.number:05d}", shard.make_shard, item) for item in work
-    ]
+    tasks = [run.task(name, f"{item.split}-{item.number:05d}", shard.make_shard, item) for item in work]
     commits = run.execution.run(step, tasks, title=f"pack {dataset.name}")
     record = {}
     for part in ("train", "validation"):
-        made = tuple(
-            (item, commits[f"{part}-{item.number:05d}"]) for item in work if item.split == part
-        )
+        made = tuple((item, commits[f"{part}-{item.number:05d}"]) for item in work if item.split == part)
         if made:
             manifest = shard.ManifestWork(
                 dataset.name, part, made, dataset.objective, packing, run.file.seed, vocab_size
@@ -338,9 +332,7 @@ def run_verify(
             work = verify.ShardCheck(
                 units, dataset.name, part, number, group, shards[part], run.file.seed
             )
-            tasks.append(
-                run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work)
-            )
+            tasks.append(run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work))
     commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
     records = [commit.record for commit in commits.values()]
     findings = [finding for record in records for finding in record["findings"]]
@@ -362,8 +354,6 @@ def run_verify(
             key: sum(record.get(key, 0) for record in records if "rows" in record)
             for key in ("rows", "documents", "tokens", "padding")
         },
-        "fingerprints": {
-            part: commits[f"split-{part}"].record.get("fingerprint") for part in splits
-        },
+        "fingerprints": {part: commits[f"split-{part}"].record.get("fingerprint") for part in splits},
     }
     return run.execution.finish(step, record).record

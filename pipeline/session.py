@@ -98,9 +98,7 @@ def verify_session(
 
 
 @contextmanager
-def open_execution(
-    output: Path, resources: Resources, *, stream: TextIO | None
-) -> Iterator[Execution]:
+def open_execution(output: Path, resources: Resources, *, stream: TextIO | None) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = secrets.token_hex(6)
     with run_lock(output), _signals():
@@ -109,9 +107,7 @@ def open_execution(
         journal.log("start", workers=resources.workers)
         progress = Progress(journal, stream)
         root = output.resolve()
-        execution = Execution(
-            root, attempt, resources, Commits(LocalStorage(root)), journal, progress
-        )
+        execution = Execution(root, attempt, resources, Commits(LocalStorage(root)), journal, progress)
         try:
             yield execution
         except BaseException as error:
@@ -130,9 +126,11 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     files = find_inputs(request.file, request.base, output=request.output)
     steps = plan_steps(request.file, files)
-    _settle_stale(request, execution, steps=status_of(
-        steps, execution.commits, before=_last_plan(request.output)
-    ))
+    _settle_stale(
+        request,
+        execution,
+        steps=status_of(steps, execution.commits, before=_last_plan(request.output)),
+    )
     remember_digests(files, request.output)
     _keep_plan(request, steps)
     run = runner.Run(request.file, files, {step.name: step for step in steps}, execution)
@@ -176,9 +174,7 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
         }
 
 
-def _settle_stale(
-    request: Request, execution: Execution, *, steps: Sequence[StepStatus]
-) -> None:
+def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[StepStatus]) -> None:
     """Refuse a folder that holds another run, or forget what must be made anew."""
     stale = [status for status in steps if status.state is State.STALE]
     if not stale:

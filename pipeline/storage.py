@@ -59,7 +59,8 @@ class LocalStorage:
 
     def path(self, key: str) -> Path:
         """Give the place of a key; a key can never leave the root."""
-        assert _KEY.fullmatch(key) and ".." not in key.split("/"), key
+        assert _KEY.fullmatch(key), key
+        assert ".." not in key.split("/"), key
         return self.root / key
 
     def put_new(self, key: str, data: bytes) -> bool:

@@ -5,6 +5,7 @@ that mean the same give the same bytes.
 """
 
 import json
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -27,7 +28,5 @@ def canonical_json(value: object) -> bytes:
     """
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()

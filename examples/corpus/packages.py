@@ -1,4 +1,3 @@
-# ruff: noqa: INP001  (a script's helper, imported from the script's own folder)
 """The packages the bundled corpus is made of: pinned, fetched and opened.
 
 Only the registries' ordinary clients are used (`npm pack`, `pip download`, `apt-get download`);

@@ -1,4 +1,3 @@
-# ruff: noqa: INP001  (a script's helper, imported from the script's own folder)
 """The releases that the bundled corpus is made from, with the digests of their archives."""
 
 from packages import Package

@@ -20,10 +20,10 @@ def render_page(report: dict[str, Any]) -> str:
 def loss_chart(learning: dict[str, Any]) -> dict[str, Any]:
     """Give the drawing of the loss curves: points in a box of 640 by 220, axes and levels."""
     curves = {"labels": learning["curve"], "control": learning["control_curve"]}
-    losses = [loss for curve in curves.values() for _, loss in curve if loss is not None]
-    entropy = learning["unigram_entropy"]
+    losses: list[float] = [loss for curve in curves.values() for _, loss in curve if loss is not None]
+    entropy: float = learning["unigram_entropy"]
     low, high = min([*losses, entropy]) - 0.1, max([*losses, entropy]) + 0.1
-    last = max(step for curve in curves.values() for step, _ in curve) or 1
+    last: int = max(step for curve in curves.values() for step, _ in curve) or 1
 
     def x(step: float) -> float:
         return round(_MARGIN + (_WIDTH - 2 * _MARGIN) * step / last, 1)

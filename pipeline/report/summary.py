@@ -45,9 +45,7 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "tokenizer": records.get("tokenizer"),
         "languages": _languages(records),
         "split": records.get("split"),
-        "datasets": {
-            name: record["splits"] for name, record in records.get("shard", {}).items()
-        },
+        "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},
         "verify": verify,
         "steps": step_metrics(output),
     }

@@ -24,7 +24,7 @@ def _console() -> Console:
 
 def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
     """Print the steps: what is done, what would run, what would be redone and why."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "step": status.step.name,
             "state": status.state.value,

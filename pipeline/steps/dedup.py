@@ -11,7 +11,7 @@ on workers. Rank is canonical order: of two duplicates the first stays.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,7 +41,7 @@ class Piece:
     number: int
     pieces: int
     band: int = 0
-    minhash: MinHashConfig = MinHashConfig()
+    minhash: MinHashConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,17 @@ def find_exact(workspace: Workspace, piece: Piece) -> dict[str, Any]:
 
 def find_candidates(workspace: Workspace, piece: Piece) -> dict[str, Any]:
     """Find the candidates of one band among the documents whose key lies in one piece."""
+    assert piece.minhash is not None
     repeated = _repeated(workspace, piece)
     rows = band_shape(piece.minhash.threshold, piece.minhash.num_perm)[1]
     keys, documents = [], []
     for unit in piece.units:
         if not unit.documents:
             continue
-        signatures = open_array(workspace.path(unit.signatures), dtype="<u4")
+        signatures = _signatures(workspace, unit)
         unit_keys = band_keys(signatures[piece.band * rows : (piece.band + 1) * rows])
         chosen = np.flatnonzero(
-            in_piece(unit_keys, piece.number, pieces=piece.pieces)
-            & ~repeated[unit.first : unit.last]
+            in_piece(unit_keys, piece.number, pieces=piece.pieces) & ~repeated[unit.first : unit.last]
         )
         keys.append(unit_keys[chosen])
         documents.append(chosen + unit.first)
@@ -107,6 +107,10 @@ def find_candidates(workspace: Workspace, piece: Piece) -> dict[str, Any]:
     write_array(workspace.create(f"{folder}/members.npy"), found.members)
     write_array(workspace.create(f"{folder}/heads.npy"), found.heads)
     return {"members": len(found.members), "comparisons": int(found.members[:, 2].sum())}
+
+
+def _signatures(workspace: Workspace, unit: Unit) -> NDArray[np.uint32]:
+    return cast("NDArray[np.uint32]", open_array(workspace.path(unit.signatures), dtype="<u4"))
 
 
 def _repeated(workspace: Workspace, piece: Piece) -> NDArray[np.bool_]:
@@ -152,8 +156,8 @@ def _all_candidates(workspace: Workspace, work: UnitPairs) -> Iterator[Candidate
         for piece in range(work.pieces):
             folder = workspace.path(band_key(band, piece))
             yield Candidates(
-                open_array(folder / "members.npy"),  # type: ignore[arg-type]
-                open_array(folder / "heads.npy"),  # type: ignore[arg-type]
+                cast("NDArray[np.int64]", open_array(folder / "members.npy", dtype="<i8")),
+                cast("NDArray[np.int64]", open_array(folder / "heads.npy", dtype="<i8")),
             )
 
 
@@ -183,9 +187,7 @@ def _measure(
     return similarity
 
 
-def _texts(
-    workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]
-) -> Iterator[tuple[int, str]]:
+def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
     """Give the texts of some documents of a unit, reading only the row groups that hold them."""
     numbers = np.unique(wanted)
     with pq.ParquetFile(workspace.path(unit.table)) as file:

@@ -119,9 +119,7 @@ def _stream_at(cache: dict[str, Any], part: Part) -> _Stream:
     stream: _Stream | None = cache.pop("stream", None)
     start = part.number * part.ingest.unit_size
     if stream is None or stream.place != part.place or stream.pending is None:
-        lines = split_lines(
-            stream_chunks(part.place), max_bytes=part.ingest.max_document_bytes
-        )
+        lines = split_lines(stream_chunks(part.place), max_bytes=part.ingest.max_document_bytes)
         stream = _Stream(part.place, lines, next(lines, None))
     while stream.pending is not None and stream.pending.position < start:
         stream.pending = next(stream.lines, None)
@@ -129,9 +127,7 @@ def _stream_at(cache: dict[str, Any], part: Part) -> _Stream:
     return stream
 
 
-def _batches(
-    stream: _Stream, part: Part, drops: list[Drop], counts: Counter[str]
-) -> Iterator[_Batch]:
+def _batches(stream: _Stream, part: Part, drops: list[Drop], counts: Counter[str]) -> Iterator[_Batch]:
     """Give the part's documents in batches; what gives none goes to `drops`."""
     end = (part.number + 1) * part.ingest.unit_size
     batch = _Batch()

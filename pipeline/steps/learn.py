@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.verify.learning import LearningConfig, check_learning
+from stages.verify.gates import LearningConfig
+from stages.verify.learning import check_learning
 from stages.verify.model import LabelledRows
 
 _SPARE = 1.25

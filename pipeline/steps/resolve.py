@@ -6,7 +6,7 @@ Holds 16 bytes a document and 16 for each exact repeat; everything else passes b
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
 from stages.dedup.survivors import KEPT, Decisions, cluster_roots, decide, undecided
 from stages.identity import ID_BYTES
-from stages.store.arrays import open_array, write_array
+from stages.store.arrays import write_array
 
 EVIDENCE_ROWS = 1 << 16
 """Rows of evidence that are looked up and written together."""
@@ -97,14 +97,10 @@ class _Names:
         numbers: (N,) ascending and distinct.
     """
 
-    def __init__(
-        self, workspace: Workspace, units: Sequence[Unit], numbers: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, workspace: Workspace, units: Sequence[Unit], numbers: NDArray[np.int64]) -> None:
         self._numbers = numbers
         self._path = workspace.create("names.arrow")
-        schema = pa.schema(
-            [("id", pa.string()), ("own_id", pa.string()), ("source", pa.string())]
-        )
+        schema = pa.schema([("id", pa.string()), ("own_id", pa.string()), ("source", pa.string())])
         with pa.OSFile(str(self._path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for unit in units:
                 low, high = np.searchsorted(numbers, (unit.first, unit.last))
@@ -112,7 +108,7 @@ class _Names:
                     rows = pa.array(numbers[low:high] - unit.first)
                     writer.write_table(_names_of(workspace, unit, schema).take(rows))
 
-    def __enter__(self) -> "_Names":
+    def __enter__(self) -> Self:
         self._table = pa.ipc.open_file(pa.memory_map(str(self._path))).read_all()
         return self
 

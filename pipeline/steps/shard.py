@@ -174,9 +174,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
     shards = tuple(
         Shard(
             path=shard.path,
-            files={
-                key.removeprefix(shard.key + "/"): digest for key, digest in commit.files.items()
-            },
+            files={key.removeprefix(shard.key + "/"): digest for key, digest in commit.files.items()},
             **commit.record,
         )
         for shard, commit in work.shards

@@ -80,7 +80,7 @@ def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
         if tokens + counts[cluster][0] > work.validation.max_tokens:
             break
         tokens += counts[cluster][0]
-        chosen.append((cluster, *counts[cluster]))
+        chosen.append((cluster, counts[cluster][0], counts[cluster][1]))
     _write(workspace, VALIDATION, sorted(chosen))
     held_out = sum(size for _, _, size in chosen)
     train = work.packing.shards or num_shards(
@@ -92,9 +92,7 @@ def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
         "tokens": tokens,
         "shards": {
             "train": train,
-            "validation": num_shards(held_out, shard_size=work.packing.shard_size)
-            if chosen
-            else 0,
+            "validation": num_shards(held_out, shard_size=work.packing.shard_size) if chosen else 0,
         },
     }
 

@@ -56,9 +56,7 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
         encoded = _encode(tokenizer, texts)
         space_symbols += sum(text.count(SPACE_SYMBOL) for text in texts)
         for identity, ids in zip(table.column("id").to_pylist(), encoded, strict=True):
-            documents.groups.append(
-                _group(identity, work, clusters.get(identity, identity) in held_out)
-            )
+            documents.groups.append(_group(identity, work, clusters.get(identity, identity) in held_out))
             documents.orders.append(order_of(identity, work.seed, copy=COPY))
             documents.ids.append(ids)
         _count(table, encoded, languages)
@@ -110,9 +108,7 @@ def _write(
     orders = np.array(documents.orders, np.uint64)
     table = pa.concat_tables([_EMPTY, *documents.tables])
     identities = table.column("id").to_pylist()
-    order = sorted(
-        range(len(groups)), key=lambda row: (groups[row], orders[row], identities[row])
-    )
+    order = sorted(range(len(groups)), key=lambda row: (groups[row], orders[row], identities[row]))
     table = (
         table.append_column("order", pa.array(orders))
         .append_column("tokens", pa.array([len(ids) for ids in documents.ids], pa.int64()))

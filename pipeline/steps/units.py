@@ -95,9 +95,7 @@ def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
     return mask
 
 
-def kept_groups(
-    workspace: Workspace, unit: Unit, columns: Sequence[str]
-) -> Iterator[pa.Table]:
+def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Iterator[pa.Table]:
     """Give a unit's kept documents row group by row group."""
     mask = kept_mask(workspace, unit)
     for first, table in row_groups(workspace, unit, columns):

@@ -93,9 +93,7 @@ def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
         stored = pq.read_table(path, columns=["id", "digest"])
     except (FormatError, OSError, pa.ArrowInvalid) as error:
         return _result([(str(path), Finding("readable", str(error)))], documents=0)
-    found = list(
-        zip(stored.column("id").to_pylist(), stored.column("digest").to_pylist(), strict=True)
-    )
+    found = list(zip(stored.column("id").to_pylist(), stored.column("digest").to_pylist(), strict=True))
     findings = []
     lost, extra = wanted - set(found), len(found) - len(wanted & set(found))
     if lost or extra:
@@ -129,14 +127,10 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
             )
         )
     if len(manifest.shards) != work.shards:
-        findings.append(
-            Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}")
-        )
+        findings.append(Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}"))
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
-    return _result(
-        [(name, finding) for finding in findings], fingerprint=manifest.fingerprint
-    )
+    return _result([(name, finding) for finding in findings], fingerprint=manifest.fingerprint)
 
 
 def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
@@ -186,9 +180,7 @@ def _result(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str
     return {"findings": listed, **numbers}
 
 
-def _digests(
-    workspace: Workspace, work: ShardCheck, shard: Shard
-) -> Iterator[tuple[str, Finding]]:
+def _digests(workspace: Workspace, work: ShardCheck, shard: Shard) -> Iterator[tuple[str, Finding]]:
     for name, digest in shard.files.items():
         key = f"{work.folder}/{shard.path}/{name}"
         path = workspace.path(key)

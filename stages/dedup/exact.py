@@ -4,9 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def exact_duplicates(
-    digests: NDArray[np.uint64], documents: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def exact_duplicates(digests: NDArray[np.uint64], documents: NDArray[np.int64]) -> NDArray[np.int64]:
     """Give each exact duplicate with the best-ranked document of the same text.
 
     digests A B A A of documents 0 1 2 3 -> (2, 0), (3, 0)

@@ -1,8 +1,9 @@
 """The exact Jaccard similarity of two shingle sets, by which every candidate pair is verified."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from stages.kernels import kernel
 
 
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], *, threshold: float) -> float:
@@ -22,7 +23,7 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], *, threshold: float) -
     return shared / (len(a) + len(b) - shared)
 
 
-@njit(cache=True)
+@kernel
 def _intersection(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> int:
     """Count common values of two ascending arrays."""
     i, j, shared = 0, 0, 0

@@ -16,11 +16,11 @@ from functools import cache
 
 import numpy as np
 from datasketch import MinHashLSH
-from numba import njit
 from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.dedup.shingles import ShingleConfig
+from stages.kernels import kernel
 
 MAX_KEYS = 1 << 22
 """Documents that one piece of a band holds at the most, on average (16 bytes each while sorted)."""
@@ -95,7 +95,8 @@ def band_keys(rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 def in_piece(keys: NDArray[np.uint64], piece: int, *, pieces: int) -> NDArray[np.bool_]:
     """Say which keys belong to a piece: those whose high half, scaled to `pieces`, is `piece`."""
-    return ((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT == np.uint64(piece)
+    chosen: NDArray[np.bool_] = ((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT == np.uint64(piece)
+    return chosen
 
 
 def bucket_candidates(
@@ -115,7 +116,7 @@ def bucket_candidates(
     return Candidates(members[np.argsort(members[:, 0], kind="stable")], heads)
 
 
-@njit(cache=True)
+@kernel
 def _fill(
     keys: NDArray[np.uint64], documents: NDArray[np.int64], limit: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

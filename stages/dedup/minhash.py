@@ -11,8 +11,9 @@ from functools import cache
 
 import numpy as np
 from datasketch import MinHash
-from numba import njit
 from numpy.typing import NDArray
+
+from stages.kernels import kernel
 
 _EMPTY = np.uint32(0xFFFFFFFF)
 
@@ -38,7 +39,7 @@ def signature(hashes: NDArray[np.uint64], *, num_perm: int) -> NDArray[np.uint32
     return _minima(hashes, a, b)
 
 
-@njit(cache=True)
+@kernel
 def _fmix32(value: np.uint32) -> np.uint32:
     value = np.uint32(value ^ (value >> np.uint32(16)))
     value = np.uint32(value * np.uint32(0x85EBCA6B))
@@ -47,7 +48,7 @@ def _fmix32(value: np.uint32) -> np.uint32:
     return np.uint32(value ^ (value >> np.uint32(16)))
 
 
-@njit(cache=True)
+@kernel
 def _minima(
     hashes: NDArray[np.uint64], a: NDArray[np.uint32], b: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
@@ -68,5 +69,5 @@ def _minima(
             v1 = np.uint32(np.uint32(a[lane] * h1) + b[lane])
             v2 = np.uint32(np.uint32(a[lane] * h2) + b[lane])
             v3 = np.uint32(np.uint32(a[lane] * h3) + b[lane])
-            minima[lane] = min(min(min(v0, v1), min(v2, v3)), minima[lane])
+            minima[lane] = min(v0, v1, v2, v3, minima[lane])
     return minima

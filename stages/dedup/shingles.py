@@ -20,11 +20,11 @@ import re
 from typing import Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.config import Config
+from stages.kernels import kernel
 
 _UNSPACED_RANGES = (
     (0x0E00, 0x0EFF),  # Thai, Lao
@@ -61,6 +61,7 @@ def _character_kinds() -> NDArray[np.uint8]:
 
 _KINDS = _character_kinds()
 _UNSPACED = re.compile(f"([{''.join(f'{chr(a)}-{chr(b)}' for a, b in _UNSPACED_RANGES)}])")
+_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -103,14 +104,15 @@ def hash32(shingle: bytes) -> int:
     return int(_combine(tokens, len(tokens))[0]) & 0xFFFFFFFF
 
 
-@njit(cache=True)
+@kernel
 def _hash_tokens(buffer: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """Give the FNV-1a hash of every token of valid UTF-8, in one pass over its bytes."""
     tokens = np.empty(len(buffer) // 2 + 1, np.uint64)
-    count, position, inside, value = 0, 0, False, _FNV_OFFSET
+    count, position, inside = 0, 0, False
+    value = _FNV_OFFSET
     while position < len(buffer):
         lead = np.uint32(buffer[position])
-        width = 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)
+        width = 1 + (lead >= _TWO_BYTES) + (lead >= _THREE_BYTES) + (lead >= _FOUR_BYTES)
         code = lead if width == 1 else lead & np.uint32(0x7F >> width)
         for offset in range(1, width):
             code = code << np.uint32(6) | np.uint32(buffer[position + offset] & 0x3F)
@@ -125,14 +127,14 @@ def _hash_tokens(buffer: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> NDArray
         if kind == _ALONE:
             tokens[count] = value
             count, inside, value = count + 1, False, _FNV_OFFSET
-        position += width
+        position = position + int(width)
     if inside:
         tokens[count] = value
         count += 1
     return tokens[:count]
 
 
-@njit(cache=True)
+@kernel
 def _combine(tokens: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
     """Combine each window of `size` token hashes; fewer tokens make one window."""
     if len(tokens) == 0:

@@ -11,8 +11,9 @@ corpus.
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from stages.kernels import kernel
 
 MAX_DOCUMENTS = (1 << 31) - 1
 KEPT = -1
@@ -59,9 +60,7 @@ def decide(
     """
     assert (edges[:, 0] < edges[:, 1]).all()
     assert (exact[:, 1] < exact[:, 0]).all()
-    _decide_near(
-        edges, similarities, decisions.witness, decisions.similarity, decisions.cluster
-    )
+    _decide_near(edges, similarities, decisions.witness, decisions.similarity, decisions.cluster)
     _decide_exact(exact, decisions.witness, decisions.similarity, decisions.cluster)
 
 
@@ -70,7 +69,7 @@ def cluster_roots(decisions: Decisions) -> NDArray[np.int32]:
     return _roots(decisions.cluster)
 
 
-@njit(cache=True)
+@kernel
 def _find(parent: NDArray[np.int32], document: int) -> int:
     while parent[document] != document:
         parent[document] = parent[parent[document]]
@@ -78,7 +77,7 @@ def _find(parent: NDArray[np.int32], document: int) -> int:
     return document
 
 
-@njit(cache=True)
+@kernel
 def _union(parent: NDArray[np.int32], a: int, b: int) -> None:
     """Join two clusters under the better-ranked root."""
     a, b = _find(parent, a), _find(parent, b)
@@ -88,7 +87,7 @@ def _union(parent: NDArray[np.int32], a: int, b: int) -> None:
         parent[a] = b
 
 
-@njit(cache=True)
+@kernel
 def _decide_near(
     edges: NDArray[np.int64],
     similarities: NDArray[np.float64],
@@ -104,7 +103,7 @@ def _decide_near(
             similarity[worse] = similarities[edge]
 
 
-@njit(cache=True)
+@kernel
 def _decide_exact(
     exact: NDArray[np.int64],
     witness: NDArray[np.int32],
@@ -122,7 +121,7 @@ def _decide_exact(
             similarity[repeat] = similarity[first]
 
 
-@njit(cache=True)
+@kernel
 def _roots(parent: NDArray[np.int32]) -> NDArray[np.int32]:
     roots = np.empty_like(parent)
     for document in range(len(parent)):

@@ -15,9 +15,7 @@ class LengthFilter(Config):
     """Shortest document kept, in characters that are not white space."""
 
 
-def length_verdicts(
-    texts: Sequence[str], config: LengthFilter
-) -> list[tuple[DropReason, str] | None]:
+def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[tuple[DropReason, str] | None]:
     """Say why each text goes, or None if it stays.
 
     ["", "ab cd", "abcdef"] with min_chars = 5 -> [(EMPTY, ...), (TOO_SHORT, ...), None]

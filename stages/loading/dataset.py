@@ -170,9 +170,7 @@ def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
     """Map the arrays of a shard, their headers checked against the manifest."""
     path = folder / shard.path
     column = manifest.columns["input_ids"]
-    input_ids = open_array(
-        path / "input_ids.npy", shape=(shard.rows, *column.shape), dtype=column.dtype
-    )
+    input_ids = open_array(path / "input_ids.npy", shape=(shard.rows, *column.shape), dtype=column.dtype)
     lengths = dict.fromkeys(SEGMENT_COLUMNS, shard.segments) | {"row_ptr": shard.rows + 1}
     segments = {
         name: open_array(path / "segments" / f"{name}.npy", shape=(lengths[name],), dtype=dtype)

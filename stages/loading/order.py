@@ -14,9 +14,7 @@ _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _SHIFT = np.uint64(33)
 
 
-def shuffled(
-    positions: NDArray[np.int64], size: int, *, seed: int, epoch: int
-) -> NDArray[np.int64]:
+def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
     """Give the rows that stand at some positions of an epoch.
 
     shuffled(range(5), 5, seed=7, epoch=0) -> a permutation of 0 .. 4

@@ -1,9 +1,9 @@
 """Segments as trainers want them: which document each position belongs to, and where it stands in it.
 
-    row            A A E B E . .
-    segment_ids    0 0 0 1 1 -1 -1
-    position_ids   0 1 2 0 1 0 0
-    cu_seqlens     0 3 5
+row            A A E B E . .
+segment_ids    0 0 0 1 1 -1 -1
+position_ids   0 1 2 0 1 0 0
+cu_seqlens     0 3 5
 """
 
 import numpy as np

@@ -8,9 +8,9 @@ over the whole shard instead of a sliding window.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from stages.kernels import kernel
 from stages.packing.layout import Layout, layout_of
 
 
@@ -44,7 +44,7 @@ def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int) -> Layout:
     )
 
 
-@njit(cache=True)
+@kernel
 def _fill(
     length: NDArray[np.int64], row_length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -84,14 +84,14 @@ def _fill(
     return row, start, num_rows
 
 
-@njit(cache=True)
+@kernel
 def _count(waiting: NDArray[np.int64], node: int, change: int) -> None:
     while node > 0:
         waiting[node] += change
         node //= 2
 
 
-@njit(cache=True)
+@kernel
 def _smallest_space(waiting: NDArray[np.int64], leaves: int, needed: int) -> int:
     """Give the smallest free space of at least `needed` in which a row waits, or -1."""
     node = leaves + needed

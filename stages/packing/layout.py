@@ -8,13 +8,12 @@ from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from pydantic import ByteSize, Field
 
 from stages.config import Config
+from stages.kernels import kernel
 from stages.seeding import Key, permutation
-
 
 Token = TypeVar("Token", bound=np.generic)
 
@@ -124,7 +123,7 @@ def lay_out(
     return rows
 
 
-@njit(cache=True)
+@kernel
 def _copy(
     tokens: NDArray[np.generic],
     sources: NDArray[np.int64],

@@ -7,6 +7,7 @@ refused before anything is computed from it.
 """
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,9 @@ def open_array(
         FormatError: no such file, no .npy, cut short, or of another shape or dtype than expected.
     """
     try:
-        array = np.load(path, mmap_mode="r" if path.stat().st_size else None, allow_pickle=False)
+        array: NDArray[np.generic] = np.load(
+            path, mmap_mode="r" if path.stat().st_size else None, allow_pickle=False
+        )
     except FileNotFoundError as error:
         raise FormatError(f"{path}: the file is missing; the dataset is not whole") from error
     except (ValueError, EOFError, OSError) as error:
@@ -48,3 +51,14 @@ def open_array(
     if shape is not None and array.shape != shape:
         raise FormatError(f"{path}: shape {array.shape}, but the manifest says {shape}")
     return array
+
+
+def as_integers(array: NDArray[np.generic]) -> NDArray[np.integer]:
+    """Give the same array as one of integers; another dtype is a damaged file.
+
+    Raises:
+        FormatError: the array holds no integers.
+    """
+    if not np.issubdtype(array.dtype, np.integer):
+        raise FormatError(f"an array of {array.dtype} where integers were expected")
+    return cast("NDArray[np.integer]", array)

@@ -112,9 +112,7 @@ class Manifest(Config):
 def sum_totals(shards: tuple[Shard, ...]) -> Totals:
     """Give the sums over shards."""
     return Totals(
-        **{
-            name: sum(getattr(shard, name) for shard in shards) for name in Totals.model_fields
-        }
+        **{name: sum(getattr(shard, name) for shard in shards) for name in Totals.model_fields}
     )
 
 

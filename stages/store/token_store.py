@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.store.arrays import open_array, write_array
+from stages.store.arrays import as_integers, open_array, write_array
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TokenUnit:
         Raises:
             FormatError: a file is missing, or the arrays contradict each other.
         """
-        ids = open_array(folder / "ids.npy")
+        ids = as_integers(open_array(folder / "ids.npy"))
         offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
         group_ptr = open_array(folder / "group_ptr.npy", dtype="<i8").astype(np.int64)
         if offsets[-1] != len(ids) or group_ptr[-1] != len(offsets) - 1:

@@ -19,6 +19,9 @@ from stages.seeding import Purpose, document_hash
 MAX_PIECE_BYTES = 4096
 """SentencePiece skips longer sentences in silence (its limit is 4,192 bytes)."""
 
+_CONTINUATION = 0x80
+"""The high bits of a byte that begins no character in UTF-8."""
+
 SPACE_SYMBOL = "\u2581"
 """How SentencePiece writes a space inside its pieces; in text it is a character like any other."""
 
@@ -72,7 +75,7 @@ def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:
     while len(data) - start > max_bytes:
         end = start + max_bytes
         cut = data.rfind(b"\n", start, end) + 1 or data.rfind(b" ", start, end) + 1
-        while not cut and data[end] & 0xC0 == 0x80:
+        while not cut and data[end] & 0xC0 == _CONTINUATION:
             end -= 1
         cut = cut or end
         yield data[start:cut].decode()
@@ -81,9 +84,7 @@ def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:
         yield data[start:].decode()
 
 
-def sample_pieces(
-    text: str, identity: bytes, *, rate: Fraction, seed: int
-) -> Iterator[tuple[str, int]]:
+def sample_pieces(text: str, identity: bytes, *, rate: Fraction, seed: int) -> Iterator[tuple[str, int]]:
     """Give the pieces of a document that the sample takes, each with its number of copies.
 
     Each piece is taken `rate` times on average: the whole part always, the fraction by the hash of

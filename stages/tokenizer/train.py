@@ -11,7 +11,6 @@ from typing import Literal
 import sentencepiece
 from pydantic import Field
 
-from stages.config import Config
 from stages.errors import ConfigError
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, SamplingConfig
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
@@ -83,6 +82,6 @@ def _explain(message: str, config: TrainConfig) -> str:
     """Turn the trainer's message into one that names the setting and the bound."""
     name = f"tokenizer.train.vocab_size = {config.vocab_size:,}"
     if _LIMIT_HINT in message:
-        bound = message.split(_LIMIT_HINT)[1].split(".")[0].strip()
+        bound = message.split(_LIMIT_HINT)[1].split(".", maxsplit=1)[0].strip()
         return f"{name}: the sample gives at most {bound} pieces; set it to {bound} or less"
     return f"{name}: the tokenizer could not be trained: {message.strip().splitlines()[-1]}"

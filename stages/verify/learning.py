@@ -1,26 +1,41 @@
 """The learning check: a tiny model trained on the shards must learn more than token frequencies.
 
-    rows -> windows -> compact ids -> train on the labels -> held-out loss \
-                                   -> train on the control -> held-out loss -> gates
+    rows -> windows -> compact ids -+-> train on the labels  -> held-out loss -+-> gates
+                                    +-> train on the control -> held-out loss -+
 
-CALIBRATION
+It shows that a trainer finds something to learn in the shards, not that their labels are right:
+that is for the exact checks of the mechanics. Measured on 17 MB of English, source code and short
+texts in hundreds of languages: BPE of 8,192 pieces with byte fallback, rows of 512, 1,500 rows to
+train on, two packings (1.0 and 2.3 documents a row), 5 seeds each. Nats; unigram entropies 5.9 to
+6.5:
+
+    rows                     gain            order ablation     failed gates
+    correct                  1.02 .. 1.56    0.76 .. 0.98       none
+    labels permuted          -0.005..-0.001  -0.004 .. 0.003    gain, order_ablation
+    tokens shuffled          0.38 .. 0.93    -0.006 .. 0.009    order_ablation
+    inputs show the labels   6.16 .. 6.41    11.4 .. 12.1       leak_floor
+    labels shifted by 2      0.65 .. 1.05    0.15 .. 0.32       order_ablation in 9 of 10
+
+The control gained -0.010 to -0.002; permuted and visible labels were tried on the second packing
+alone. A check costs 17 to 23 CPU seconds: 8 to 10 for each run, 2 for the held-out losses. The gain
+alone misses shuffled tokens; no gate can be relied on for shifted labels, nor for missing end
+tokens.
 """
 
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import nn
 
-from stages.config import Config
 from stages.errors import DataError
+from stages.verify.gates import LearningConfig, LearningResult, gates
 from stages.verify.model import (
     NO_LABEL,
     PADDING,
@@ -39,52 +54,6 @@ from stages.verify.model import (
 _CURVE_EVERY = 10
 
 
-class LearningConfig(Config):
-    """Sizes and gates of the learning check."""
-
-    max_ids: int = Field(2048, ge=2)
-    """Ids the tiny model knows; the rarer ones share one unknown id."""
-
-    row_length: int = Field(64, ge=8)
-    """Tokens in a window; rows are cut into windows of this length."""
-
-    batch_rows: int = Field(16, ge=1)
-    """Windows in a training step."""
-
-    labelled_tokens: int = Field(125_000, ge=1)
-    """Labelled tokens to train on, as many for the control."""
-
-    max_epochs: float = Field(4.0, gt=0)
-    """Times the training slice may be repeated to reach labelled_tokens."""
-
-    min_labelled_tokens: int = Field(20_000, ge=1)
-    """Fewest labelled tokens in the training slice for which the gates mean anything."""
-
-    min_heldout_tokens: int = Field(2_000, ge=1)
-    """Fewest labelled tokens in the held-out slice."""
-
-    heldout_rows: int = Field(400, ge=1)
-    """Most held-out windows on which losses are measured."""
-
-    learning_rate: float = Field(1e-2, gt=0)
-    """Highest learning rate, at the end of the warm-up."""
-
-    warmup_steps: int = Field(20, ge=0)
-    """Steps over which the learning rate rises to its highest."""
-
-    min_gain: float = Field(0.10, ge=0)
-    """Least fall of the held-out loss below the unigram entropy, in nats."""
-
-    min_gain_ratio: float = Field(5.0, ge=0)
-    """Least gain, as a multiple of the control's."""
-
-    leak_floor: float = Field(0.25, ge=0)
-    """Share of the unigram entropy under which a loss means that the inputs show the labels."""
-
-    min_order_ablation: float = Field(0.3, ge=0)
-    """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents."""
-
-
 class _Draw(IntEnum):
     """What a stream of draws is for."""
 
@@ -93,16 +62,6 @@ class _Draw(IntEnum):
     CONTROL = 3
     HELDOUT_CONTROL = 4
     ABLATION = 5
-
-
-@dataclass(frozen=True)
-class Gate:
-    """One measured value, its lower bound, and whether it reaches it; NaN never does."""
-
-    name: str
-    value: float
-    bound: float
-    passed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,43 +74,6 @@ class Training:
     steps: int
     finite_steps: int
     labelled_tokens: int
-
-
-@dataclass(frozen=True)
-class LearningResult:
-    """What the check measured, losses in nats per label, and the gates it was held to."""
-
-    unigram_entropy: float
-    loss: float
-    control_loss: float
-    gain: float
-    control_gain: float
-    order_ablation: float
-    finite_share: float
-    labelled_tokens: int
-    steps: int
-    tokens_per_second: float = field(compare=False)
-    curve: tuple[tuple[int, float], ...]
-    control_curve: tuple[tuple[int, float], ...]
-    gates: tuple[Gate, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        """Whether there are gates and every one passed."""
-        return bool(self.gates) and all(gate.passed for gate in self.gates)
-
-    def to_dict(self) -> dict[str, object]:
-        """Give the result in the types of JSON; a number that is not finite becomes null."""
-        record = {name: _plain(value) for name, value in asdict(self).items()}
-        return record | {"passed": self.passed}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def frequent_ids(rows: LabelledRows, max_ids: int) -> NDArray[np.int64]:
@@ -172,6 +94,9 @@ def compact_ids(rows: LabelledRows, kept: NDArray[np.int64]) -> LabelledRows:
     input_ids  4 9 7 9    labels  4 9  7 -100
     compact    1 0 2 0            1 0  .    .    (. is -100)
     """
+    # A rare id is no label: the unknown id would be 14 % of all labels at 2,048 ids of 8,192, and
+    # correct rows then gain 1.05 and 1.37 nats, not 1.31 and 1.56, with an order ablation of 0.66
+    # and 0.78, not 0.90 and 0.98 (two seeds).
     order = np.argsort(kept)
 
     def compact(ids: NDArray[np.int64], unknown: int) -> NDArray[np.int64]:
@@ -258,9 +183,7 @@ def train(
             curve.append((step, loss))
         if progress is not None:
             progress(step + 1, len(order))
-    return Training(
-        model, log_probabilities, tuple(curve), len(order), finite_steps, labelled_tokens
-    )
+    return Training(model, log_probabilities, tuple(curve), len(order), finite_steps, labelled_tokens)
 
 
 def _update(
@@ -339,21 +262,6 @@ def check_learning(
         control_curve=control.curve,
     )
     return replace(result, gates=gates(result, config))
-
-
-def gates(result: LearningResult, config: LearningConfig) -> tuple[Gate, ...]:
-    """Hold what was measured to its bounds."""
-    control_gain = max(
-        result.control_gain, 0.0
-    )  # in this order NaN stays NaN, which no gain reaches
-    measured = (
-        ("gain", result.gain, config.min_gain),
-        ("gain_over_control", result.gain, config.min_gain_ratio * control_gain),
-        ("leak_floor", result.loss, config.leak_floor * result.unigram_entropy),
-        ("order_ablation", result.order_ablation, config.min_order_ablation),
-        ("finite_share", result.finite_share, 1.0),
-    )
-    return tuple(Gate(name, value, bound, passed=value >= bound) for name, value, bound in measured)
 
 
 def _slices(

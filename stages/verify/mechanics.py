@@ -49,9 +49,7 @@ def check_ids(rows: Rows, *, vocab_size: int) -> list[Finding]:
 
 def check_segments(rows: Rows, *, documents: int) -> list[Finding]:
     """Segments lie in their rows, left to right without gap or overlap, and name real documents."""
-    row_ptr, start, length, doc = (
-        rows.segments[name] for name in ("row_ptr", "start", "length", "doc")
-    )
+    row_ptr, start, length, doc = (rows.segments[name] for name in ("row_ptr", "start", "length", "doc"))
     num_rows, row_length = rows.input_ids.shape
     if len(row_ptr) != num_rows + 1 or row_ptr[0] != 0 or row_ptr[-1] != len(start):
         return [Finding("segments", f"row_ptr does not lead from 0 to {len(start):,} segments")]
@@ -128,9 +126,7 @@ def reassemble(rows: Rows, lengths: NDArray[np.int64]) -> list[NDArray[np.intege
         rows.segments[name] for name in ("row_ptr", "start", "length", "doc", "doc_offset")
     )
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    documents: list[NDArray[np.integer]] = [
-        np.zeros(size, rows.input_ids.dtype) for size in lengths
-    ]
+    documents: list[NDArray[np.integer]] = [np.zeros(size, rows.input_ids.dtype) for size in lengths]
     for segment in range(len(doc)):
         piece = rows.input_ids[row[segment], start[segment] : start[segment] + length[segment]]
         target = documents[doc[segment]][offset[segment] : offset[segment] + length[segment]]
@@ -202,12 +198,12 @@ def copy_shares(
         labels: (N, L), -100 where there is no loss.
         offsets: each at least 0.
     """
-    shares = {}
+    shares: dict[int, float] = {}
     for offset in offsets:
         ahead = input_ids[:, offset:]
         label = labels[:, : labels.shape[1] - offset]
         labelled = label != IGNORED
-        equal = np.count_nonzero(labelled & (label == ahead))
+        equal = int(np.count_nonzero(labelled & (label == ahead)))
         shares[offset] = equal / max(1, int(np.count_nonzero(labelled)))
     return shares
 

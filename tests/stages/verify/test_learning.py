@@ -16,13 +16,11 @@ import torch
 from numpy.typing import NDArray
 
 from stages.errors import DataError
+from stages.verify.gates import LearningConfig, LearningResult, gates
 from stages.verify.learning import (
-    LearningConfig,
-    LearningResult,
     check_learning,
     compact_ids,
     frequent_ids,
-    gates,
     learning_rate,
     permute_labels,
     shuffle_tokens,

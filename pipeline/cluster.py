@@ -38,12 +38,15 @@ class ClusterConfig:
 
 @contextlib.contextmanager
 def ray_cluster(config: ClusterConfig) -> Iterator[None]:
-    """Start or join Ray, and leave it again.
+    """Start or join Ray, and leave it again; a Ray that this process is in already is left alone.
 
     Raises:
         ConfigError: no cluster answers at the address.
         Stopped: Ray does not start here.
     """
+    if ray.is_initialized():
+        yield
+        return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     with tempfile.TemporaryDirectory(prefix="shardmill-") as folder:
         empty = Path(folder) / "empty"

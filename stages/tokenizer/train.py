@@ -5,6 +5,7 @@ of threads in the model; each setting below that differs from a default is again
 """
 
 import io
+import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -17,7 +18,8 @@ from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_re
 
 _BYTE_PIECES = 256
 _MIN_VOCAB = num_reserved() + _BYTE_PIECES + 1
-_LIMIT_HINT = "value <= "
+_MOST = re.compile(r"value <= (\d+)")
+_LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
 class TrainConfig(SamplingConfig):
@@ -81,7 +83,13 @@ def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
 def _explain(message: str, config: TrainConfig) -> str:
     """Turn the trainer's message into one that names the setting and the bound."""
     name = f"tokenizer.train.vocab_size = {config.vocab_size:,}"
-    if _LIMIT_HINT in message:
-        bound = message.split(_LIMIT_HINT)[1].split(".", maxsplit=1)[0].strip()
-        return f"{name}: the sample gives at most {bound} pieces; set it to {bound} or less"
+    if most := _MOST.search(message):
+        bound = int(most[1])
+        return f"{name}: the sample gives at most {bound:,} pieces; set it to {bound} or less"
+    if least := _LEAST.search(message):
+        return (
+            f"{name}: the special ids, the bytes and the sample's characters alone are"
+            f" {int(least[1]):,}; set it well above that, or lower"
+            f" tokenizer.train.character_coverage = {config.character_coverage}"
+        )
     return f"{name}: the tokenizer could not be trained: {message.strip().splitlines()[-1]}"

@@ -1,0 +1,40 @@
+# Everything starts from a fresh clone with `python3 -m venv` and pip; nothing else is assumed.
+#
+#   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
+#   make test      set up, then the tests
+#   make check     set up, then format, lint and types
+#   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
+#   make clean     remove what the above made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO ?= demo-output
+WORKERS ?= $(shell nproc)
+
+.PHONY: setup demo test check campaign clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --constraint constraints.txt --editable '.[run,dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/shardmill run examples/quickstart.toml --output $(DEMO) --workers $(WORKERS)
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+campaign: setup
+	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws
+
+clean:
+	rm -rf $(VENV) $(DEMO) build *.egg-info

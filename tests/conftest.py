@@ -1,0 +1,100 @@
+"""What tests share: a small real corpus, a run file over it, one Ray for the session, digests."""
+
+import gzip
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from pipeline.cluster import ClusterConfig, ray_cluster
+from pipeline.config import RunFile
+from pipeline.session import Request, run_session
+from stages.reading.decompress import stream_chunks
+from stages.reading.lines import split_lines
+
+BUNDLED = Path(__file__).parent.parent / "examples" / "corpus"
+ARTIFACTS = ("datasets", "tokens", "dedup", "tokenizer")
+
+
+def bundled_lines(pattern: str, limit: int) -> list[bytes]:
+    """Give the first lines of the bundled corpus's files that match."""
+    lines: list[bytes] = []
+    for path in sorted(BUNDLED.glob(pattern)):
+        found = split_lines(stream_chunks(path), max_bytes=1 << 24)
+        lines += [line.data for line in itertools.islice(found, limit)]
+    return lines
+
+
+@pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A few hundred bundled documents in all three formats, with bad lines and duplicates."""
+    folder = tmp_path_factory.mktemp("corpus")
+    text = bundled_lines("text/*", 30)
+    code = bundled_lines("code/*", 16)
+    dirt = [b'{"text": 7}', b"{", b"", json.dumps({"text": "  \n", "lang": "en"}).encode()]
+    (folder / "a.jsonl").write_bytes(b"\n".join([*text[0::3], *dirt]) + b"\n")
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join([*text[1::3], *code]), mtime=0))
+    compressed = zstandard.compress(b"\n".join([*text[2::3], *text[0:60:3], *code[:9]]))
+    (folder / "c.jsonl.zst").write_bytes(compressed)
+    return folder
+
+
+def small_run(**changes: Any) -> RunFile:
+    """Give a run over the small corpus; `changes` replace whole sections."""
+    content: dict[str, Any] = {
+        "name": "small",
+        "seed": 11,
+        "sources": [
+            {
+                "name": "mixed",
+                "paths": ["*.jsonl*"],
+                "id_column": "id",
+                "language": {"column": "lang"},
+            }
+        ],
+        "ingest": {"unit_size": "200KiB", "min_chars": 20},
+        "tokenizer": {"train": {"vocab_size": 4096, "sample_size": "1MiB"}},
+        "validation": {"fraction": 0.05},
+        "packing": {"seq_len": 256, "shards": 2},
+        "datasets": [{"name": "clm"}],
+        "verify": {"labelled_tokens": 80_000},
+    }
+    return RunFile.model_validate({**content, **changes})
+
+
+def run_small(corpus: Path, output: Path, *, workers: int = 0, **options: Any) -> dict[str, Any]:
+    """Run over the small corpus, up to the shards unless told otherwise."""
+    until = options.pop("until", "shard")
+    replace = options.pop("replace", False)
+    request = Request(small_run(**options), corpus, output, workers, until=until, replace=replace)
+    return run_session(request, stream=None)
+
+
+def digests(output: Path, *folders: str) -> dict[str, str]:
+    """Give the SHA-256 of every file in some folders of a run."""
+    return {
+        path.relative_to(output).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for folder in folders or ARTIFACTS
+        for path in sorted((output / folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="session")
+def reference(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small run, done in this process by a plain loop: the oracle of all others."""
+    output = tmp_path_factory.mktemp("reference") / "run"
+    run_small(small_corpus, output)
+    return output
+
+
+@pytest.fixture(scope="session")
+def ray_session() -> Iterator[None]:
+    """One Ray with three CPUs for all tests that need one."""
+    with ray_cluster(ClusterConfig(workers=3, address=None, memory=2 << 30)):
+        yield

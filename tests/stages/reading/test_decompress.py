@@ -1,0 +1,146 @@
+"""What byte streams promise.
+
+The bytes that were compressed come back, whatever the ending and however many members or frames; a
+file that is cut, damaged or missing raises, wherever it was cut, and never gives less in silence.
+"""
+
+import gzip
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from stages.errors import DataError
+from stages.reading import decompress
+from stages.reading.decompress import stream_chunks
+
+CONTENT = b'{"text": "one"}\n{"text": "two"}\n' * 3
+PARTS = [CONTENT[:40], b"", CONTENT[40:]]
+ZSTD = zstandard.ZstdCompressor(write_checksum=True)
+GZIP = [gzip.compress(part, mtime=0) for part in PARTS]
+FRAMES = [ZSTD.compress(part) for part in PARTS]
+STREAM = zstandard.ZstdCompressor().compressobj()  # its frame does not tell its size
+SKIPPABLE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00note"
+FILES = {
+    "plain.jsonl": CONTENT,
+    "one.jsonl.gz": gzip.compress(CONTENT),
+    "members.jsonl.gz": b"".join(GZIP),
+    "one.jsonl.zst": ZSTD.compress(CONTENT),
+    "frames.jsonl.zst": b"".join(FRAMES),
+    "skippable.jsonl.zst": FRAMES[0] + SKIPPABLE + FRAMES[2],
+    "stream.jsonl.zst": STREAM.compress(CONTENT) + STREAM.flush(),
+}
+
+
+def read(path: Path) -> bytes:
+    """Give all bytes of a file."""
+    return b"".join(stream_chunks(path))
+
+
+def refusal(path: Path) -> str:
+    """Give the message with which a file is refused."""
+    with pytest.raises(DataError) as error:
+        read(path)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("chunk_bytes", [64, 200, 1 << 20])
+def test_the_bytes_come_back(
+    tmp_path: Path, name: str, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decompress, "CHUNK_BYTES", chunk_bytes)
+    (tmp_path / name).write_bytes(FILES[name])
+    assert read(tmp_path / name) == CONTENT
+
+
+def test_chunks_stay_bounded(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 20_000
+    for name, data in (
+        ("a.jsonl", content),
+        ("a.jsonl.gz", gzip.compress(content, 1)),
+        ("a.jsonl.zst", zstandard.ZstdCompressor().compress(content)),
+    ):
+        (tmp_path / name).write_bytes(data)
+        chunks = [bytes(chunk) for chunk in stream_chunks(tmp_path / name)]
+        assert b"".join(chunks) == content
+        assert all(chunks)
+    assert max(len(chunk) for chunk in stream_chunks(tmp_path / "a.jsonl")) == 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "borders"),
+    [
+        ("one.jsonl.gz", []),
+        ("members.jsonl.gz", [len(GZIP[0]), len(GZIP[0] + GZIP[1])]),
+        ("one.jsonl.zst", []),
+        ("frames.jsonl.zst", [len(FRAMES[0]), len(FRAMES[0] + FRAMES[1])]),
+        ("skippable.jsonl.zst", [len(FRAMES[0]), len(FRAMES[0] + SKIPPABLE)]),
+        ("stream.jsonl.zst", []),
+    ],
+)
+def test_a_file_cut_anywhere_but_between_frames_raises_by_name(
+    tmp_path: Path, name: str, borders: list[int]
+) -> None:
+    data = FILES[name]
+    silent = []
+    for length in range(len(data)):
+        (tmp_path / name).write_bytes(data[:length])
+        try:
+            read(tmp_path / name)
+        except DataError as error:
+            assert str(tmp_path / name) in str(error)  # noqa: PT017  # each of a hundred
+        else:
+            silent.append(length)
+    assert len(data) > 30
+    assert silent == borders
+
+
+@pytest.mark.parametrize("name", ["one.jsonl.gz", "one.jsonl.zst", "frames.jsonl.zst"])
+def test_a_damaged_file_raises_or_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
+    raised = 0
+    for place in range(len(FILES[name])):
+        for bit in (1, 16, 128):
+            damaged = bytearray(FILES[name])
+            damaged[place] ^= bit
+            (tmp_path / name).write_bytes(damaged)
+            try:
+                content = read(tmp_path / name)
+            except DataError as error:
+                assert str(tmp_path / name) in str(error)  # noqa: PT017  # each of a hundred
+                raised += 1
+            else:
+                assert content == CONTENT, (place, bit)  # a byte that means nothing
+    assert raised > 100
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+@pytest.mark.parametrize("more", [b"\n", b"garbage that is no frame", b"\xff" * 20])
+def test_garbage_after_the_end_raises(tmp_path: Path, name: str, more: bytes) -> None:
+    data = FILES["one.jsonl.gz" if name.endswith("gz") else "one.jsonl.zst"]
+    (tmp_path / name).write_bytes(data + more)
+    assert str(tmp_path / name) in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+def test_a_plain_file_under_a_compressed_name_raises(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(CONTENT)
+    assert str(tmp_path / name) in refusal(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.jsonl.zst"])
+def test_a_missing_file_and_a_folder_raise_by_name(tmp_path: Path, name: str) -> None:
+    assert refusal(tmp_path / name) == f"{tmp_path / name}: cannot be read: No such file or directory"
+    (tmp_path / name).mkdir()
+    assert refusal(tmp_path / name) == f"{tmp_path / name}: cannot be read: Is a directory"
+
+
+def test_an_empty_plain_file_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    assert list(stream_chunks(tmp_path / "a.jsonl")) == []
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+def test_a_compressed_nothing_is_empty(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(b"") if name.endswith("gz") else ZSTD.compress(b""))
+    assert read(tmp_path / name) == b""

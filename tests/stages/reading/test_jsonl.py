@@ -1,0 +1,130 @@
+"""What parsing a record promises.
+
+A line gives its document or a drop with the reason; whatever bytes it holds, nothing is raised.
+"""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from stages.columns import Drop, DropReason
+from stages.reading.jsonl import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument, parse_line
+from stages.reading.lines import Line
+
+PLAIN = FieldMapping()
+FULL = FieldMapping(text_column="body", id_column="key", language=LanguageColumn(column="lang"))
+
+
+def parse(data: bytes, fields: FieldMapping = PLAIN) -> RawDocument | Drop:
+    """Parse one line that stands at byte 9 as line 4."""
+    return parse_line(Line(4, 9, data, len(data)), fields)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b'{"text": "a"}', "a"),
+        (b'  {"text": "a"} \r', "a"),
+        (b'{"text": ""}', ""),
+        (b'{"other": [1, {"text": "b"}], "text": "a"}', "a"),
+        (b'{"text": "a", "text": "b"}', "b"),
+        (b'{"text": "\\u00e9\\ud83d\\ude00\\n\\u0000"}', "é😀\n\0"),
+        ('{"text": "é😀"}'.encode(), "é😀"),
+        (b'{"text": "a", "n": 123456789012345678901234567890}', "a"),
+    ],
+)
+def test_a_record_gives_its_document(data: bytes, text: str) -> None:
+    assert parse(data) == RawDocument(9, text, None, UNDETERMINED)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason", "detail"),
+    [
+        (b"", DropReason.BAD_JSON, ""),
+        (b"{", DropReason.BAD_JSON, ""),
+        (b'{"text": "a"', DropReason.BAD_JSON, ""),
+        (b'{"text": "a"} {"text": "b"}', DropReason.BAD_JSON, ""),
+        (b"{'text': 'a'}", DropReason.BAD_JSON, ""),
+        (b'{"text": NaN}', DropReason.BAD_JSON, ""),
+        (b'{"text": "a", "n": Infinity}', DropReason.BAD_JSON, ""),
+        (b'{"text": "\\ud800"}', DropReason.BAD_JSON, "surrogate"),
+        (b'{"text": "\\udc00a"}', DropReason.BAD_JSON, ""),
+        (b'{"text": "\xed\xa0\x80"}', DropReason.BAD_JSON, ""),
+        (b'{"text": "\xff"}', DropReason.BAD_JSON, ""),
+        (b'{"text": "\xc3"}', DropReason.BAD_JSON, ""),
+        (b'{"text": "a\x01"}', DropReason.BAD_JSON, ""),
+        (b'\xef\xbb\xbf{"text": "a"}', DropReason.BAD_JSON, ""),
+        (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, DropReason.BAD_JSON, ""),
+        (b"[" * 100_000, DropReason.BAD_JSON, ""),
+        (b"null", DropReason.BAD_JSON, "NoneType"),
+        (b'"text"', DropReason.BAD_JSON, "a str, not an object"),
+        (b'[{"text": "a"}]', DropReason.BAD_JSON, "a list, not an object"),
+        (b"{}", DropReason.MISSING_TEXT, "field 'text' is absent"),
+        (b'{"Text": "a"}', DropReason.MISSING_TEXT, "field 'text' is absent"),
+        (b'{"text": null}', DropReason.MISSING_TEXT, "field 'text'"),
+        (b'{"text": 7}', DropReason.MISSING_TEXT, "field 'text' is a int"),
+        (b'{"text": ["a"]}', DropReason.MISSING_TEXT, "field 'text' is a list"),
+    ],
+)
+def test_a_bad_record_gives_its_drop(data: bytes, reason: DropReason, detail: str) -> None:
+    drop = parse(data)
+    assert isinstance(drop, Drop)
+    assert (drop.line, drop.position, drop.reason) == (4, 9, reason)
+    assert detail in drop.detail
+    assert drop.detail
+
+
+def test_a_line_that_was_too_long_to_hold_is_dropped_with_its_size() -> None:
+    drop = parse_line(Line(4, 9, b"", 1_234_567), PLAIN)
+    assert drop == Drop(4, 9, DropReason.TOO_LARGE, "1,234,567 bytes")
+
+
+@pytest.mark.parametrize(
+    ("record", "own_id", "language"),
+    [
+        ({"key": "k1", "lang": "no"}, "k1", "no"),
+        ({"key": 7, "lang": "th"}, "7", "th"),
+        ({"key": -(2**63), "lang": "th"}, str(-(2**63)), "th"),
+        ({"key": "", "lang": ""}, "", UNDETERMINED),
+        ({"key": None, "lang": None}, None, UNDETERMINED),
+        ({"key": ["k"], "lang": 7}, None, UNDETERMINED),
+        ({"key": 1.5}, None, UNDETERMINED),
+        ({}, None, UNDETERMINED),
+    ],
+)
+def test_the_users_id_and_language_are_kept(
+    record: dict[str, object], own_id: str | None, language: str
+) -> None:
+    data = json.dumps({"body": "a", **record}).encode()
+    assert parse(data, FULL) == RawDocument(9, "a", own_id, language)
+
+
+def test_one_language_may_stand_for_a_whole_source() -> None:
+    found = parse(b'{"text": "a", "language": "de"}', FieldMapping(language="no"))
+    assert found == RawDocument(9, "a", None, "no")
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(st.binary(max_size=60) | st.binary(max_size=30).map(lambda b: b'{"text": "' + b + b'"}'))
+def test_no_bytes_raise(data: bytes) -> None:
+    found = parse(data)
+    assert found.position == 9
+    if isinstance(found, RawDocument):
+        assert found.text.encode().decode() == found.text
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(st.text(max_size=60))
+def test_every_text_comes_back(text: str) -> None:
+    for ascii_only in (False, True):
+        data = json.dumps({"text": text}, ensure_ascii=ascii_only).encode()
+        assert parse(data) == RawDocument(9, text, None, UNDETERMINED)
+
+
+@pytest.mark.parametrize("wrong", [{"text_column": ""}, {"language": {"column": ""}}, {"text": "a"}])
+def test_a_mapping_that_names_nothing_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        FieldMapping.model_validate(wrong)

@@ -1,0 +1,82 @@
+"""What lines promise.
+
+Each line stands at its byte offset, however the bytes arrive; one that is too long is counted with its
+size, never held, and what follows it is unharmed.
+"""
+
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.reading.lines import Line, split_lines
+
+BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b"\xc3\xa9", b"defgh"]), max_size=30).map(
+    b"".join
+)
+
+
+def cut(data: bytes, borders: list[int]) -> list[bytes]:
+    """Give the data in chunks with these borders; some may be empty."""
+    places = [0, *sorted(border % (len(data) + 1) for border in borders), len(data)]
+    return [data[a:b] for a, b in pairwise(places)]
+
+
+def plain_lines(data: bytes, max_bytes: int) -> list[Line]:
+    """Give the lines by Python's own split."""
+    parts = data.split(b"\n")
+    lines, position = [], 0
+    for number, part in enumerate(parts, start=1):
+        if part or number < len(parts):
+            held = part if len(part) <= max_bytes else b""
+            lines.append(Line(number, position, held, len(part)))
+        position += len(part) + 1
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"ab\ncd", [Line(1, 0, b"ab", 2), Line(2, 3, b"cd", 2)]),
+        (b"ab\ncd\n", [Line(1, 0, b"ab", 2), Line(2, 3, b"cd", 2)]),
+        (b"\n\na\n", [Line(1, 0, b"", 0), Line(2, 1, b"", 0), Line(3, 2, b"a", 1)]),
+        (b"a\r\nb", [Line(1, 0, b"a\r", 2), Line(2, 3, b"b", 1)]),
+        (b"longer\nok\n", [Line(1, 0, b"", 6), Line(2, 7, b"ok", 2)]),
+        (b"ok\nlonger", [Line(1, 0, b"ok", 2), Line(2, 3, b"", 6)]),
+        (b"", []),
+        (b"\n", [Line(1, 0, b"", 0)]),
+    ],
+)
+def test_lines_are_as_written_out(data: bytes, lines: list[Line]) -> None:
+    assert list(split_lines([data], max_bytes=5)) == lines
+
+
+@settings(deadline=None, derandomize=True, max_examples=50)
+@given(BYTES, st.lists(st.integers(0, 100), max_size=8), st.integers(0, 8))
+def test_any_chunks_give_the_same_lines(data: bytes, borders: list[int], max_bytes: int) -> None:
+    lines = list(split_lines(cut(data, borders), max_bytes=max_bytes))
+    assert lines == plain_lines(data, max_bytes)
+    for line in lines:
+        place = data[line.position : line.position + line.size]
+        assert b"\n" not in place
+        assert line.data == (place if line.size <= max_bytes else b"")
+
+
+def test_every_border_gives_the_same_lines() -> None:
+    data = b"ab\n\nlonger than it may be\nc\nlast"
+    expected = plain_lines(data, 6)
+    assert [line.size for line in expected] == [2, 0, 21, 1, 4]
+    for border in range(len(data) + 1):
+        assert list(split_lines(cut(data, [border]), max_bytes=6)) == expected
+    assert list(split_lines([bytes([byte]) for byte in data], max_bytes=6)) == expected
+
+
+def test_a_line_that_is_too_long_is_never_held() -> None:
+    tracemalloc.start()
+    lines = list(split_lines((bytes(1 << 16) for _ in range(400)), max_bytes=1 << 10))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert lines == [Line(1, 0, b"", 400 << 16)]
+    assert peak < 4 << 16

@@ -1,0 +1,103 @@
+"""What the token store promises.
+
+A unit gives back every document's ids and rows, group by group; arrays that contradict each other
+are refused by name.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from stages.columns import STORED_DOCUMENTS
+from stages.errors import FormatError
+from stages.store.arrays import write_array
+from stages.store.token_store import TokenUnit, write_unit
+
+DOCUMENTS = [[10, 11, 2], [12, 2], [13, 14, 15, 2], [2]]
+GROUP_PTR = np.array([0, 2, 2, 4])
+
+
+def table_of(documents: list[list[int]]) -> pa.Table:
+    """Give the rows of some documents."""
+    rows = [
+        {
+            "id": bytes([number]) * 16,
+            "own_id": f"n{number}" if number % 2 else None,
+            "language": "en",
+            "position": number * 100,
+            "digest": bytes([number + 100]) * 16,
+            "order": 2**64 - 1 - number,
+            "tokens": len(ids),
+        }
+        for number, ids in enumerate(documents)
+    ]
+    return pa.Table.from_pylist(rows, schema=STORED_DOCUMENTS)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Give the folder of a written unit."""
+    ids = np.array([number for document in DOCUMENTS for number in document], "<u2")
+    write_unit(tmp_path / "unit", table_of(DOCUMENTS), ids=ids, group_ptr=GROUP_PTR)
+    return tmp_path / "unit"
+
+
+def test_every_group_gives_its_documents(folder: Path) -> None:
+    unit = TokenUnit.open(folder)
+    for number, expected in enumerate([DOCUMENTS[:2], [], DOCUMENTS[2:]]):
+        ids, lengths = unit.group(number)
+        assert ids.tolist() == [number for document in expected for number in document]
+        assert lengths.tolist() == [len(document) for document in expected]
+    assert unit.ids.dtype == np.dtype("<u2")
+
+
+def test_every_group_gives_its_rows(folder: Path) -> None:
+    unit = TokenUnit.open(folder)
+    rows = table_of(DOCUMENTS).to_pylist()
+    assert unit.documents(0).to_pylist() == rows[:2]
+    assert unit.documents(1).to_pylist() == []
+    assert unit.documents(2).to_pylist() == rows[2:]
+    assert unit.documents(2).schema == STORED_DOCUMENTS
+
+
+def test_a_unit_without_documents_has_empty_groups(tmp_path: Path) -> None:
+    write_unit(tmp_path, table_of([]), ids=np.empty(0, "<u2"), group_ptr=np.zeros(3, np.int64))
+    unit = TokenUnit.open(tmp_path)
+    for number in range(2):
+        ids, lengths = unit.group(number)
+        assert len(ids) == len(lengths) == unit.documents(number).num_rows == 0
+
+
+@pytest.mark.parametrize("name", ["ids", "offsets", "group_ptr"])
+def test_a_missing_file_is_refused_by_name(folder: Path, name: str) -> None:
+    (folder / f"{name}.npy").unlink()
+    with pytest.raises(FormatError, match=f"{name}.npy"):
+        TokenUnit.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("ids", np.arange(9, dtype="<u2")),
+        ("ids", np.zeros(10, "<f8")),
+        ("offsets", np.array([0, 3, 5, 9], "<i8")),
+        ("offsets", np.array([0, 3, 5, 9, 10], "<i4")),
+        ("offsets", np.empty(0, "<i8")),
+        ("offsets", np.array([0, 5, 3, 9, 10], "<i8")),
+        ("offsets", np.array([1, 3, 5, 9, 10], "<i8")),
+        ("group_ptr", np.array([0, 2, 2, 5], "<i8")),
+        ("group_ptr", np.empty(0, "<i8")),
+        ("group_ptr", np.array([0, 3, 2, 4], "<i8")),
+        ("group_ptr", np.array([1, 2, 2, 4], "<i8")),
+    ],
+)
+def test_arrays_that_contradict_each_other_are_refused_by_name(
+    folder: Path, name: str, array: NDArray[np.generic]
+) -> None:
+    write_array(folder / f"{name}.npy", array)
+    with pytest.raises(FormatError) as error:
+        TokenUnit.open(folder)
+    assert str(folder) in str(error.value)

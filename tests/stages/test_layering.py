@@ -1,0 +1,208 @@
+"""What the layers promise.
+
+The pure half knows nothing of Ray, clocks or the pipeline; each library stands where it belongs; what
+opens a dataset stays light; no module or function outgrows its cap.
+"""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+STAGES = sorted((ROOT / "stages").rglob("*.py"))
+ALL = [
+    ROOT / "shardmill.py",
+    *(
+        path
+        for name in ("stages", "pipeline", "tests", "examples")
+        for path in (ROOT / name).rglob("*.py")
+    ),
+]
+
+HOMES = {
+    "torch": {"loading", "verify"},
+    "sentencepiece": {"tokenizer"},
+    "datasketch": {"dedup"},
+    "zstandard": {"reading", "store"},
+}
+"""Libraries and the folders of stages that may import them."""
+
+BETWEEN_SIBLINGS = {
+    ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
+    ("loading", "store"): "the loader reads what the store wrote",
+    ("verify", "objectives"): "the label without loss is one number, defined once",
+}
+"""Which folder of stages imports which other, and why."""
+
+IMPURE = {
+    "random",
+    "secrets",
+    "time",
+    "datetime",
+    "threading",
+    "multiprocessing",
+    "subprocess",
+    "socket",
+}
+IMPURE_ALLOWED = {("verify/learning.py", "time"): "the clock is an argument; this is its default"}
+GENERATORS_ALLOWED = {
+    "verify/learning.py": "keyed Philox made for one draw; nothing of it is in a shard"
+}
+
+HEAVY = [
+    "ray",
+    "torch",
+    "pyarrow",
+    "numba",
+    "sentencepiece",
+    "datasketch",
+    "zstandard",
+    "orjson",
+    "pipeline",
+]
+"""What a trainer's environment need not have."""
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Give the dotted name of all that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def folder_of(path: Path) -> str:
+    """Give the folder of stages that a file is in, or its own name at the top."""
+    return path.relative_to(ROOT / "stages").parts[0].removesuffix(".py")
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """Give each function of a file with its lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield f"{path}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_the_files_are_found() -> None:
+    assert len(STAGES) >= 40
+    assert len(ALL) >= len(STAGES) + 20
+
+
+@pytest.mark.parametrize("module", ["ray", "pipeline", "shardmill"])
+def test_stages_import_nothing_that_moves_values(module: str) -> None:
+    found = [str(path) for path in STAGES for name in imports(path) if name.split(".")[0] == module]
+    assert not found
+
+
+def test_stages_import_no_clock_process_or_stateful_generator() -> None:
+    found = {
+        (path.relative_to(ROOT / "stages").as_posix(), name.split(".")[0])
+        for path in STAGES
+        for name in imports(path)
+        if name.split(".")[0] in IMPURE or name.startswith("numpy.random")
+    }
+    assert found == IMPURE_ALLOWED.keys()
+
+
+def test_stages_use_no_stateful_generator_and_read_no_environment() -> None:
+    attributes = [
+        (path.relative_to(ROOT / "stages").as_posix(), node.value.id, node.attr)
+        for path in STAGES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    ]
+    assert len(attributes) > 1_000
+    assert {file for file, *name in attributes if name == ["np", "random"]} == GENERATORS_ALLOWED.keys()
+    assert not [file for file, *name in attributes if name in (["os", "environ"], ["os", "getenv"])]
+
+
+@pytest.mark.parametrize("library", HOMES)
+def test_a_library_is_imported_in_its_own_folders_alone(library: str) -> None:
+    users = {
+        folder_of(path) for path in STAGES for name in imports(path) if name.split(".")[0] == library
+    }
+    assert users
+    assert users <= HOMES[library]
+
+
+def test_no_any_stands_in_stages() -> None:
+    found = [str(path) for path in STAGES for name in imports(path) if name == "typing.Any"]
+    dotted = [str(path) for path in STAGES if "typing.Any" in path.read_text(encoding="utf-8")]
+    assert not found + dotted
+
+
+def test_folders_of_stages_import_each_other_only_where_the_table_says_why() -> None:
+    folders = {path.parent.name for path in STAGES if path.parent.name != "stages"}
+    found = {
+        (folder_of(path), name.split(".")[1])
+        for path in STAGES
+        for name in imports(path)
+        if name.startswith("stages.") and name.split(".")[1] in folders
+    }
+    found = {(user, used) for user, used in found if user != used}
+    assert found == BETWEEN_SIBLINGS.keys()
+
+
+def test_the_modules_between_the_folders_import_no_folder() -> None:
+    folders = {path.parent.name for path in STAGES if path.parent.name != "stages"}
+    top = [path for path in STAGES if path.parent.name == "stages"]
+    assert len(top) >= 6
+    found = [
+        f"{path}: {name}"
+        for path in top
+        for name in imports(path)
+        if name.startswith("stages.") and name.split(".")[1] in folders
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize("module", ["shardmill", "stages.loading.dataset"])
+def test_opening_a_dataset_imports_the_base_dependencies_alone(module: str) -> None:
+    program = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
+    assert {"numpy", "xxhash", "pydantic", "stages"} <= loaded
+    assert not loaded & set(HEAVY)
+
+
+def test_an_init_file_holds_one_docstring() -> None:
+    inits = [path for path in ALL if path.name == "__init__.py"]
+    assert len(inits) >= 14
+    for path in inits:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert ast.get_docstring(tree), path
+        assert len(tree.body) == 1, path
+
+
+def test_tests_are_found_by_path_under_names_of_their_own() -> None:
+    tests = [path for path in ALL if path.is_relative_to(ROOT / "tests")]
+    names = [path.name for path in tests if path.name.startswith("test_")]
+    assert len(names) >= 20
+    assert len(names) == len(set(names))
+    assert "__init__.py" not in {path.name for path in tests}
+
+
+def test_every_module_says_what_it_is() -> None:
+    for path in ALL:
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_no_module_passes_400_lines() -> None:
+    lines = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in ALL}
+    assert {path: count for path, count in lines.items() if count > 400} == {}
+
+
+def test_no_function_passes_60_lines() -> None:
+    found = [function for path in ALL for function in functions(path)]
+    assert len(found) > 300
+    assert [(name, lines) for name, lines in found if lines > 60] == []

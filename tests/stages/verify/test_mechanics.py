@@ -1,0 +1,291 @@
+"""What the mechanics checks promise.
+
+A sound shard gives no finding; every fault that can be planted in one gives a finding under the name
+of the law it breaks, and no check trusts another's word.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from stages.objectives.clm import IGNORED, CausalLM, causal_labels
+from stages.packing.best_fit import pack_best_fit
+from stages.packing.concat import pack_concat
+from stages.packing.layout import lay_out
+from stages.store.manifest import SEGMENT_COLUMNS
+from stages.verify.mechanics import (
+    Finding,
+    Rows,
+    check_coverage,
+    check_eos,
+    check_ids,
+    check_labels,
+    check_padding,
+    check_segments,
+    check_texts,
+    check_tokens,
+    copy_shares,
+    reassemble,
+)
+
+EOS, PAD, VOCAB_SIZE, ROW_LENGTH = 2, 3, 300, 5
+DOCUMENTS = [[10, 11, EOS], [12, 13, 14, 15, 16, 17, EOS], [18, EOS], [19, 20, 21, EOS], [22, 23, EOS]]
+
+
+@dataclass
+class Shard:
+    """A shard and what it should hold."""
+
+    rows: Rows
+    labels: NDArray[np.int64]
+    stored: list[NDArray[np.int32]]
+
+    def segment(self, name: str) -> NDArray[np.int64]:
+        """Give one column of the segments, to be changed in place."""
+        return self.rows.segments[name]
+
+
+def covered_of(rows: Rows) -> NDArray[np.bool_]:
+    """Give which positions a segment covers, in a plain loop."""
+    covered = np.zeros(rows.input_ids.shape, np.bool_)
+    row_ptr = rows.segments["row_ptr"]
+    for row in range(len(covered)):
+        for segment in range(row_ptr[row], row_ptr[row + 1]):
+            start, length = rows.segments["start"][segment], rows.segments["length"][segment]
+            covered[row, start : start + length] = True
+    return covered
+
+
+def sound(packer: Callable[..., object] = pack_best_fit) -> Shard:
+    """Give a sound shard: B B B B B | D D D D . | A A A B B | E E E C C by best fit."""
+    assert packer in (pack_best_fit, pack_concat)
+    lengths = np.array([len(document) for document in DOCUMENTS])
+    layout = (pack_best_fit if packer is pack_best_fit else pack_concat)(lengths, row_length=ROW_LENGTH)
+    tokens = np.array([number for document in DOCUMENTS for number in document], np.int32)
+    document_ptr = np.concatenate([[0], np.cumsum(lengths)])
+    input_ids = lay_out(layout, tokens, document_ptr=document_ptr, padding=PAD)
+    segments = {name: getattr(layout, name).astype(np.int64) for name in SEGMENT_COLUMNS}
+    rows = Rows(input_ids, segments)
+    segment_ids = np.where(covered_of(rows), 0, -1).astype(np.int32)
+    labels = causal_labels(input_ids.astype(np.int64), segment_ids, CausalLM())
+    return Shard(rows, labels, [np.array(document, np.int32) for document in DOCUMENTS])
+
+
+def findings(shard: Shard) -> list[Finding]:
+    """Give what all checks find, in the order in which the verify step asks."""
+    rows, lengths = shard.rows, np.array([len(ids) for ids in shard.stored])
+    found = [*check_ids(rows, vocab_size=VOCAB_SIZE)]
+    broken = check_segments(rows, documents=len(lengths))
+    if broken:
+        return [*found, *broken]
+    covered = covered_of(rows)
+    found += check_padding(rows, covered=covered, pad=PAD)
+    found += check_coverage(rows, lengths=lengths)
+    documents = reassemble(rows, lengths)
+    found += check_eos(documents, eos=EOS)
+    found += check_tokens(documents, shard.stored)
+    found += check_labels(
+        rows.input_ids.astype(np.int64), shard.labels, covered=covered, declared_offset=0
+    )
+    return found
+
+
+def broken_laws(shard: Shard) -> set[str]:
+    """Give the names of the checks that find something."""
+    return {finding.check for finding in findings(shard)}
+
+
+@pytest.mark.parametrize("packer", [pack_best_fit, pack_concat])
+def test_a_sound_shard_gives_no_finding(packer: Callable[..., object]) -> None:
+    shard = sound(packer)
+    assert (shard.rows.input_ids == PAD).any()
+    assert np.bincount(shard.segment("doc")).max() > 1
+    assert findings(shard) == []
+
+
+def roll_rows(shard: Shard) -> None:
+    """Move every token one place to the right, labels along with it."""
+    shard.rows.input_ids[:] = np.roll(shard.rows.input_ids, 1, axis=1)
+    shard.labels[:] = np.roll(shard.labels, 1, axis=1)
+
+
+def swap_rows(shard: Shard) -> None:
+    """Change two rows, not their segments."""
+    shard.rows.input_ids[[0, 2]] = shard.rows.input_ids[[2, 0]]
+
+
+def repeat_row(shard: Shard) -> None:
+    """Give row 2 the content of row 0, segments and all."""
+    repeat = np.r_[0:1, 1:2, 0:1, 4:6]
+    shard.rows = Rows(
+        shard.rows.input_ids[[0, 1, 0, 3]],
+        {
+            "row_ptr": np.array([0, 1, 2, 3, 5]),
+            **{name: shard.segment(name)[repeat] for name in ("start", "length", "doc", "doc_offset")},
+        },
+    )
+    shard.labels = shard.labels[[0, 1, 0, 3]]
+
+
+def drop_document(shard: Shard) -> None:
+    """Take document D, alone in row 1, out of the shard."""
+    keep = np.array([0, 2, 3, 4, 5])
+    shard.rows = Rows(
+        shard.rows.input_ids[[0, 2, 3]],
+        {
+            "row_ptr": np.array([0, 1, 3, 5]),
+            **{name: shard.segment(name)[keep] for name in ("start", "length", "doc", "doc_offset")},
+        },
+    )
+    shard.labels = shard.labels[[0, 2, 3]]
+
+
+def shuffle_tokens(shard: Shard) -> None:
+    """Change two tokens of a document, labels along with them."""
+    shard.rows.input_ids[0, :2] = shard.rows.input_ids[0, 1::-1]
+    shard.labels[0, :2] = shard.labels[0, 1::-1]
+
+
+def put(name: str, segment: int, value: int) -> Callable[[Shard], None]:
+    """Give a fault: one number of the segments changed."""
+
+    def plant(shard: Shard) -> None:
+        assert shard.segment(name)[segment] != value
+        shard.segment(name)[segment] = value
+
+    return plant
+
+
+def put_token(row: int, place: int, value: int, *, label: int | None = None) -> Callable[[Shard], None]:
+    """Give a fault: one token changed, its label along with it unless said otherwise."""
+
+    def plant(shard: Shard) -> None:
+        shard.rows.input_ids[row, place] = value
+        shard.labels[row, place] = value if label is None else label
+
+    return plant
+
+
+def put_label(row: int, place: int, value: int) -> Callable[[Shard], None]:
+    """Give a fault: one label changed."""
+
+    def plant(shard: Shard) -> None:
+        assert shard.labels[row, place] != value
+        shard.labels[row, place] = value
+
+    return plant
+
+
+def shift_labels(shard: Shard) -> None:
+    """Give the labels that a shifted convention would have."""
+    shard.labels[:, :-1] = shard.labels[:, 1:]
+    shard.labels[:, -1] = IGNORED
+
+
+FAULTS: dict[str, tuple[Callable[[Shard], None], set[str]]] = {
+    "id past the vocabulary": (put_token(0, 1, VOCAB_SIZE), {"ids_in_range", "tokens"}),
+    "negative id": (put_token(0, 1, -1), {"ids_in_range", "tokens"}),
+    "rows rolled": (roll_rows, {"padding", "eos", "tokens", "label_on_padding"}),
+    "rows swapped": (swap_rows, {"eos", "tokens", "label_alignment"}),
+    "EOS missing": (put_token(1, 3, 99), {"eos", "tokens"}),
+    "EOS extra": (put_token(0, 1, EOS), {"eos", "tokens"}),
+    "tokens shuffled": (shuffle_tokens, {"tokens"}),
+    "row repeated": (repeat_row, {"coverage", "token_conservation", "eos", "tokens"}),
+    "document dropped": (drop_document, {"token_conservation", "eos", "tokens"}),
+    "token on padding": (put_token(1, 4, 99, label=IGNORED), {"padding"}),
+    "pad in a document": (put_token(0, 0, PAD), {"padding", "tokens"}),
+    "label on padding": (put_label(1, 4, PAD), {"label_on_padding"}),
+    "labels shifted": (shift_labels, {"label_alignment"}),
+    "one label wrong": (put_label(2, 1, 99), {"label_alignment"}),
+    "segments overlap": (put("length", 2, 4), {"segments"}),
+    "gap between segments": (put("length", 2, 2), {"segments"}),
+    "segment past its row": (put("length", 3, 3), {"segments"}),
+    "empty segment": (put("length", 5, 0), {"segments"}),
+    "segment not from the row's start": (put("start", 0, 1), {"segments"}),
+    "negative start": (put("start", 1, -1), {"segments"}),
+    "document that is not": (put("doc", 0, 5), {"segments"}),
+    "negative document": (put("doc", 0, -1), {"segments"}),
+    "row without segment": (put("row_ptr", 2, 1), {"segments"}),
+    "row_ptr not from 0": (put("row_ptr", 0, 1), {"segments"}),
+    "row_ptr too short": (put("row_ptr", 4, 5), {"segments"}),
+    "last token in no segment": (
+        put("length", 1, 3),
+        {"padding", "token_conservation", "eos", "tokens", "label_on_padding"},
+    ),
+    "offset repeated": (put("doc_offset", 3, 0), {"coverage", "eos", "tokens"}),
+    "offset negative": (put("doc_offset", 3, -2), {"coverage", "eos", "tokens"}),
+    "offset past the document": (put("doc_offset", 3, 6), {"coverage", "eos", "tokens"}),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_planted_fault_is_found_under_its_name(name: str) -> None:
+    plant, expected = FAULTS[name]
+    shard = sound()
+    plant(shard)
+    assert broken_laws(shard) == expected
+
+
+def test_findings_say_how_many_and_where() -> None:
+    shard = sound()
+    put_token(2, 1, VOCAB_SIZE)(shard)
+    put_token(3, 0, VOCAB_SIZE + 7)(shard)
+    (finding,) = check_ids(shard.rows, vocab_size=VOCAB_SIZE)
+    assert finding.message == (
+        "2 ids are not below vocab_size = 300; the first, id 300, stands in row 2, position 1"
+    )
+
+
+def test_a_segment_finding_names_its_row() -> None:
+    shard = sound()
+    put("start", 5, 4)(shard)
+    (finding,) = check_segments(shard.rows, documents=5)
+    assert "segment 5 in row 3" in finding.message
+
+
+def test_a_shard_without_rows_is_sound() -> None:
+    empty = np.empty(0, np.int64)
+    segments = dict.fromkeys(SEGMENT_COLUMNS, empty) | {"row_ptr": np.zeros(1, np.int64)}
+    rows = Rows(np.empty((0, ROW_LENGTH), np.int32), segments)
+    shard = Shard(rows, np.empty((0, ROW_LENGTH), np.int64), [])
+    shard.rows = replace(rows)
+    assert check_ids(rows, vocab_size=VOCAB_SIZE) == []
+    assert check_segments(rows, documents=0) == []
+    assert check_coverage(rows, lengths=empty) == []
+    assert reassemble(rows, empty) == []
+
+
+@pytest.mark.parametrize("packer", [pack_best_fit, pack_concat])
+def test_reassembled_documents_are_the_documents(packer: Callable[..., object]) -> None:
+    shard = sound(packer)
+    lengths = np.array([len(document) for document in DOCUMENTS])
+    assert [ids.tolist() for ids in reassemble(shard.rows, lengths)] == DOCUMENTS
+
+
+def test_copy_shares_are_counted_over_labelled_positions() -> None:
+    input_ids = np.array([[1, 2, 3, 4], [5, 6, 7, 8]])
+    labels = np.array([[1, 2, 3, IGNORED], [6, 7, 8, IGNORED]])
+    assert copy_shares(input_ids, labels, range(2)) == {0: 0.5, 1: 0.5}
+    assert copy_shares(input_ids, np.full((2, 4), IGNORED), [0]) == {0: 0.0}
+
+
+def test_labels_at_a_declared_offset_are_checked_there() -> None:
+    shard = sound(pack_concat)
+    input_ids, covered = shard.rows.input_ids.astype(np.int64), covered_of(shard.rows)
+    assert check_labels(input_ids, shard.labels, covered=covered, declared_offset=0) == []
+    (wrong,) = check_labels(input_ids, shard.labels, covered=covered, declared_offset=1)
+    assert wrong.check == "label_alignment"
+    assert "best is offset 0 with 100.00%" in wrong.message
+    shift_labels(shard)
+    assert check_labels(input_ids, shard.labels, covered=covered, declared_offset=1) == []
+
+
+def test_a_text_that_does_not_decode_is_found() -> None:
+    assert check_texts([b"a", b"b"], [b"a", b"b"]) == []
+    (finding,) = check_texts([b"a", b"x", b"y"], [b"a", b"b", b"c"])
+    assert finding.check == "text"
+    assert finding.message.startswith("2 of 3 documents")
+    assert "document 1" in finding.message

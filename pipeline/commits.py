@@ -9,7 +9,7 @@ other attempts are under tmp/ only and are swept. A step that is whole has commi
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from pipeline.storage import LocalStorage
 from stages.config import Config, canonical_json
 from stages.errors import DataError
 from stages.store.digests import FileDigest, xxh3_file
+from stages.store.manifest import MANIFEST_NAME
 
 STEP_COMMIT = "_step"
 
@@ -95,15 +96,6 @@ class Commits:
             )
         return commit
 
-    def stale(self, step: str, fingerprints: Mapping[str, str] | str) -> list[str]:
-        """Give the committed units of a step whose fingerprint is not the wanted one."""
-        found = []
-        for unit, commit in self.all(step):
-            wanted = fingerprints if isinstance(fingerprints, str) else fingerprints.get(unit)
-            if wanted is not None and commit.fingerprint != wanted:
-                found.append(unit)
-        return found
-
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Give the commits of a step."""
         prefix = f"commits/{step}"
@@ -112,13 +104,20 @@ class Commits:
             if commit is not None:
                 yield key.removeprefix(prefix + "/").removesuffix(".json"), commit
 
-    def drop(self, step: str) -> None:
-        """Forget a step: first its commits, then its files, so that a kill leaves it absent."""
-        commits = list(self.all(step))
-        self.storage.delete(f"commits/{step}")
-        for _, commit in commits:
-            for key in commit.files:
+    def drop(self, step: str, units: Collection[str] | None = None) -> None:
+        """Forget some units of a step, or all: manifests, then commits, then the other files.
+
+        A kill on the way leaves no dataset that looks whole, and no commit without its files.
+        """
+        commits = [(u, c) for u, c in self.all(step) if units is None or u in units]
+        keys = [key for _, commit in commits for key in commit.files]
+        for key in keys:
+            if key.endswith(f"/{MANIFEST_NAME}"):
                 self.storage.delete(key)
+        for unit, _ in commits:
+            self.storage.delete(_key(step, unit))
+        for key in keys:
+            self.storage.delete(key)
 
     def _read(self, key: str) -> Commit | None:
         data = self.storage.get(key)

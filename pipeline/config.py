@@ -53,7 +53,8 @@ class Resources(Config):
     """What a run may use; part of no fingerprint."""
 
     memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
-    """Anonymous and shared memory of all processes of a node, Ray's daemons included."""
+    """What a node may use; it sizes Ray's object store. The steps' own memory is bounded by unit and
+    shard sizes, and is not yet held to this number."""
 
 
 class Ingest(LengthFilter):

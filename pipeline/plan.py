@@ -60,7 +60,9 @@ class StepStatus:
     state: State
     commits: int
     """Units committed."""
-    why: str
+    stale: tuple[str, ...] = ()
+    """Commits that another plan made."""
+    why: str = ""
 
 
 def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
@@ -68,7 +70,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     sources = {source.name: source for source in run.sources}
     per_file = {file.key: _file_fingerprint(run, sources[file.source], file) for file in files}
     ingest_config = {
-        "ingest": run.ingest.model_dump(mode="json"),
+        "ingest": _ingest_config(run),
         "signatures": _signatures(run),
         "sources": {s.name: _source_config(s) for s in run.sources},
         "files": {f"{f.source}/{f.path}": f.digest for f in files},
@@ -115,12 +117,12 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
     if whole is not None and whole.fingerprint != step.fingerprint:
         wrong.append(STEP_COMMIT)
     if wrong:
-        return StepStatus(step, State.STALE, len(found), _changes(step, before))
+        return StepStatus(step, State.STALE, len(found), tuple(wrong), _changes(step, before))
     if whole is not None:
-        return StepStatus(step, State.DONE, len(found), "")
+        return StepStatus(step, State.DONE, len(found))
     if found:
-        return StepStatus(step, State.PARTIAL, len(found), "stopped before its end")
-    return StepStatus(step, State.NEW, 0, "")
+        return StepStatus(step, State.PARTIAL, len(found), why="stopped before its end")
+    return StepStatus(step, State.NEW, 0)
 
 
 def _wanted(step: StepPlan, unit: str) -> str | None:
@@ -179,12 +181,17 @@ def _file_fingerprint(run: RunFile, source: Source, file: InputFile) -> str:
     return _digest(
         [
             BYTES_VERSIONS["ingest"],
-            run.ingest.model_dump(mode="json"),
+            _ingest_config(run),
             _signatures(run),
             _source_config(source),
             [file.source, file.path, file.digest],
         ]
     )
+
+
+def _ingest_config(run: RunFile) -> Mapping[str, Any]:
+    """Give what of ingest's config decides its units; the bound on bad records decides none."""
+    return run.ingest.model_dump(mode="json", exclude={"max_bad_fraction"})
 
 
 def _signatures(run: RunFile) -> Mapping[str, Any] | None:

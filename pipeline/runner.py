@@ -306,7 +306,7 @@ def run_shards(
                 dataset.name, part, made, dataset.objective, packing, run.file.seed, vocab_size
             )
             task = run.task(name, f"manifest-{part}", shard.make_manifest, manifest)
-            record[part] = run.execution.here(step, task, title=f"sign {dataset.name}").record
+            record[part] = run.execution.here(step, task, title=f"sign {dataset.name}/{part}").record
     return run.execution.finish(step, {"splits": record}).record
 
 

@@ -68,7 +68,9 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     _make_folder(request.output)
     resources = Resources(request.workers, request.address, request.file.resources.memory)
     with open_execution(request.output, resources, stream=stream) as execution:
-        return _steps(request, execution)
+        report = _steps(request, execution)
+        execution.journal.status(_outcome(report), until=request.until)
+        return report
 
 
 def verify_session(
@@ -94,7 +96,14 @@ def verify_session(
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
             _step(run, name, records)
         _step(run, "verify", records)
-        return write_report(output, file, records)
+        report = write_report(output, file, records)
+        execution.journal.status(_outcome(report))
+        return report
+
+
+def _outcome(report: dict[str, Any]) -> str:
+    """Say in one word how a session ended."""
+    return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]
 
 
 @contextmanager
@@ -119,7 +128,6 @@ def open_execution(output: Path, resources: Resources, *, stream: TextIO | None)
             execution.close()
             sweep(output)
         journal.log("stop")
-        journal.status("done")
 
 
 def _steps(request: Request, execution: Execution) -> dict[str, Any]:
@@ -180,13 +188,13 @@ def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[Ste
     if not stale:
         return
     if not request.replace:
-        listed = "; ".join(f"{s.step.name} ({s.commits} units: {s.why})" for s in stale)
+        listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
         raise ConfigError(
             f"{request.output}: holds a run of another config; these would be redone: {listed}."
             " Run with --replace to redo them, or choose another --output"
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
-        execution.commits.drop(status.step.name)
+        execution.commits.drop(status.step.name, status.stale)
         execution.journal.log("replace", step=status.step.name)
 
 

@@ -66,7 +66,7 @@ class LocalStorage:
     def put_new(self, key: str, data: bytes) -> bool:
         """Write beside, then link under the key: the link fails if there is one."""
         target = self.path(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
             with beside.open("xb") as file:
@@ -105,14 +105,25 @@ class LocalStorage:
     def publish(self, temporary: Path, key: str) -> None:
         """Rename a finished file to its key and bring the folder to the disk."""
         target = self.path(key)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
         os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
         sync_path(target.parent)
 
 
-def sweep(root: Path, *, keep: str | None = None) -> None:
-    """Remove what other attempts left under `tmp/`; a dying one may still write there."""
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, each known to the disk before what it will hold."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_path(folder.parent)
+
+
+def sweep(root: Path) -> None:
+    """Remove what other attempts left: files under `tmp/`, where a dying one may still write, and
+    commits that were never linked to their keys.
+    """
     with contextlib.suppress(FileNotFoundError):
         for attempt in (root / TEMPORARY).iterdir():
-            if attempt.name != keep:
-                shutil.rmtree(attempt, ignore_errors=True)
+            shutil.rmtree(attempt, ignore_errors=True)
+    for half_written in (root / "commits").glob("*/.*"):
+        half_written.unlink(missing_ok=True)

@@ -154,7 +154,9 @@ def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None
             f" their texts, {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding"
         )
     learning = verdict["learning"]
-    if learning:
+    if learning and "reason" in learning:
+        console.print(f"  learning   not proven: {learning['reason']}", markup=False)
+    elif learning:
         console.print(
             f"  learning   loss {learning['loss']:.3f} nats, label unigram entropy"
             f" {learning['unigram_entropy']:.3f}, permuted-label control"
@@ -162,4 +164,11 @@ def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None
         )
         for gate in learning["gates"]:
             if not gate["passed"]:
-                console.print(f"  gate {gate['name']}: {gate['value']} is under {gate['bound']}")
+                console.print(
+                    f"  gate {gate['name']}: {_number(gate['value'])}, must be at least"
+                    f" {_number(gate['bound'])} (docs/config.md, verify)"
+                )
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3f}"

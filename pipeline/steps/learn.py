@@ -1,16 +1,18 @@
 """Learn: the training actor's task: rows from the loader, as a trainer gets them, to the check."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
+from stages.errors import DataError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.verify.gates import LearningConfig
-from stages.verify.learning import check_learning
-from stages.verify.model import LabelledRows
+
+if TYPE_CHECKING:
+    from stages.verify.model import LabelledRows
 
 _SPARE = 1.25
 """Rows read for each row that is needed: padding and rare ids carry no label."""
@@ -30,6 +32,8 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
     """Train on a dataset's labels and on permuted ones, and hold the losses to the gates."""
     import torch  # noqa: PLC0415  # seconds to import, and only this task needs it
 
+    from stages.verify.learning import check_learning  # noqa: PLC0415  # likewise
+
     folder = workspace.path(f"datasets/{work.dataset}")
     train = open_dataset(folder, split="train")
     seq_len = train.manifest.seq_len
@@ -46,13 +50,16 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
         heldout = _rows(train, np.arange(end, len(train)))
     needed = int(work.config.labelled_tokens * _SPARE) // seq_len + 1
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    result = check_learning(
-        _rows(train, np.arange(min(needed, end))),
-        heldout,
-        config=work.config,
-        seed=work.seed,
-        device=device,
-    )
+    try:
+        result = check_learning(
+            _rows(train, np.arange(min(needed, end))),
+            heldout,
+            config=work.config,
+            seed=work.seed,
+            device=device,
+        )
+    except DataError as error:  # too few labels to say anything: not proven, and the report says why
+        return {"passed": False, "reason": str(error)}
     return {
         **result.to_dict(),
         "device": device,
@@ -61,7 +68,9 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
     }
 
 
-def _rows(dataset: ShardDataset, positions: NDArray[np.int64]) -> LabelledRows:
+def _rows(dataset: ShardDataset, positions: NDArray[np.int64]) -> "LabelledRows":
+    from stages.verify.model import LabelledRows  # noqa: PLC0415  # brings torch
+
     batch = dataset.batch(positions)
     return LabelledRows(
         input_ids=batch["input_ids"],

@@ -1,6 +1,7 @@
 """Resolve: the last phase of dedup, once and in rank order: who goes, for whom, and the evidence.
 
-Holds 16 bytes a document and 16 for each exact repeat; everything else passes by unit.
+Holds 16 bytes a document for the decisions, 16 for each exact repeat and, while evidence is written,
+about 15 more a document for masks and numbers; everything else passes by unit.
 """
 
 from collections import defaultdict

@@ -107,14 +107,14 @@ def merge_group(workspace: Workspace, units: Sequence[Unit], group: int) -> Merg
     table = pa.concat_tables(tables)
     halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0], table.column("order").to_numpy()))
-    length = np.concatenate(lengths)
+    length, stored = np.concatenate(lengths), np.concatenate(ids)
     ends = np.cumsum(length)
-    begin = (ends - length)[order]
     document_ptr = np.concatenate([[0], np.cumsum(length[order])])
-    places = np.repeat(begin - document_ptr[:-1], length[order]) + np.arange(document_ptr[-1])
-    return MergedGroup(
-        np.concatenate(ids)[places], document_ptr, table.take(pa.array(order)).combine_chunks()
-    )
+    merged = np.empty_like(stored)
+    for place, document in enumerate(order):
+        begin, end = ends[document] - length[document], ends[document]
+        merged[document_ptr[place] : document_ptr[place + 1]] = stored[begin:end]
+    return MergedGroup(merged, document_ptr, table.take(pa.array(order)).combine_chunks())
 
 
 def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:

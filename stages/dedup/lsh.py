@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from datasketch import MinHashLSH
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -68,6 +67,8 @@ class Candidates:
 @cache
 def band_shape(threshold: float, num_perm: int) -> tuple[int, int]:
     """Give (bands, rows a band) as datasketch chooses them for a threshold."""
+    from datasketch import MinHashLSH  # noqa: PLC0415  # see stages.dedup.minhash
+
     index = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=_WEIGHTS)
     return int(index.b), int(index.r)
 

@@ -10,7 +10,6 @@ datasketch 2.0, `MinHash(num_perm, seed=1, scheme="affine32")`.
 from functools import cache
 
 import numpy as np
-from datasketch import MinHash
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
@@ -21,6 +20,8 @@ _EMPTY = np.uint32(0xFFFFFFFF)
 @cache
 def permutations(num_perm: int) -> NDArray[np.uint32]:
     """Give datasketch's permutation parameters: (2, num_perm) uint32, rows a and b."""
+    from datasketch import MinHash  # noqa: PLC0415  # brings scipy: a second that few commands need
+
     parameters = MinHash(num_perm=num_perm, seed=1, scheme="affine32").permutations
     return np.ascontiguousarray(parameters, np.uint32)
 

@@ -4,8 +4,8 @@ A document goes if and only if it has a verified pair with a better-ranked docum
 There are no chains (A~B, B~C, but C unlike A: B goes, C stays), no removal without a kept witness at
 or above the threshold, and the result depends on ranks alone.
 
-Memory: 16 bytes a document, the program's stated exception to memory that does not grow with the
-corpus.
+Memory: `Decisions` takes 16 bytes a document, the program's stated exception to memory that does not
+grow with the corpus.
 """
 
 from dataclasses import dataclass

@@ -27,6 +27,7 @@ class CausalLM(Config):
     """Causal language modelling."""
 
     kind: Literal["clm"] = "clm"
+    """Names the objective."""
     mask_first_token: bool = False
     """No loss on the first token of a segment, which nothing in its document comes before."""
 

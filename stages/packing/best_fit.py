@@ -17,7 +17,7 @@ from stages.packing.layout import Layout, layout_of
 def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int) -> Layout:
     """Give the best-fit decreasing layout of documents in rows.
 
-    lengths 3 6 1 2, rows of 4:  B B B B | A A A C | D D B B
+    lengths 3 6 1 2, rows of 4:  B B B B | A A A C | B B D D
 
     Pieces of one length go in document order, and of rows with the same free space the one that came
     to it first is filled first, so the layout is a function of the lengths alone.

@@ -70,7 +70,8 @@ def parse_line(line: Line, fields: FieldMapping) -> RawDocument | Drop:
 
 def _own_id(record: dict[str, object], fields: FieldMapping) -> str | None:
     value = record.get(fields.id_column) if fields.id_column else None
-    return str(value) if isinstance(value, str | int) else None
+    usable = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value) if usable else None
 
 
 def _language(record: dict[str, object], fields: FieldMapping) -> str:

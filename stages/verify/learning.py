@@ -275,8 +275,8 @@ def _slices(
     kept = frequent_ids(training, config.max_ids)
     training, heldout = compact_ids(training, kept), compact_ids(heldout, kept)
     for rows, name, bound, least in (
-        (training, "training", "min_labelled_tokens", config.min_labelled_tokens),
-        (heldout, "held-out", "min_heldout_tokens", config.min_heldout_tokens),
+        (training, "training", "verify.min_labelled_tokens", config.min_labelled_tokens),
+        (heldout, "held-out", "verify.min_heldout_tokens", config.min_heldout_tokens),
     ):
         if (labelled := count_labelled(rows)) < least:
             raise DataError(

@@ -44,9 +44,7 @@ def test_another_unit_size_gives_the_same_datasets_tokenizer_and_removals(
     assert units != len(list((reference / "tokens").rglob("ids.npy")))
 
 
-def test_another_seed_gives_other_rows(
-    small_corpus: Path, reference: Path, tmp_path: Path
-) -> None:
+def test_another_seed_gives_other_rows(small_corpus: Path, reference: Path, tmp_path: Path) -> None:
     run_small(small_corpus, tmp_path / "run", seed=12)
     place = "datasets/clm/train/epoch-0000/00000/input_ids.npy"
     assert (tmp_path / "run" / place).read_bytes() != (reference / place).read_bytes()
@@ -85,8 +83,7 @@ def test_conservation_every_document_is_kept_dropped_or_removed_and_every_token_
 ) -> None:
     stored = sum(len(np.load(path)) for path in (reference / "tokens").rglob("ids.npy"))
     in_rows = sum(
-        int(np.load(path).sum())
-        for path in (reference / "datasets/clm").rglob("segments/length.npy")
+        int(np.load(path).sum()) for path in (reference / "datasets/clm").rglob("segments/length.npy")
     )
     kept = sum(int(np.load(path).sum()) for path in (reference / "dedup/keep").rglob("*.npy"))
     listed = sum(

@@ -109,9 +109,7 @@ def test_a_committed_file_that_was_cut_is_named_instead_of_used(
         run_small(small_corpus, tmp_path / "run", until="ingest")
 
 
-def test_running_again_does_nothing_and_keeps_every_byte(
-    small_corpus: Path, reference: Path
-) -> None:
+def test_running_again_does_nothing_and_keeps_every_byte(small_corpus: Path, reference: Path) -> None:
     before = digests(reference)
     count = sum(event["event"] == "dispatch" for event in read_log(reference))
     run_small(small_corpus, reference)
@@ -133,7 +131,8 @@ def _start(corpus: Path, output: Path, log: Path) -> subprocess.Popen[bytes]:
     run_file.write_text(small_run().model_dump_json())
     with log.open("ab") as stream:
         return subprocess.Popen(
-            [sys.executable, __file__, str(run_file), str(corpus), str(output)],
+            [sys.executable, "-m", "tests.laws.test_law3_commits", run_file, corpus, output],
+            cwd=Path(__file__).parents[2],
             stdout=stream,
             stderr=stream,
             start_new_session=True,

@@ -98,8 +98,7 @@ def status(
     from pipeline.report.terminal import print_status
     from pipeline.session import read_plan
 
-    read_plan(folder)
-    print_status(folder, as_json=as_json)
+    print_status(folder, read_plan(folder)["steps"], as_json=as_json)
 
 
 @app.command()

@@ -119,9 +119,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sweep(root: Path) -> None:
-    """Remove what other attempts left: files under `tmp/`, where a dying one may still write, and
-    commits that were never linked to their keys.
-    """
+    """Remove what other attempts left: files under `tmp/`, and commits never linked to their keys."""
     with contextlib.suppress(FileNotFoundError):
         for attempt in (root / TEMPORARY).iterdir():
             shutil.rmtree(attempt, ignore_errors=True)

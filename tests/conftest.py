@@ -30,10 +30,8 @@ def bundled_lines(pattern: str, limit: int) -> list[bytes]:
     return lines
 
 
-@pytest.fixture(scope="session")
-def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A few hundred bundled documents in all three formats, with bad lines and duplicates."""
-    folder = tmp_path_factory.mktemp("corpus")
+def write_small_corpus(folder: Path) -> None:
+    """Write a few hundred bundled documents in all three formats, with bad lines and duplicates."""
     text = bundled_lines("text/*", 30)
     code = bundled_lines("code/*", 16)
     dirt = [b'{"text": 7}', b"{", b"", json.dumps({"text": "  \n", "lang": "en"}).encode()]
@@ -41,6 +39,13 @@ def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join([*text[1::3], *code]), mtime=0))
     compressed = zstandard.compress(b"\n".join([*text[2::3], *text[0:60:3], *code[:9]]))
     (folder / "c.jsonl.zst").write_bytes(compressed)
+
+
+@pytest.fixture(scope="session")
+def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small corpus, for runs to read."""
+    folder = tmp_path_factory.mktemp("corpus")
+    write_small_corpus(folder)
     return folder
 
 

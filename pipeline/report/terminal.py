@@ -1,7 +1,7 @@
 """What the commands print: tables for people, JSON for machines."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     console.print(f"report: {report['output']}/report/report.html", markup=False)
 
 
-def print_status(folder: Path, *, as_json: bool) -> None:
+def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
     """Print how far a run is: what is committed, and what it is doing."""
     path = folder / STATUS
     now = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"state": "unknown"}
@@ -80,10 +80,10 @@ def print_status(folder: Path, *, as_json: bool) -> None:
         now["state"] = "killed"  # it could not say so itself
     commits = Commits(LocalStorage(folder))
     steps = {}
-    for step in sorted((folder / "commits").iterdir()) if (folder / "commits").exists() else []:
-        units = [unit for unit, _ in commits.all(step.name)]
+    for step in names:
+        units = [unit for unit, _ in commits.all(step)]
         whole = STEP_COMMIT in units
-        steps[step.name] = {"units": len(units) - whole, "whole": whole}
+        steps[step] = {"units": len(units) - whole, "whole": whole}
     if as_json:
         print(json.dumps({**now, "steps": steps}, indent=1))
         return

@@ -99,8 +99,8 @@ def find_candidates(workspace: Workspace, piece: Piece) -> dict[str, Any]:
         keys.append(unit_keys[chosen])
         documents.append(chosen + unit.first)
     found = bucket_candidates(
-        np.concatenate(keys),
-        np.concatenate(documents),
+        np.concatenate([np.empty(0, np.uint64), *keys]),
+        np.concatenate([np.empty(0, np.int64), *documents]),
         max_candidates=piece.minhash.max_candidates,
     )
     folder = band_key(piece.band, piece.number)

@@ -261,7 +261,7 @@ def _decoded_digests(
     digests: list[bytes] = []
     for start in range(0, len(documents), _DECODE):
         batch = [ids[:-1] for ids in documents[start : start + _DECODE]]
-        sound = [ids if (ids < vocab_size).all() else ids[:0] for ids in batch]
+        sound = [ids if ((ids >= 0) & (ids < vocab_size)).all() else ids[:0] for ids in batch]
         digests += map(content_digest, tokenizer.decode(sound))
     return digests
 
@@ -284,6 +284,7 @@ def _labels(
             batch["labels"],
             covered=batch["segment_ids"] >= 0,
             declared_offset=offset,
+            every_token=not manifest.objective.get("mask_first_token"),
         )
         yield from ((place, finding) for finding in found)
         if found:

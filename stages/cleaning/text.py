@@ -20,8 +20,6 @@ def clean_text(text: str) -> str:
 
     Cleaning what is clean changes nothing.
     """
-    if text.startswith(_BYTE_ORDER_MARK):
-        text = text.lstrip(_BYTE_ORDER_MARK)
     if _SUSPECT.search(text):  # rare, and one search costs less than two substitutions
         text = _CONTROLS.sub("", _LINE_ENDS.sub("\n", text))
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", text.lstrip(_BYTE_ORDER_MARK))

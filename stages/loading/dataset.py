@@ -88,6 +88,9 @@ class ShardDataset(Sequence[Batch]):
     def batch(self, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
         rows = np.asarray(positions, np.int64)
+        outside = rows[(rows < 0) | (rows >= len(self))]
+        if len(outside):
+            raise IndexError(f"row {outside[0]} of {len(self)}")
         if self._shuffle:
             seed = self.manifest.seed
             rows = shuffled(rows, len(self), seed=seed, epoch=self.epoch)

@@ -37,7 +37,7 @@ def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) 
 
 def _round_keys(seed: int, epoch: int) -> NDArray[np.uint64]:
     numbers = np.arange(1, _ROUNDS + 1, dtype=np.uint64)
-    return _mix(_mix(np.uint64(seed) + numbers * _MIX[1]) ^ np.uint64(epoch) * _MIX[0])
+    return _mix(_mix(np.uint64(seed) + numbers * _MIX[1]) ^ np.array([epoch], np.uint64) * _MIX[0])
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

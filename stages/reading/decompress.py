@@ -46,6 +46,9 @@ def _plain_chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _gzip_chunks(file: BinaryIO) -> Iterator[bytes]:
+    if not file.read(1):
+        raise EOFError  # even a compressed nothing has a header
+    file.seek(0)
     with gzip.GzipFile(fileobj=file) as stream:
         while chunk := stream.read(CHUNK_BYTES):
             yield chunk
@@ -55,7 +58,7 @@ def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
     """Decompress frame after frame, with the window limit of the format's own tools (128 MiB)."""
     decompressor = zstandard.ZstdDecompressor()
     frame = decompressor.decompressobj()
-    inside = False
+    inside = True  # even a compressed nothing has a frame
     pending = b""
     # Input in small bites: one bite of a highly compressed frame can grow ten thousand times.
     while data := pending or file.read(CHUNK_BYTES // 64):

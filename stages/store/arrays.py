@@ -7,6 +7,7 @@ refused before anything is computed from it.
 """
 
 from pathlib import Path
+from tokenize import TokenError
 from typing import cast
 
 import numpy as np
@@ -39,13 +40,16 @@ def open_array(
         FormatError: no such file, no .npy, cut short, or of another shape or dtype than expected.
     """
     try:
-        array: NDArray[np.generic] = np.load(
-            path, mmap_mode="r" if path.stat().st_size else None, allow_pickle=False
+        array: np.memmap[tuple[int, ...], np.dtype[np.generic]] = np.lib.format.open_memmap(
+            path, mode="r"
         )
+        size = path.stat().st_size
     except FileNotFoundError as error:
         raise FormatError(f"{path}: the file is missing; the dataset is not whole") from error
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, SyntaxError, TypeError, TokenError) as error:
         raise FormatError(f"{path}: not a whole .npy file: {error}") from error
+    if array.offset + array.nbytes != size:
+        raise FormatError(f"{path}: {size:,} bytes, but its header says {array.offset + array.nbytes:,}")
     if dtype is not None and array.dtype != np.dtype(dtype):
         raise FormatError(f"{path}: dtype {array.dtype.str}, but the manifest says {dtype}")
     if shape is not None and array.shape != shape:
@@ -53,12 +57,12 @@ def open_array(
     return array
 
 
-def as_integers(array: NDArray[np.generic]) -> NDArray[np.integer]:
+def as_integers(array: NDArray[np.generic], path: Path) -> NDArray[np.integer]:
     """Give the same array as one of integers; another dtype is a damaged file.
 
     Raises:
         FormatError: the array holds no integers.
     """
     if not np.issubdtype(array.dtype, np.integer):
-        raise FormatError(f"an array of {array.dtype} where integers were expected")
+        raise FormatError(f"{path}: an array of {array.dtype} where integers were expected")
     return cast("NDArray[np.integer]", array)

@@ -37,13 +37,13 @@ class TokenUnit:
         Raises:
             FormatError: a file is missing, or the arrays contradict each other.
         """
-        ids = as_integers(open_array(folder / "ids.npy"))
+        ids = as_integers(open_array(folder / "ids.npy"), folder / "ids.npy")
         offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
         group_ptr = open_array(folder / "group_ptr.npy", dtype="<i8").astype(np.int64)
-        if offsets[-1] != len(ids) or group_ptr[-1] != len(offsets) - 1:
+        if not (_leads(offsets, len(ids)) and _leads(group_ptr, len(offsets) - 1)):
             raise FormatError(
-                f"{folder}: {len(ids):,} ids and {len(offsets) - 1:,} documents, but the offsets end"
-                f" at {offsets[-1]:,} and the groups at {group_ptr[-1]:,}; the store is damaged"
+                f"{folder}: {len(ids):,} ids and {len(offsets) - 1:,} documents, but the offsets and"
+                " groups do not lead from 0 to these numbers; the store is damaged"
             )
         return cls(folder, ids, offsets, group_ptr)
 
@@ -59,6 +59,16 @@ class TokenUnit:
         return pq.read_table(self.folder / "documents.parquet", memory_map=True).slice(
             first, last - first
         )
+
+
+def _leads(pointers: NDArray[np.int64], last: int) -> bool:
+    """Say whether pointers rise from 0 to `last`."""
+    return (
+        len(pointers) > 0
+        and pointers[0] == 0
+        and pointers[-1] == last
+        and bool((np.diff(pointers) >= 0).all())
+    )
 
 
 def write_unit(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.sampling import SPACE_SYMBOL
-from stages.tokenizer.special import special_ids
+from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 
 
 class Tokenizer:
@@ -44,10 +44,12 @@ class Tokenizer:
             processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
         except (OSError, RuntimeError) as error:
             raise FormatError(f"{path}: not a SentencePiece model: {error}") from error
-        for name, number in special_ids().items():
-            piece = processor.id_to_piece(number).strip("<>")
-            if not processor.is_control(number) and number:
-                raise FormatError(f"{path}: id {number} ({piece}) must be the control id of {name}")
+        if processor.get_piece_size() < num_reserved():
+            raise FormatError(f"{path}: {processor.get_piece_size()} ids, fewer than the special ones")
+        for number, symbol in enumerate((UNK, BOS, EOS, PAD, *control_symbols())):
+            piece = processor.id_to_piece(number)
+            if piece != symbol or (number and not processor.is_control(number)):
+                raise FormatError(f"{path}: id {number} ({piece}) must be the control id of {symbol}")
         return cls(processor)
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
@@ -60,6 +62,8 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
         """Give the text of each sequence of ids; special ids in them give nothing."""
+        if not ids:  # the library takes an empty list for one sequence without ids
+            return []
         decoded: list[str] = self._processor.decode([row.tolist() for row in ids])
         return decoded
 

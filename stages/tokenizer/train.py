@@ -29,7 +29,7 @@ class TrainConfig(SamplingConfig):
     """Algorithm: byte-pair encoding with byte fallback."""
     vocab_size: int = Field(32000, gt=_MIN_VOCAB, le=1 << 20)
     """Ids in all: the special ones and the 256 bytes included."""
-    character_coverage: float = Field(0.9995, ge=0.9, le=1.0)
+    character_coverage: float = Field(0.9995, ge=0.98, le=1.0)
     """Share of the sample's characters that get pieces; the rest is written as bytes."""
 
 

@@ -34,7 +34,7 @@ class Rows:
 
 def check_ids(rows: Rows, *, vocab_size: int) -> list[Finding]:
     """Every id is one of the vocabulary's."""
-    bad = np.argwhere(rows.input_ids >= vocab_size)
+    bad = np.argwhere((rows.input_ids < 0) | (rows.input_ids >= vocab_size))
     if not len(bad):
         return []
     row, place = bad[0]
@@ -214,9 +214,13 @@ def check_labels(
     *,
     covered: NDArray[np.bool_],
     declared_offset: int,
+    every_token: bool,
 ) -> list[Finding]:
-    """Labels are the inputs at the declared offset, and none lies on padding."""
+    """Labels are the inputs at the declared offset, none lies on padding, and none is missing."""
     findings = []
+    missing = int(np.count_nonzero(covered & (labels == IGNORED))) if every_token else 0
+    if missing:
+        findings.append(Finding("label_missing", f"{missing:,} tokens have no label"))
     on_padding = int(np.count_nonzero(~covered & (labels != IGNORED)))
     if on_padding:
         findings.append(Finding("label_on_padding", f"{on_padding:,} labels lie on padding"))

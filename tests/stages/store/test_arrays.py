@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.store.arrays import as_integers, id_dtype, open_array, write_array
+from stages.store.arrays import id_dtype, open_array, write_array
 
 TWO_ROWS = np.array([[5, 6, 7, 2], [8, 2, 3, 3]], "<u2")
 HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<u2', 'fortran_order': False, 'shape': (2, 4), }"
@@ -152,9 +152,3 @@ def test_another_dtype_or_shape_than_expected_is_refused(place: Path) -> None:
 def test_ids_take_two_bytes_while_the_largest_fits(vocab_size: int, dtype: str) -> None:
     assert id_dtype(vocab_size) == np.dtype(dtype)
     assert np.array([vocab_size - 1]).astype(id_dtype(vocab_size))[0] == vocab_size - 1
-
-
-def test_only_integers_are_integers() -> None:
-    assert as_integers(TWO_ROWS) is TWO_ROWS
-    with pytest.raises(FormatError, match="float64"):
-        as_integers(np.zeros(3))

@@ -88,7 +88,11 @@ def findings(shard: Shard) -> list[Finding]:
     found += check_eos(documents, eos=EOS)
     found += check_tokens(documents, shard.stored)
     found += check_labels(
-        rows.input_ids.astype(np.int64), shard.labels, covered=covered, declared_offset=0
+        rows.input_ids.astype(np.int64),
+        shard.labels,
+        covered=covered,
+        declared_offset=0,
+        every_token=True,
     )
     return found
 
@@ -188,7 +192,7 @@ def shift_labels(shard: Shard) -> None:
 FAULTS: dict[str, tuple[Callable[[Shard], None], set[str]]] = {
     "id past the vocabulary": (put_token(0, 1, VOCAB_SIZE), {"ids_in_range", "tokens"}),
     "negative id": (put_token(0, 1, -1), {"ids_in_range", "tokens"}),
-    "rows rolled": (roll_rows, {"padding", "eos", "tokens", "label_on_padding"}),
+    "rows rolled": (roll_rows, {"padding", "eos", "tokens", "label_on_padding", "label_missing"}),
     "rows swapped": (swap_rows, {"eos", "tokens", "label_alignment"}),
     "EOS missing": (put_token(1, 3, 99), {"eos", "tokens"}),
     "EOS extra": (put_token(0, 1, EOS), {"eos", "tokens"}),
@@ -198,7 +202,7 @@ FAULTS: dict[str, tuple[Callable[[Shard], None], set[str]]] = {
     "token on padding": (put_token(1, 4, 99, label=IGNORED), {"padding"}),
     "pad in a document": (put_token(0, 0, PAD), {"padding", "tokens"}),
     "label on padding": (put_label(1, 4, PAD), {"label_on_padding"}),
-    "labels shifted": (shift_labels, {"label_alignment"}),
+    "labels shifted": (shift_labels, {"label_alignment", "label_missing"}),
     "one label wrong": (put_label(2, 1, 99), {"label_alignment"}),
     "segments overlap": (put("length", 2, 4), {"segments"}),
     "gap between segments": (put("length", 2, 2), {"segments"}),
@@ -275,12 +279,26 @@ def test_copy_shares_are_counted_over_labelled_positions() -> None:
 def test_labels_at_a_declared_offset_are_checked_there() -> None:
     shard = sound(pack_concat)
     input_ids, covered = shard.rows.input_ids.astype(np.int64), covered_of(shard.rows)
-    assert check_labels(input_ids, shard.labels, covered=covered, declared_offset=0) == []
-    (wrong,) = check_labels(input_ids, shard.labels, covered=covered, declared_offset=1)
+    assert (
+        check_labels(input_ids, shard.labels, covered=covered, declared_offset=0, every_token=False)
+        == []
+    )
+    (wrong,) = check_labels(
+        input_ids, shard.labels, covered=covered, declared_offset=1, every_token=False
+    )
     assert wrong.check == "label_alignment"
     assert "best is offset 0 with 100.00%" in wrong.message
     shift_labels(shard)
-    assert check_labels(input_ids, shard.labels, covered=covered, declared_offset=1) == []
+    assert (
+        check_labels(input_ids, shard.labels, covered=covered, declared_offset=1, every_token=False)
+        == []
+    )
+
+
+def test_a_token_without_a_label_is_found() -> None:
+    shard = sound(pack_concat)
+    shard.labels[0, 1] = IGNORED
+    assert broken_laws(shard) == {"label_missing"}
 
 
 def test_a_text_that_does_not_decode_is_found() -> None:

@@ -1,0 +1,168 @@
+"""What the command line promises: one clear line for each foreseen error, and the exit code it lists."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import zstandard
+
+RUN = """
+[[sources]]
+name = "s"
+paths = ["corpus/*.jsonl*"]
+
+[[datasets]]
+name = "clm"
+"""
+
+
+def shardmill(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipeline.cli", *arguments]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def make(folder: Path, run: str = RUN, *, lines: int = 3) -> Path:
+    (folder / "corpus").mkdir()
+    records = [json.dumps({"text": f"document number {n} of a tiny corpus"}) for n in range(lines)]
+    if lines:
+        (folder / "corpus" / "a.jsonl").write_text("\n".join(records) + "\n")
+    (folder / "run.toml").write_text(run)
+    return folder
+
+
+def one_line(result: subprocess.CompletedProcess[str]) -> str:
+    """Give the error, which is one line and no traceback."""
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("shardmill: ")]
+    assert "Traceback" not in result.stderr
+    return line
+
+
+RUN_IT = ("run", "run.toml", "--output", "out", "--workers", "0")
+
+
+def test_an_empty_folder_is_named_with_the_pattern_that_found_nothing(tmp_path: Path) -> None:
+    result = shardmill(*RUN_IT, cwd=make(tmp_path, lines=0))
+    assert result.returncode == 2
+    assert "sources.s.paths: 'corpus/*.jsonl*' matches no file in" in one_line(result)
+
+
+def test_a_typo_in_a_key_names_the_key_that_was_meant(tmp_path: Path) -> None:
+    result = shardmill(*RUN_IT, cwd=make(tmp_path, RUN + "\n[packing]\nseq_length = 8\n"))
+    assert result.returncode == 2
+    assert "packing.seq_length: no such key; did you mean 'seq_len'?" in one_line(result)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    run = RUN.replace("corpus/*.jsonl*", "corpus/b.jsonl")
+    result = shardmill(*RUN_IT, cwd=make(tmp_path, run))
+    assert result.returncode == 2
+    assert "corpus/b.jsonl: no such file" in one_line(result)
+
+
+def test_a_missing_run_file_is_named(tmp_path: Path) -> None:
+    result = shardmill(*RUN_IT, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "run.toml: no such run file" in one_line(result)
+
+
+def test_a_zst_cut_in_the_middle_is_an_error_not_a_short_read(tmp_path: Path) -> None:
+    folder = make(tmp_path, lines=0)
+    lines = b"".join(json.dumps({"text": f"text {n} " * 9}).encode() + b"\n" for n in range(999))
+    data = zstandard.compress(lines)
+    (folder / "corpus" / "cut.jsonl.zst").write_bytes(data[: len(data) // 2])
+    result = shardmill(*RUN_IT, cwd=folder)
+    assert result.returncode == 2
+    assert "cut.jsonl.zst: the compressed data ends in the middle" in one_line(result)
+
+
+def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    with (folder / "corpus" / "a.jsonl").open("a") as file:
+        file.write('{"txt": "no text"}\nnot json\n')
+    result = shardmill(*RUN_IT, cwd=folder)
+    assert result.returncode == 2
+    line = one_line(result)
+    assert "ingest.max_bad_fraction = 0.05: 2 of 5 records are unreadable" in line
+    assert "a.jsonl, line 4: missing_text: field 'text' is absent" in line
+
+
+def test_a_folder_of_another_config_wants_replace_and_says_what_would_be_redone(
+    tmp_path: Path,
+) -> None:
+    folder = make(tmp_path)
+    until = ("--until", "dedup")
+    assert shardmill(*RUN_IT, *until, cwd=folder).returncode == 0
+    other = (*RUN_IT, *until, "--set", "dedup.minhash.threshold=0.7")
+    result = shardmill(*other, cwd=folder)
+    assert result.returncode == 2
+    line = one_line(result)
+    assert "dedup.minhash.threshold: 0.8 -> 0.7" in line
+    assert "--replace" in line
+    assert "ingest (" not in line
+    plan = shardmill("plan", "run.toml", "--output", "out", *other[-2:], "--json", cwd=folder)
+    states = {row["step"]: row["state"] for row in json.loads(plan.stdout)}
+    assert (states["ingest"], states["dedup"], states["tokenizer"]) == ("done", "stale", "new")
+    assert shardmill(*other, "--replace", cwd=folder).returncode == 0
+
+
+def test_a_vocabulary_too_large_for_the_corpus_names_the_bound(tmp_path: Path) -> None:
+    result = shardmill(*RUN_IT, cwd=make(tmp_path, lines=50))
+    assert result.returncode == 2
+    assert "tokenizer.train.vocab_size = 32,000: the sample gives at most" in one_line(result)
+
+
+def test_status_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
+    result = shardmill("status", str(tmp_path), cwd=tmp_path)
+    assert result.returncode == 2
+    assert "holds no run" in one_line(result)
+
+
+def test_verify_of_an_unfinished_run_says_which_step_is_missing(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    shardmill(*RUN_IT, "--until", "ingest", cwd=folder)
+    result = shardmill("verify", "out", "--workers", "0", cwd=folder)
+    assert result.returncode == 2
+    assert "step dedup is not done; finish the run first" in one_line(result)
+
+
+def test_an_unknown_option_is_a_usage_error(tmp_path: Path) -> None:
+    result = shardmill("run", "--no-such-option", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "No such option" in result.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)])
+def test_a_signal_stops_a_run_that_then_resumes(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
+    folder = make(tmp_path)
+    with (folder / "corpus" / "long.jsonl").open("w") as file:
+        for n in range(6_000):
+            file.write(json.dumps({"text": f"line {n} " + "of some text " * 20}) + "\n")
+    limited = (*RUN_IT, "--until", "ingest", "--set", "ingest.unit_size=4KiB")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipeline.cli", *limited],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    log = folder / "out" / "log.jsonl"
+    deadline = time.monotonic() + 60
+    while (not log.exists() or log.read_bytes().count(b"\n") < 9) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == code, error
+    assert "stopped; run again to resume" in error
+    committed = set((folder / "out" / "commits" / "ingest").iterdir())
+    assert committed
+    assert not (folder / "out" / "commits" / "ingest" / "_step.json").exists()
+    assert not list((folder / "out" / "tmp").iterdir())
+    assert shardmill(*limited, cwd=folder).returncode == 0
+    assert committed < set((folder / "out" / "commits" / "ingest").iterdir())

@@ -1,0 +1,241 @@
+"""What a run file promises: one frozen model, and errors that name the key, the value and the way out."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.config import RunFile, load_run_file
+from stages.errors import ConfigError
+
+Load = Callable[..., RunFile]
+
+SOURCE = '[[sources]]\nname = "web"\npaths = ["*.jsonl"]\n'
+DATASET = '[[datasets]]\nname = "clm"\n'
+LEAST = SOURCE + DATASET
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Give the run that a text describes."""
+
+    def load_text(text: str, *overrides: str) -> RunFile:
+        path = tmp_path / "run.toml"
+        path.write_text(text, encoding="utf-8")
+        return load_run_file(path, overrides)
+
+    return load_text
+
+
+def refusal(load: Load, text: str, *overrides: str) -> str:
+    """Give the message with which a text is refused."""
+    with pytest.raises(ConfigError) as caught:
+        load(text, *overrides)
+    return str(caught.value)
+
+
+def test_sources_and_datasets_are_all_that_a_run_needs(load: Load) -> None:
+    run = load(LEAST)
+    assert (run.name, run.seed, run.packing.seq_len) == ("run", 0, 512)
+    assert [source.name for source in run.sources] == ["web"]
+    assert [dataset.name for dataset in run.datasets] == ["clm"]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "meant"),
+    [
+        ("tokeniser = 1\n" + LEAST, "tokeniser", "tokenizer"),
+        (LEAST + "[packing]\nseqlen = 5\n", "packing.seqlen", "seq_len"),
+        (LEAST + "[dedup.minhash]\nnum_prem = 5\n", "dedup.minhash.num_prem", "num_perm"),
+        (LEAST + "[tokenizer.train]\nvocab = 5\n", "tokenizer.train.vocab", "vocab_size"),
+        (SOURCE + 'text_colum = "x"\n' + DATASET, "sources.0.text_colum", "text_column"),
+        (LEAST + "[datasets.objective]\nknd = 1\n", "datasets.0.objective.knd", "kind"),
+        (LEAST + "[datasets.packing]\nseq_lenn = 8\n", "datasets.0.packing.seq_lenn", "seq_len"),
+    ],
+)
+def test_a_typo_is_named_with_its_place_and_the_nearest_key(
+    text: str, place: str, meant: str, load: Load
+) -> None:
+    assert f"run.toml: {place}: no such key; did you mean {meant!r}?" in refusal(load, text)
+
+
+def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
+    message = refusal(load, LEAST + "[packing]\ncolour = 1\n")
+    assert "packing.colour: no such key; known here: seq_len, strategy, shard_size, shards" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "explanation"),
+    [
+        (
+            LEAST + '[packing]\nseq_len = "many"\n',
+            "packing.seq_len = 'many': input should be a valid integer",
+        ),
+        (
+            LEAST + "[packing]\nseq_len = 1\n",
+            "packing.seq_len = 1: input should be greater than or equal to 2",
+        ),
+        ("seed = -1\n" + LEAST, "seed = -1: input should be greater than or equal to 0"),
+        ("seed = nan\n" + LEAST, "seed = nan: input should be a finite number"),
+        (
+            LEAST + "[ingest]\nmax_bad_fraction = 2.5\n",
+            "ingest.max_bad_fraction = 2.5: input should be less than or equal to 1",
+        ),
+        (
+            LEAST + '[resources]\nmemory = "64MiB"\n',
+            "resources.memory = '64MiB': input should be greater than or equal to 1073741824",
+        ),
+        (
+            LEAST + '[ingest]\nunit_size = "sixty"\n',
+            "ingest.unit_size = 'sixty': could not parse value and unit",
+        ),
+        (
+            LEAST + '[packing]\nstrategy = "worst_fit"\n',
+            "packing.strategy = 'worst_fit': input should be 'best_fit' or 'concat'",
+        ),
+        ("packing = 3\n" + LEAST, "packing = 3: input should be a valid dictionary"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key_and_the_bound(
+    text: str, explanation: str, load: Load
+) -> None:
+    assert f"run.toml: {explanation}" in refusal(load, text)
+
+
+def test_every_fault_of_a_file_is_named_at_once(load: Load) -> None:
+    message = refusal(load, "seed = -1\n" + LEAST + "[packing]\nseq_len = 1\n")
+    assert "seed = -1: " in message
+    assert "packing.seq_len = 1: " in message
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (DATASET, "sources"),
+        (SOURCE, "datasets"),
+        ('[[sources]]\npaths = ["*.jsonl"]\n' + DATASET, "sources.0.name"),
+        ('[[sources]]\nname = "web"\n' + DATASET, "sources.0.paths"),
+        (SOURCE + "[[datasets]]\n", "datasets.0.name"),
+    ],
+)
+def test_a_missing_key_is_said_to_be_required(text: str, place: str, load: Load) -> None:
+    assert f"run.toml: {place}: is required" in refusal(load, text)
+
+
+@pytest.mark.parametrize(("text", "place"), [("sources = []\n" + DATASET, "sources")])
+def test_an_empty_list_of_sources_is_refused(text: str, place: str, load: Load) -> None:
+    assert f"{place} = []: " in refusal(load, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "explanation"),
+    [
+        (SOURCE + LEAST, "sources: the name 'web' stands twice"),
+        (LEAST + DATASET, "datasets: the name 'clm' stands twice"),
+    ],
+)
+def test_a_name_that_stands_twice_is_refused(text: str, explanation: str, load: Load) -> None:
+    assert explanation in refusal(load, text)
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "..", "-a", ".a", "a b", "a.b", "é", r"a\n"])
+@pytest.mark.parametrize("kind", ["sources", "datasets"])
+def test_a_name_that_can_be_no_file_is_refused(name: str, kind: str, load: Load) -> None:
+    good = {"sources": "web", "datasets": "clm"}[kind]
+    message = refusal(load, LEAST.replace(f'"{good}"', f'"{name}"'))
+    assert f"{kind}.0.name = " in message
+    assert "must be letters, digits, '_' and '-', since it names files" in message
+
+
+@pytest.mark.parametrize("name", ["a", "0", "my-web_2"])
+def test_letters_digits_dashes_and_underscores_name_a_source(name: str, load: Load) -> None:
+    assert load(LEAST.replace('"web"', f'"{name}"')).sources[0].name == name
+
+
+def test_near_duplicates_without_exact_ones_are_refused(load: Load) -> None:
+    message = refusal(load, LEAST + "[dedup]\nexact = false\n")
+    assert "run.toml: dedup: near = true needs exact = true" in message
+    assert not load(LEAST + "[dedup]\nexact = false\nnear = false\n").dedup.exact
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [
+        ('"64MiB"', 64 << 20),
+        ('"2GiB"', 2 << 30),
+        ('"1.5KiB"', 1536),
+        ('"3MB"', 3_000_000),
+        ("4096", 4096),
+    ],
+)
+def test_sizes_are_read_with_their_units(written: str, size: int, load: Load) -> None:
+    assert load(LEAST + f"[ingest]\nunit_size = {written}\n").ingest.unit_size == size
+
+
+def test_a_file_that_is_missing_no_file_or_no_text_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: no such run file"):
+        load_run_file(tmp_path / "none.toml")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_run_file(tmp_path)
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"bytes\.toml: not TOML"):
+        load_run_file(tmp_path / "bytes.toml")
+
+
+def test_a_file_that_is_no_toml_is_refused_with_the_line(load: Load) -> None:
+    assert "run.toml: not TOML: " in refusal(load, "name = 'x'\nseed = \n")
+    assert "line 2" in refusal(load, "name = 'x'\nseed = \n")
+
+
+def test_overrides_set_numbers_strings_sizes_and_tables_that_were_not_there(load: Load) -> None:
+    run = load(
+        "seed = 3\n" + LEAST,
+        "seed=4",
+        "name=two words",
+        'datasets=[{name = "a=b"}]'.replace("a=b", "other"),
+        "packing.seq_len=1024",
+        "dedup.minhash.threshold=0.7",
+        "ingest.unit_size=1MiB",
+        "dedup.exact=true",
+    )
+    assert (run.seed, run.name, run.datasets[0].name) == (4, "two words", "other")
+    assert (run.packing.seq_len, run.dedup.minhash.threshold) == (1024, 0.7)
+    assert run.ingest.unit_size == 1 << 20
+
+
+def test_an_override_keeps_the_neighbours_of_its_key_and_the_last_one_wins(load: Load) -> None:
+    run = load(
+        LEAST + "[packing]\nseq_len = 64\nshards = 3\n", "packing.seq_len=8", "packing.seq_len=16"
+    )
+    assert (run.packing.seq_len, run.packing.shards) == (16, 3)
+
+
+def test_a_value_may_hold_an_equals_sign(load: Load) -> None:
+    assert load(LEAST, "name=a=b").name == "a=b"
+
+
+@pytest.mark.parametrize("override", ["packing.seq_len", "=3", ""])
+def test_an_override_that_is_no_key_and_value_is_refused(override: str, load: Load) -> None:
+    assert f"--set {override}: must be KEY=VALUE" in refusal(load, LEAST, override)
+
+
+@pytest.mark.parametrize(
+    ("override", "group"),
+    [("seed.x=3", "seed"), ("sources.name=x", "sources"), ("packing.seq_len.x=1", "seq_len")],
+)
+def test_an_override_through_what_is_no_table_is_refused(override: str, group: str, load: Load) -> None:
+    text = "seed = 3\n" + LEAST + "[packing]\nseq_len = 64\n"
+    assert f"--set {override}: {group} is not a table" in refusal(load, text, override)
+
+
+def test_a_typo_in_an_override_is_explained_as_one_in_the_file(load: Load) -> None:
+    message = refusal(load, LEAST, "packing.seqlen=8")
+    assert "packing.seqlen: no such key; did you mean 'seq_len'?" in message
+
+
+def test_a_dataset_has_its_own_packing_but_the_run_s_shards(load: Load) -> None:
+    own = "[datasets.packing]\nseq_len = 64\nshards = 9\n"
+    run = load(LEAST + own + '[[datasets]]\nname = "b"\n[packing]\nseq_len = 128\nshards = 2\n')
+    first, second = (run.packing_of(dataset) for dataset in run.datasets)
+    assert (first.seq_len, first.shards) == (64, 2)
+    assert (second.seq_len, second.shards) == (128, 2)

@@ -26,7 +26,7 @@ demo: setup
 	$(BIN)/shardmill run examples/quickstart.toml --output $(DEMO) --workers $(WORKERS)
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: setup
 	$(BIN)/ruff format --check .

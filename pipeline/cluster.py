@@ -9,7 +9,9 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -52,10 +54,11 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
         empty = Path(folder) / "empty"
         empty.mkdir()
         try:
-            if config.address:
-                _join(config.address, empty)
-            else:
-                _start(config, Path(folder), empty)
+            with _own_signals():
+                if config.address:
+                    _join(config.address, empty)
+                else:
+                    _start(config, Path(folder), empty)
         except (RayError, ConnectionError, RuntimeError, TimeoutError, OSError) as error:
             if config.address:
                 raise ConfigError(f"--address {config.address}: no cluster: {error}") from error
@@ -65,6 +68,17 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
         finally:
             ray.shutdown()
             shutil.rmtree(empty, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Put back our SIGTERM handler: Ray installs one that exits without tidying up."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _start(config: ClusterConfig, folder: Path, empty: Path) -> None:

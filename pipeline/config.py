@@ -19,7 +19,7 @@ from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig
-from stages.reading.jsonl import FieldMapping
+from stages.reading.jsonl import FieldMapping, LanguageColumn
 from stages.tokenizer.train import TrainConfig
 from stages.verify.gates import LearningConfig
 
@@ -180,17 +180,26 @@ def _override(content: dict[str, Any], override: str) -> None:
 def _explain(error: ValidationError) -> list[str]:
     """Give one sentence for each fault: the dotted key, the value, the bound."""
     sentences = []
-    for fault in error.errors():
-        place = ".".join(str(part) for part in fault["loc"])
+    faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
+    for here, fault in faults:
+        if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
+            continue  # a table is only wrong because something in it is
+        place = ".".join(str(part) for part in here)
         if fault["type"] == "extra_forbidden":
-            sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
+            sentences.append(f"{place}: no such key{_nearest(here)}")
         elif fault["type"] == "missing":
             sentences.append(f"{place}: is required")
         else:
             message = fault["msg"].removeprefix("Value error, ")
             shown = f" = {fault['input']!r}" if not isinstance(fault["input"], dict) else ""
-            sentences.append(f"{place}{shown}: {message[:1].lower()}{message[1:]}")
+            message = f"{message[:1].lower()}{message[1:]}"
+            sentences.append(f"{place}{shown}: {message}" if place else message)
     return sentences
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Give the place in the run file: without the names that pydantic gives a union's branches."""
+    return tuple(part for part in location if part not in ("str", LanguageColumn.__name__))
 
 
 def _nearest(location: tuple[int | str, ...]) -> str:

@@ -67,12 +67,18 @@ def remember_digests(files: Sequence[InputFile], output: Path) -> None:
 def _expand(source: Source, base: Path) -> dict[str, Path]:
     """Give a source's files by their path relative to its root."""
     files: dict[str, Path] = {}
+    seen: dict[Path, str] = {}
     for pattern in source.paths:
         root = base / source.root if source.root else _root_of(base, pattern)
         for place in _matches(source, base, pattern):
             if not place.is_relative_to(root):
                 raise ConfigError(f"sources.{source.name}: {place} is outside of root {root}")
             path = place.relative_to(root).as_posix()
+            if seen.setdefault(place, path) != path:
+                raise ConfigError(
+                    f"sources.{source.name}: {place} matches twice, as {seen[place]!r} and {path!r};"
+                    " set root, or make the patterns disjoint"
+                )
             if files.setdefault(path, place) != place:
                 raise ConfigError(
                     f"sources.{source.name}: {files[path]} and {place} would both be {path!r};"
@@ -84,7 +90,7 @@ def _expand(source: Source, base: Path) -> dict[str, Path]:
 def _matches(source: Source, base: Path, pattern: str) -> list[Path]:
     wild = bool(_WILD.search(pattern))
     places = (
-        [Path(match) for match in sorted(glob.glob(str(base / pattern), recursive=True))]  # noqa: PTH207  # Path.glob takes no absolute pattern
+        [base / match for match in sorted(glob.glob(pattern, root_dir=base, recursive=True))]  # noqa: PTH207  # Path.glob takes no absolute pattern
         if wild
         else [base / pattern]
     )
@@ -101,6 +107,8 @@ def _matches(source: Source, base: Path, pattern: str) -> list[Path]:
                 f"sources.{source.name}.paths: {place} is a folder; write {pattern.rstrip('/')}"
                 "/*.jsonl.zst, or the ending that its files have"
             )
+        if place.name != place.name.encode(errors="replace").decode():
+            raise ConfigError(f"sources.{source.name}.paths: {str(place)!r}: a name that is not UTF-8")
         if not place.name.endswith(ENDINGS):
             raise ConfigError(
                 f"sources.{source.name}.paths: {place}: reads {', '.join(ENDINGS)} files only"
@@ -131,5 +139,5 @@ def _stamp(place: Path) -> str:
 def _read_cache(output: Path) -> dict[str, str]:
     try:
         return dict(json.loads((output / CACHE_NAME).read_text(encoding="utf-8")))
-    except (OSError, ValueError):  # a cache: without it the files are read once more
+    except (OSError, TypeError, ValueError):  # a cache: without it the files are read once more
         return {}

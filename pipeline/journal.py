@@ -34,6 +34,7 @@ class Journal:
     def __init__(self, root: Path, attempt: str) -> None:
         self._root = root
         self._attempt = attempt
+        _close_last_line(root / LOG)
 
     def log(self, event: str, **fields: Any) -> None:
         """Append one event; a line is written whole or not at all."""
@@ -53,9 +54,18 @@ class Journal:
         beside.replace(self._root / STATUS)
 
 
+def _close_last_line(log: Path) -> None:
+    """End a line that a crash cut, so that the next event has a line of its own."""
+    if log.exists() and log.stat().st_size:
+        with log.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+
+
 def read_log(root: Path) -> Iterator[dict[str, Any]]:
     """Give the events of a run; a line cut by a crash is passed over."""
-    with contextlib.suppress(FileNotFoundError), (root / LOG).open(encoding="utf-8") as file:
+    with contextlib.suppress(FileNotFoundError), (root / LOG).open("rb") as file:
         for line in file:
             with contextlib.suppress(ValueError):
                 yield json.loads(line)

@@ -157,6 +157,7 @@ class RayPool:
             ) from error
         waiting.extendleft(reversed([task, *lane.running.values()]))
         self._lanes.remove(lane)
+        ray.kill(lane.actor)  # it may only be out of reach; two must never write one unit
         check_nodes()
         self._grow(1)
 
@@ -178,14 +179,23 @@ class RayPool:
             if ref in missing:  # the cluster has fewer CPUs than asked for; go on with those it has
                 ray.kill(actor)
                 continue
-            if ray.get(ref, timeout=START_SECONDS) != code_digest():
-                raise Stopped("a node runs other code than the driver; install the same version")
+            _require_same_code(ref)
             self._lanes.append(_Lane(actor))
 
     def _check_nodes(self) -> None:
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
             check_nodes()
             self._checked = time.monotonic()
+
+
+def _require_same_code(digest: Any) -> None:
+    """Refuse an actor that died while starting, or that imported other code."""
+    try:
+        same = ray.get(digest, timeout=START_SECONDS) == code_digest()
+    except (*_LOST, GetTimeoutError) as error:
+        raise Stopped(f"a Ray actor died while starting: {error}; run again to resume") from error
+    if not same:
+        raise Stopped("a node runs other code than the driver; install the same version")
 
 
 class RayWorker(Worker):

@@ -1,4 +1,4 @@
-"""What a run file promises: one frozen model, and errors that name the key, the value and the way out."""
+"""What a run file promises: one frozen model, and errors that name the key, the value, the way out."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -181,3 +181,21 @@ def test_a_broken_memory_of_digests_is_passed_over(content: str, base: Path, tmp
 def test_a_source_needs_at_least_one_path() -> None:
     with pytest.raises(ValueError, match="at least 1 item"):
         Source(name="web", paths=())
+
+
+def test_a_file_that_two_globs_find_under_two_paths_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x.jsonl").write_text("{}\n")
+    sources = [{"name": "s", "paths": ["a/*.jsonl", "**/*.jsonl"]}]
+    run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
+    with pytest.raises(ConfigError, match=r"matches twice, as 'x\.jsonl' and 'a/x\.jsonl'"):
+        find_inputs(run, tmp_path, output=tmp_path)
+
+
+def test_a_folder_whose_name_has_wildcards_is_taken_by_its_letters(tmp_path: Path) -> None:
+    base = tmp_path / "[v1]*"
+    (base / "a").mkdir(parents=True)
+    (base / "a" / "x.jsonl").write_text("{}\n")
+    sources = [{"name": "s", "paths": ["a/*.jsonl"]}]
+    run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
+    assert [file.path for file in find_inputs(run, base, output=tmp_path)] == ["x.jsonl"]

@@ -52,6 +52,7 @@ def test_a_last_line_that_was_cut_is_passed_over(tmp_path: Path) -> None:
     journal.log("commit", unit="u")
     whole = (tmp_path / LOG).read_bytes()
     first = whole.index(b"\n") + 1
+    assert len(whole) - first > 50
     for cut in range(first, len(whole) - 1):
         (tmp_path / LOG).write_bytes(whole[:cut])
         assert [event["event"] for event in read_log(tmp_path)] == ["start"]
@@ -110,3 +111,11 @@ def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
         holder.wait()
     with run_lock(tmp_path):
         assert (tmp_path / LOCK).read_text() == str(os.getpid())
+
+
+def test_an_event_after_a_line_cut_inside_a_character_is_not_lost(tmp_path: Path) -> None:
+    Journal(tmp_path, "a").log("first")
+    with (tmp_path / "log.jsonl").open("ab") as file:
+        file.write('{"event": "é'.encode()[:-1])
+    Journal(tmp_path, "b").log("second")
+    assert [event["event"] for event in read_log(tmp_path)] == ["first", "second"]

@@ -1,0 +1,174 @@
+"""What pools promise: every task is done once, chains stay on a worker, lost workers are replaced."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray.cloudpickle
+
+from pipeline.commits import Outcome
+from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
+from pipeline.tasks import Task, Workspace
+from stages.errors import DataError
+
+
+def say_who(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Record who did this, and leave a file."""
+    work.create("who").write_text(str(payload))
+    return {"payload": payload, "pid": os.getpid()}
+
+
+def die_once(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Take down the worker unless someone did before."""
+    marker = work.root / f"{payload}.died"
+    if not marker.exists():
+        marker.touch()
+        os._exit(1)
+    return say_who(work, payload)
+
+
+def die(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Take down the worker and leave a trace of it."""
+    with (work.root / f"{payload}.deaths").open("a") as file:
+        file.write("x")
+    os._exit(1)
+
+
+def refuse(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
+    """Raise an error of ours."""
+    raise DataError(f"row {payload} is broken; mend it")
+
+
+def stumble(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
+    """Raise an error that is a bug."""
+    raise KeyError(payload)
+
+
+def task(function: Any, payload: Any) -> Task:
+    """Give a task named after what it does."""
+    return Task(f"{function.__name__}-{payload}", function, payload, "f")
+
+
+class _Book:
+    """What the driver was handed, and the chains that it goes on with."""
+
+    def __init__(self, chain: int = 1) -> None:
+        self.chain = chain
+        self.seen: list[tuple[str, Outcome]] = []
+
+    def done(self, task_done: Task, outcome: Outcome) -> Task | None:
+        self.seen.append((task_done.unit, outcome))
+        first, _, link = str(task_done.payload).partition(".")
+        link_next = int(link or 0) + 1
+        return task(say_who, f"{first}.{link_next}") if link_next < self.chain else None
+
+    def pids(self) -> dict[str, set[int]]:
+        """Give the processes that worked on each chain."""
+        pids: dict[str, set[int]] = {}
+        for _, outcome in self.seen:
+            pids.setdefault(str(outcome.record["payload"]).split(".")[0], set()).add(
+                outcome.record["pid"]
+            )
+        return pids
+
+
+@pytest.fixture(scope="module")
+def shared(
+    ray_session: None,  # noqa: ARG001  # Ray must run
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Path, RayPool]]:
+    """Two actors that take a third of Ray's CPUs, and the folder they work in.
+
+    Workers import no tests (their working_dir is empty), so these functions travel by value.
+    """
+    here = sys.modules[__name__]
+    ray.cloudpickle.register_pickle_by_value(here)
+    root = tmp_path_factory.mktemp("pool")
+    pool = RayPool(root, "attempt", size=2, num_cpus=0.5)
+    yield root, pool
+    pool.close()
+    ray.cloudpickle.unregister_pickle_by_value(here)
+
+
+def check_chains(pool: Pool, root: Path) -> _Book:
+    """Do five chains of three tasks and look at every outcome."""
+    book = _Book(chain=3)
+    pool.run([task(say_who, number) for number in range(5)], book.done)
+    units = [f"say_who-{n}" for n in range(5)] + [f"say_who-{n}.{k}" for n in range(5) for k in (1, 2)]
+    assert sorted(unit for unit, _ in book.seen) == sorted(units)
+    for unit, outcome in book.seen:
+        assert outcome.folder == root / "tmp" / "attempt" / unit
+        assert (outcome.folder / "who").read_text() == str(outcome.record["payload"])
+        assert list(outcome.files) == ["who"]
+        assert outcome.metrics["peak_rss"] > 1 << 20
+    return book
+
+
+def test_a_plain_loop_gives_every_outcome_once_each_chain_to_its_end(tmp_path: Path) -> None:
+    book = check_chains(InlinePool(tmp_path, "attempt"), tmp_path)
+    assert [unit for unit, _ in book.seen][:4] == [
+        "say_who-0",
+        "say_who-0.1",
+        "say_who-0.2",
+        "say_who-1",
+    ]
+    assert set.union(*book.pids().values()) == {os.getpid()}
+
+
+def test_ray_gives_every_outcome_once_and_a_chain_stays_on_its_worker(
+    shared: tuple[Path, RayPool],
+) -> None:
+    root, pool = shared
+    pids = check_chains(pool, root).pids()
+    assert all(len(chain) == 1 for chain in pids.values())
+    workers = set.union(*pids.values())
+    assert len(workers) == 2
+    assert os.getpid() not in workers
+
+
+def test_a_pool_that_is_given_nothing_ends(shared: tuple[Path, RayPool]) -> None:
+    book = _Book()
+    shared[1].run([], book.done)
+    assert book.seen == []
+
+
+def test_a_task_that_took_down_its_worker_is_done_by_a_new_one_and_all_others_too(
+    shared: tuple[Path, RayPool],
+) -> None:
+    root, pool = shared
+    book = _Book()
+    tasks = [task(say_who, n) for n in range(6)]
+    pool.run([*tasks[:2], task(die_once, "once"), *tasks[2:]], book.done)
+    assert (root / "once.died").exists()
+    assert sorted(unit for unit, _ in book.seen) == sorted(
+        ["die_once-once", *(one.unit for one in tasks)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        (refuse, DataError, "^row 7 is broken; mend it$"),
+        (stumble, RuntimeError, r"(?s)^stumble-7: .*KeyError"),
+    ],
+)
+def test_an_error_of_ours_arrives_as_itself_and_another_with_its_unit(
+    function: Any, kind: type[Exception], message: str, shared: tuple[Path, RayPool]
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        shared[1].run([task(function, 7)], _Book().done)
+    assert type(caught.value) is kind
+
+
+def test_a_task_that_takes_down_every_worker_stops_the_run_with_its_name(
+    shared: tuple[Path, RayPool], tmp_path: Path
+) -> None:
+    assert shared, "its functions travel by value"
+    pool = RayPool(tmp_path, "attempt", size=1)
+    with pytest.raises(DataError, match=rf"^die-x: took down {MAX_ATTEMPTS} workers \(ActorDiedError\)"):
+        pool.run([task(die, "x")], _Book().done)
+    pool.close()
+    assert (tmp_path / "x.deaths").read_text() == "x" * MAX_ATTEMPTS

@@ -34,7 +34,6 @@ class Journal:
     def __init__(self, root: Path, attempt: str) -> None:
         self._root = root
         self._attempt = attempt
-        _close_last_line(root / LOG)
 
     def log(self, event: str, **fields: Any) -> None:
         """Append one event; a line is written whole or not at all."""
@@ -54,8 +53,9 @@ class Journal:
         beside.replace(self._root / STATUS)
 
 
-def _close_last_line(log: Path) -> None:
-    """End a line that a crash cut, so that the next event has a line of its own."""
+def end_last_line(root: Path) -> None:
+    """End a line that a crash cut, so that the next event has its own; only the lock's holder may."""
+    log = root / LOG
     if log.exists() and log.stat().st_size:
         with log.open("rb+") as file:
             file.seek(-1, os.SEEK_END)

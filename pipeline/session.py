@@ -21,7 +21,7 @@ from pipeline.commits import Commits
 from pipeline.config import RunFile
 from pipeline.execution import Execution, Resources
 from pipeline.inputs import find_inputs, remember_digests
-from pipeline.journal import Journal, run_lock
+from pipeline.journal import Journal, end_last_line, run_lock
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -112,6 +112,7 @@ def open_execution(output: Path, resources: Resources, *, stream: TextIO | None)
     attempt = secrets.token_hex(6)
     with run_lock(output), _signals():
         sweep(output)
+        end_last_line(output)
         journal = Journal(output, attempt)
         journal.log("start", workers=resources.workers)
         progress = Progress(journal, stream)

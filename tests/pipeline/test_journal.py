@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.journal import LOCK, LOG, STATUS, Journal, read_log, run_lock
+from pipeline.journal import LOCK, LOG, STATUS, Journal, end_last_line, read_log, run_lock
 from stages.errors import Stopped
 
 
@@ -117,5 +117,6 @@ def test_an_event_after_a_line_cut_inside_a_character_is_not_lost(tmp_path: Path
     Journal(tmp_path, "a").log("first")
     with (tmp_path / "log.jsonl").open("ab") as file:
         file.write('{"event": "é'.encode()[:-1])
+    end_last_line(tmp_path)
     Journal(tmp_path, "b").log("second")
     assert [event["event"] for event in read_log(tmp_path)] == ["first", "second"]

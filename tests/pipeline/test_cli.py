@@ -43,6 +43,12 @@ def one_line(result: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
+WITH_CTRL_C = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores Ctrl-C
+from pipeline.cli import main
+main()
+"""
 RUN_IT = ("run", "run.toml", "--output", "out", "--workers", "0")
 
 
@@ -147,7 +153,7 @@ def test_a_signal_stops_a_run_that_then_resumes(
             file.write(json.dumps({"text": f"line {n} " + "of some text " * 20}) + "\n")
     limited = (*RUN_IT, "--until", "ingest", "--set", "ingest.unit_size=4KiB")
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipeline.cli", *limited],
+        [sys.executable, "-c", WITH_CTRL_C, *limited],
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,

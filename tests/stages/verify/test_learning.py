@@ -346,9 +346,9 @@ def test_the_learning_rate_rises_then_falls() -> None:
 @pytest.mark.parametrize(
     ("num_training", "num_heldout", "message"),
     [
-        (0, 30, "0 labelled tokens in the training slice, but min_labelled_tokens = 1,000"),
-        (10, 30, "920 labelled tokens in the training slice, but min_labelled_tokens = 1,000"),
-        (200, 0, "0 labelled tokens in the held-out slice, but min_heldout_tokens = 500"),
+        (0, 30, "0 labelled tokens in the training slice, but verify.min_labelled_tokens = 1,000"),
+        (10, 30, "920 labelled tokens in the training slice, but verify.min_labelled_tokens = 1,000"),
+        (200, 0, "0 labelled tokens in the held-out slice, but verify.min_heldout_tokens = 500"),
     ],
 )
 def test_too_few_labels_are_refused(num_training: int, num_heldout: int, message: str) -> None:

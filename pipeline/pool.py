@@ -156,6 +156,7 @@ class RayPool:
                 " of memory, give the run more or set a smaller ingest.unit_size"
             ) from error
         waiting.extendleft(reversed([task, *lane.running.values()]))
+        lane.running.clear()  # its other task is waiting again too: its loss is no news
         self._lanes.remove(lane)
         ray.kill(lane.actor)  # it may only be out of reach; two must never write one unit
         check_nodes()
@@ -163,13 +164,12 @@ class RayPool:
 
     def _grow(self, number: int) -> None:
         """Start actors and wait until each runs the driver's code."""
-        while len(self._lanes) + number > self._size:
-            number -= 1
-        actors = [self._actor.remote(*self._arguments) for _ in range(max(0, number))]
+        number = min(number, self._size - len(self._lanes))
+        if number < 1:
+            return
+        actors = [self._actor.remote(*self._arguments) for _ in range(number)]
         digests = [actor.code_digest.remote() for actor in actors]
-        ready, missing = (
-            ray.wait(digests, num_returns=len(digests), timeout=START_SECONDS) if digests else ([], [])
-        )
+        ready, missing = ray.wait(digests, num_returns=number, timeout=START_SECONDS)
         if missing and not ready and not self._lanes:
             raise Stopped(
                 f"none of {number} Ray actors started in {START_SECONDS:.0f} s; the cluster has"

@@ -18,7 +18,7 @@ from stages.config import canonical_json
 
 BYTES_VERSIONS = {
     "ingest": 1,
-    "dedup": 1,
+    "dedup": 2,
     "tokenizer": 1,
     "split": 1,
     "tokenize": 1,

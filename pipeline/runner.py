@@ -5,8 +5,9 @@ the tasks of one step, lets the execution do what is missing and commits the ste
 ones need to know.
 """
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,18 @@ from pipeline.config import Dataset, RunFile
 from pipeline.execution import Execution
 from pipeline.inputs import InputFile
 from pipeline.plan import StepPlan
-from pipeline.steps import dedup, ingest, learn, resolve, shard, split, tokenize, tokenizer, verify
+from pipeline.steps import (
+    dedup,
+    ingest,
+    learn,
+    pairs,
+    resolve,
+    shard,
+    split,
+    tokenize,
+    tokenizer,
+    verify,
+)
 from pipeline.steps.units import Unit
 from pipeline.tasks import Function, Task
 from stages.columns import DropReason
@@ -135,43 +147,33 @@ def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
         return whole.record
     pieces = num_pieces(units[-1].last) if config.exact else 0
     compared = 0
-    run.execution.run(
-        step,
-        [
-            run.task("dedup", f"exact-{n:05d}", dedup.find_exact, dedup.Piece(units, n, pieces))
-            for n in range(pieces)
-        ],
-        title="find exact duplicates",
-    )
+
+    def phase(
+        name: str, title: str, function: Function, work: Iterable[tuple[str, object]]
+    ) -> list[Commit]:
+        tasks = [run.task("dedup", f"{name}-{unit}", function, payload) for unit, payload in work]
+        return list(run.execution.run(step, tasks, title=title).values())
+
+    if config.exact:
+        work = [(u.commit_name, dedup.UnitKeys(u, pieces)) for u in units]
+        phase("digests", "sort digests", dedup.cut_digests, work)
+        exact = [(f"{n:05d}", dedup.Piece(units, n, pieces)) for n in range(pieces)]
+        phase("exact", "find exact duplicates", dedup.find_exact, exact)
     if config.near:
-        bands = band_shape(config.minhash.threshold, config.minhash.num_perm)[0]
-        work = [
-            dedup.Piece(units, n, pieces, band, config.minhash)
-            for band in range(bands)
-            for n in range(pieces)
+        minhash = config.minhash
+        work = [(u.commit_name, dedup.UnitKeys(u, pieces, minhash)) for u in units]
+        phase("keys", "sort band keys", dedup.cut_keys, work)
+        cuts = itertools.product(
+            range(band_shape(minhash.threshold, minhash.num_perm)[0]), range(pieces)
+        )
+        bands = [(f"{b:03d}-{n:05d}", dedup.Piece(units, n, pieces, b, minhash)) for b, n in cuts]
+        phase("band", "find near-duplicates", dedup.find_candidates, bands)
+        verify = [
+            (u.commit_name, pairs.UnitPairs(units, index, pieces, minhash))
+            for index, u in enumerate(units)
         ]
-        run.execution.run(
-            step,
-            [
-                run.task("dedup", f"band-{p.band:03d}-{p.number:05d}", dedup.find_candidates, p)
-                for p in work
-            ],
-            title="find near-duplicates",
-        )
-        verified = run.execution.run(
-            step,
-            [
-                run.task(
-                    "dedup",
-                    f"pairs-{unit.commit_name}",
-                    dedup.verify_pairs,
-                    dedup.UnitPairs(units, index, pieces, config.minhash),
-                )
-                for index, unit in enumerate(units)
-            ],
-            title="verify near-duplicates",
-        )
-        compared = sum(commit.record["compared"] for commit in verified.values())
+        verified = phase("pairs", "verify near-duplicates", pairs.verify_pairs, verify)
+        compared = sum(commit.record["compared"] for commit in verified)
     work_ = resolve.Resolution(units, pieces, config.near)
     task = run.task("dedup", "resolve", resolve.resolve, work_)
     commit = run.execution.one(step, task, title="decide what stays")

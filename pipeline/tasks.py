@@ -8,6 +8,7 @@ import resource
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,16 @@ class Workspace:
         path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Give a folder for files that are gone before the task's others are committed."""
+        folder = self.folder / ".scratch"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
 
 
 Function = Callable[[Workspace, Any], dict[str, Any]]

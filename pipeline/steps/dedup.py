@@ -1,36 +1,44 @@
-"""Dedup: which documents go, in four phases over committed units.
+"""Dedup: which documents go, in six phases over committed units.
 
-    exact    pieces of the digests' range       -> repeats of a text, each with the first of it
-    bands    bands x pieces of the keys' range  -> candidates, without writing out a pair
-    pairs    units                              -> candidate pairs verified by exact Jaccard
-    resolve  once, in rank order                -> who goes and for whom, keep masks, evidence
+    digests  units                    -> each unit's digests, cut into pieces of their range
+    exact    pieces                   -> repeats of a text, each with the first of it
+    keys     units                    -> each unit's band keys without repeats, cut into pieces
+    bands    bands x pieces           -> candidates, without writing out a pair
+    pairs    units (steps.pairs)      -> candidate pairs verified by exact Jaccard
+    resolve  once (steps.resolve)     -> who goes and for whom, keep masks, evidence
 
-The number of pieces follows from the number of documents alone, so nothing here depends on memory or
-on workers. Rank is canonical order: of two duplicates the first stays.
+This module holds the first four. A piece reads one contiguous range of every unit's file, block by
+block. The number of pieces follows from the number of documents alone, so nothing here depends on
+memory or on workers. Rank is canonical order: of two duplicates the first stays.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.units import Unit, digest_halves, row_groups
+from pipeline.steps.units import Unit, digest_halves
 from pipeline.tasks import Workspace
-from stages.dedup.exact import exact_duplicates
-from stages.dedup.jaccard import jaccard
-from stages.dedup.lsh import (
-    Candidates,
-    MinHashConfig,
-    band_keys,
-    band_shape,
-    bucket_candidates,
-    in_piece,
-)
-from stages.dedup.shingles import shingle_set
-from stages.store.arrays import open_array, write_array
+from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
+from stages.dedup.exact import DigestBlock, stream_duplicates
+from stages.dedup.lsh import MinHashConfig, band_keys, band_shape, piece_of
+from stages.store.arrays import array_writer, open_array, write_array
+
+BLOCK_KEYS = 1 << 20
+"""Keys or digests that a piece reads at a time."""
+
+_Value = TypeVar("_Value", bound=np.generic)
+
+
+@dataclass(frozen=True)
+class UnitKeys:
+    """One unit whose digests or band keys are cut into pieces."""
+
+    unit: Unit
+    pieces: int
+    minhash: MinHashConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -44,14 +52,14 @@ class Piece:
     minhash: MinHashConfig | None = None
 
 
-@dataclass(frozen=True)
-class UnitPairs:
-    """One unit whose documents are to be verified against better-ranked ones."""
+def digests_key(unit: Unit) -> str:
+    """Give the folder of a unit's digests by piece."""
+    return f"dedup/digests/{unit.name}"
 
-    units: tuple[Unit, ...]
-    index: int
-    pieces: int
-    minhash: MinHashConfig
+
+def keys_key(unit: Unit) -> str:
+    """Give the folder of a unit's band keys by piece."""
+    return f"dedup/keys/{unit.name}"
 
 
 def exact_key(piece: int) -> str:
@@ -64,139 +72,139 @@ def band_key(band: int, piece: int) -> str:
     return f"dedup/bands/{band:03d}-{piece:05d}"
 
 
-def pairs_key(unit: Unit) -> str:
-    """Give the folder of a unit's verified pairs."""
-    return f"dedup/pairs/{unit.name}"
+def cut_digests(workspace: Workspace, work: UnitKeys) -> dict[str, Any]:
+    """Order a unit's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
+    halves = digest_halves(workspace, work.unit)
+    order, ptr = _by_piece(halves[:, 0], work.pieces)
+    folder = workspace.create(digests_key(work.unit))
+    write_array(folder / "digests.npy", halves[order])
+    write_array(folder / "documents.npy", order.astype("<u4"))
+    write_array(folder / "ptr.npy", ptr)
+    return {}
 
 
 def find_exact(workspace: Workspace, piece: Piece) -> dict[str, Any]:
     """Find the repeats among the documents whose digest lies in one piece of the range."""
-    digests, documents = [], []
-    for unit in piece.units:
-        halves = digest_halves(workspace, unit)
-        chosen = np.flatnonzero(in_piece(halves[:, 0], piece.number, pieces=piece.pieces))
-        digests.append(halves[chosen])
-        documents.append(chosen + unit.first)
-    repeats = exact_duplicates(np.concatenate(digests), np.concatenate(documents))
-    write_array(workspace.create(exact_key(piece.number)), repeats)
-    return {"repeats": len(repeats)}
+
+    def blocks() -> Iterator[DigestBlock]:
+        def parts() -> Iterator[DigestBlock]:
+            for unit in piece.units:
+                folder = workspace.path(digests_key(unit))
+                low, high = _open(folder / "ptr.npy")[piece.number : piece.number + 2]
+                documents = _open(folder / "documents.npy")[low:high] + np.int64(unit.first)
+                yield _open(folder / "digests.npy")[low:high], documents
+
+        return _in_blocks(parts())
+
+    repeats = 0
+    with array_writer(workspace.create(exact_key(piece.number)), dtype="<i8", shape=(2,)) as append:
+        for pairs in stream_duplicates(blocks):
+            append(pairs)
+            repeats += len(pairs)
+    return {"repeats": repeats}
+
+
+def repeats_of(workspace: Workspace, unit: Unit, pieces: int) -> NDArray[np.int64]:
+    """Give a unit's exact repeats, each with the first of its text: (D, 2), ascending."""
+    found = [np.empty((0, 2), np.int64)]
+    for piece in range(pieces):
+        pairs = _open(workspace.path(exact_key(piece)))
+        low, high = np.searchsorted(pairs[:, 0], (unit.first, unit.last))
+        found.append(pairs[low:high])
+    repeats = np.concatenate(found)
+    return repeats[np.argsort(repeats[:, 0], kind="stable")]
+
+
+def cut_keys(workspace: Workspace, work: UnitKeys) -> dict[str, Any]:
+    """Order a unit's band keys by piece, repeats left out: they are decided with their first.
+
+    keys (B, M), documents (B, M) and where each piece begins in each band, ptr (B, P + 1).
+    """
+    assert work.minhash is not None
+    unit = work.unit
+    bands, rows = band_shape(work.minhash.threshold, work.minhash.num_perm)
+    fresh = np.ones(unit.documents, np.bool_)
+    fresh[repeats_of(workspace, unit, work.pieces)[:, 0] - unit.first] = False
+    documents = np.flatnonzero(fresh)
+    signatures = open_array(workspace.path(unit.signatures), dtype="<u4")
+    folder = workspace.create(keys_key(unit))
+    pointers = []
+    with (
+        array_writer(folder / "keys.npy", dtype="<u8", shape=documents.shape) as append_keys,
+        array_writer(folder / "documents.npy", dtype="<u4", shape=documents.shape) as append_documents,
+    ):
+        for band in range(bands):
+            lanes = cast("NDArray[np.uint32]", signatures[band * rows : (band + 1) * rows])
+            keys = band_keys(lanes)[documents]
+            order, ptr = _by_piece(keys, work.pieces)
+            append_keys(keys[order][None])
+            append_documents(documents[order].astype("<u4")[None])
+            pointers.append(ptr)
+    write_array(folder / "ptr.npy", np.stack(pointers))
+    return {}
 
 
 def find_candidates(workspace: Workspace, piece: Piece) -> dict[str, Any]:
     """Find the candidates of one band among the documents whose key lies in one piece."""
     assert piece.minhash is not None
-    repeated = _repeated(workspace, piece)
-    rows = band_shape(piece.minhash.threshold, piece.minhash.num_perm)[1]
-    keys, documents = [], []
-    for unit in piece.units:
-        if not unit.documents:
-            continue
-        signatures = _signatures(workspace, unit)
-        unit_keys = band_keys(signatures[piece.band * rows : (piece.band + 1) * rows])
-        chosen = np.flatnonzero(
-            in_piece(unit_keys, piece.number, pieces=piece.pieces) & ~repeated[unit.first : unit.last]
-        )
-        keys.append(unit_keys[chosen])
-        documents.append(chosen + unit.first)
-    found = bucket_candidates(
-        np.concatenate([np.empty(0, np.uint64), *keys]),
-        np.concatenate([np.empty(0, np.int64), *documents]),
-        max_candidates=piece.minhash.max_candidates,
+
+    def blocks() -> Iterator[KeyBlock]:
+        def parts() -> Iterator[KeyBlock]:
+            for unit in piece.units:
+                folder = workspace.path(keys_key(unit))
+                low, high = _open(folder / "ptr.npy")[piece.band, piece.number : piece.number + 2]
+                documents = _open(folder / "documents.npy")[piece.band, low:high]
+                keys = _open(folder / "keys.npy")[piece.band, low:high]
+                yield keys, documents + np.int64(unit.first)
+
+        return _in_blocks(parts())
+
+    filler = BucketFiller(shared_keys(blocks()), piece.minhash.max_candidates)
+    folder = workspace.create(band_key(piece.band, piece.number))
+    members = comparisons = 0
+    with array_writer(folder / "members.npy", dtype="<i8", shape=(3,)) as append:
+        for block in filler.place(blocks()):
+            append(block)
+            members += len(block)
+            comparisons += int(block[:, 2].sum())
+    write_array(folder / "heads.npy", filler.heads)
+    return {"members": members, "comparisons": comparisons}
+
+
+def _by_piece(keys: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the order of keys by piece, stable, and where each piece begins: (N,), (P + 1,)."""
+    piece = piece_of(keys, pieces=pieces)
+    counts = np.bincount(piece, minlength=pieces)
+    return np.argsort(piece, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
+
+
+def _in_blocks(
+    parts: Iterator[tuple[NDArray[_Value], NDArray[np.int64]]],
+) -> Iterator[tuple[NDArray[_Value], NDArray[np.int64]]]:
+    """Join small parts and cut large ones, so that blocks hold `BLOCK_KEYS` at the most."""
+    held: list[tuple[NDArray[_Value], NDArray[np.int64]]] = []
+    size = 0
+    for values, documents in parts:
+        for start in range(0, len(documents), BLOCK_KEYS):
+            block = slice(start, start + BLOCK_KEYS)
+            if size + len(documents[block]) > BLOCK_KEYS:
+                yield _joined(held)
+                held, size = [], 0
+            held.append((values[block], documents[block]))
+            size += len(documents[block])
+    if held:
+        yield _joined(held)
+
+
+def _joined(
+    parts: Sequence[tuple[NDArray[_Value], NDArray[np.int64]]],
+) -> tuple[NDArray[_Value], NDArray[np.int64]]:
+    return (
+        np.concatenate([values for values, _ in parts]),
+        np.concatenate([documents for _, documents in parts]),
     )
-    folder = band_key(piece.band, piece.number)
-    write_array(workspace.create(f"{folder}/members.npy"), found.members)
-    write_array(workspace.create(f"{folder}/heads.npy"), found.heads)
-    return {"members": len(found.members), "comparisons": int(found.members[:, 2].sum())}
 
 
-def _signatures(workspace: Workspace, unit: Unit) -> NDArray[np.uint32]:
-    return cast("NDArray[np.uint32]", open_array(workspace.path(unit.signatures), dtype="<u4"))
-
-
-def _repeated(workspace: Workspace, piece: Piece) -> NDArray[np.bool_]:
-    """Give which documents repeat another's text: those are decided with the first of it."""
-    repeated = np.zeros(piece.units[-1].last, np.bool_)
-    for number in range(piece.pieces):
-        repeated[np.load(workspace.path(exact_key(number)))[:, 0]] = True
-    return repeated
-
-
-def verify_pairs(workspace: Workspace, work: UnitPairs) -> dict[str, Any]:
-    """Verify a unit's documents against their better-ranked candidates, a row group at a time."""
-    unit = work.units[work.index]
-    candidates = list(_all_candidates(workspace, work))
-    edges, similarities, compared = [np.empty((0, 2), np.int64)], [np.empty(0)], 0
-    for first, table in row_groups(workspace, unit, ["text"]):
-        found = [c.pairs(first, first + table.num_rows) for c in candidates]
-        pairs = np.unique(np.concatenate([np.empty((0, 2), np.int64), *found]), axis=0)
-        if not len(pairs):
-            continue
-        worse = {
-            int(number): shingle_set(
-                table.column("text")[int(number) - first].as_py(), size=work.minhash.size
-            )
-            for number in np.unique(pairs[:, 1])
-        }
-        measured = _measure(workspace, work, pairs, worse)
-        high = measured >= work.minhash.threshold
-        edges.append(pairs[high])
-        similarities.append(measured[high])
-        compared += len(pairs)
-    all_edges, all_similarities = np.concatenate(edges), np.concatenate(similarities)
-    order = np.lexsort((all_edges[:, 0], all_edges[:, 1]))
-    folder = pairs_key(unit)
-    write_array(workspace.create(f"{folder}/edges.npy"), all_edges[order])
-    write_array(workspace.create(f"{folder}/similarity.npy"), all_similarities[order])
-    return {"compared": compared, "verified": len(order)}
-
-
-def _all_candidates(workspace: Workspace, work: UnitPairs) -> Iterator[Candidates]:
-    bands = band_shape(work.minhash.threshold, work.minhash.num_perm)[0]
-    for band in range(bands):
-        for piece in range(work.pieces):
-            folder = workspace.path(band_key(band, piece))
-            yield Candidates(
-                cast("NDArray[np.int64]", open_array(folder / "members.npy", dtype="<i8")),
-                cast("NDArray[np.int64]", open_array(folder / "heads.npy", dtype="<i8")),
-            )
-
-
-def _measure(
-    workspace: Workspace,
-    work: UnitPairs,
-    pairs: NDArray[np.int64],
-    worse: dict[int, NDArray[np.uint64]],
-) -> NDArray[np.float64]:
-    """Give the exact similarity of each pair; pairs are ascending by their better document.
-
-    The better documents are fetched row group by row group, each group once, so what is held is one
-    row group of each side.
-    """
-    similarity = np.zeros(len(pairs))
-    for unit in work.units[: work.index + 1]:
-        low, high = np.searchsorted(pairs[:, 0], (unit.first, unit.last))
-        if low == high:
-            continue
-        for first, text in _texts(workspace, unit, pairs[low:high, 0]):
-            better = shingle_set(text, size=work.minhash.size)
-            start, end = np.searchsorted(pairs[:, 0], (first, first + 1))
-            for row in range(start, end):
-                similarity[row] = jaccard(
-                    better, worse[int(pairs[row, 1])], threshold=work.minhash.threshold
-                )
-    return similarity
-
-
-def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
-    """Give the texts of some documents of a unit, reading only the row groups that hold them."""
-    numbers = np.unique(wanted)
-    with pq.ParquetFile(workspace.path(unit.table)) as file:
-        first = unit.first
-        for group in range(file.num_row_groups):
-            last = first + file.metadata.row_group(group).num_rows
-            low, high = np.searchsorted(numbers, (first, last))
-            if low < high:
-                texts = file.read_row_group(group, columns=["text"]).column("text")
-                for number in numbers[low:high]:
-                    yield int(number), texts[int(number) - first].as_py()
-            first = last
+def _open(path: Any) -> Any:
+    """Give a committed array, mapped; its dtype is that of the step that wrote it."""
+    return open_array(path)

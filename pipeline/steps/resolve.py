@@ -1,12 +1,13 @@
 """Resolve: the last phase of dedup, once and in rank order: who goes, for whom, and the evidence.
 
-Holds 16 bytes a document for the decisions, 16 for each exact repeat and, while evidence is written,
-about 15 more a document for masks and numbers; everything else passes by unit.
+What is needed of every document (26 bytes) lies in mapped files of the task's folder, so that the system
+holds of it what memory it has to spare; everything else passes by unit or by block of evidence.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.dedup import exact_key, pairs_key
+from pipeline.steps.dedup import repeats_of
+from pipeline.steps.pairs import pairs_key
 from pipeline.steps.units import Unit, fixed_bytes
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
-from stages.dedup.survivors import KEPT, Decisions, cluster_roots, decide, undecided
+from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
 from stages.identity import ID_BYTES
 from stages.store.arrays import write_array
 
@@ -39,49 +41,43 @@ class Resolution:
 def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
     """Decide about every document and write keep masks, removals and clusters."""
     total = work.units[-1].last if work.units else 0
-    decisions = undecided(total)
-    repeats = [np.load(workspace.path(exact_key(piece))) for piece in range(work.pieces)]
-    exact = np.concatenate([np.empty((0, 2), np.int64), *repeats])
-    exact = exact[np.argsort(exact[:, 0], kind="stable")]
-    for unit in work.units:
-        _decide_unit(workspace, work, unit, decisions, exact)
-    kept = decisions.witness == KEPT
-    for unit in work.units:
-        write_array(workspace.create(unit.keep), kept[unit.first : unit.last])
-    same_text = exact[decisions.witness[exact[:, 0]] == exact[:, 1], 0]
-    _write_evidence(workspace, work.units, decisions, same_text)
-    removed = int(np.count_nonzero(~kept))
+    with workspace.scratch() as scratch:
+        decisions = undecided(total, scratch)
+        exact = 0
+        for unit in work.units:
+            exact += _decide_unit(workspace, work, unit, decisions)
+        removed = 0
+        for unit in work.units:
+            kept = decisions.witness[unit.first : unit.last] == KEPT
+            write_array(workspace.create(unit.keep), kept)
+            removed += int(np.count_nonzero(~kept))
+        same_text = _write_evidence(workspace, work, decisions, scratch)
     return {
         "kept": total - removed,
-        "removed": {"exact": len(same_text), "minhash": removed - len(same_text)},
-        "languages": _languages(workspace, work.units, kept),
+        "removed": {"exact": same_text, "minhash": removed - same_text},
+        "repeats": exact,
+        "languages": _languages(workspace, work.units),
     }
 
 
-def _decide_unit(
-    workspace: Workspace,
-    work: Resolution,
-    unit: Unit,
-    decisions: Decisions,
-    exact: NDArray[np.int64],
-) -> None:
+def _decide_unit(workspace: Workspace, work: Resolution, unit: Unit, decisions: Decisions) -> int:
+    """Decide about a unit's documents; give how many repeat a text."""
     edges, similarities = np.empty((0, 2), np.int64), np.empty(0)
     if work.near:
         folder = workspace.path(pairs_key(unit))
         edges = np.load(folder / "edges.npy")
         similarities = np.load(folder / "similarity.npy")
-    low, high = np.searchsorted(exact[:, 0], (unit.first, unit.last))
-    decide(decisions, exact[low:high], edges, similarities=similarities)
+    exact = repeats_of(workspace, unit, work.pieces)
+    decide(decisions, exact, edges, similarities=similarities)
+    return len(exact)
 
 
-def _languages(
-    workspace: Workspace, units: Sequence[Unit], kept: NDArray[np.bool_]
-) -> dict[str, dict[str, int]]:
+def _languages(workspace: Workspace, units: Sequence[Unit]) -> dict[str, dict[str, int]]:
     """Give the kept documents and bytes of each language."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for unit in units:
         table = pq.read_table(workspace.path(unit.table), columns=["language", "text_bytes"])
-        table = table.filter(pa.array(kept[unit.first : unit.last]))
+        table = table.filter(pa.array(np.load(workspace.create(unit.keep))))
         grouped = table.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
         for row in grouped.to_pylist():
             counts[row["language"]][0] += row["count_all"]
@@ -90,24 +86,29 @@ def _languages(
 
 
 class _Names:
-    """Ids, own ids and sources of some documents, by number.
+    """Ids, own ids and sources of the documents that have a duplicate, by number.
 
     Args:
         workspace: where the units are.
         units: all units.
-        numbers: (N,) ascending and distinct.
+        clustered: (N,) whether a document has a duplicate.
+        scratch: a folder for the names and for each document's row among them.
     """
 
-    def __init__(self, workspace: Workspace, units: Sequence[Unit], numbers: NDArray[np.int64]) -> None:
-        self._numbers = numbers
-        self._path = workspace.create("names.arrow")
+    def __init__(
+        self, workspace: Workspace, units: Sequence[Unit], clustered: NDArray[np.bool_], scratch: Path
+    ) -> None:
+        self._path = scratch / "names.arrow"
+        self._row = _mapped(scratch / "row", np.int32, len(clustered))
         schema = pa.schema([("id", pa.string()), ("own_id", pa.string()), ("source", pa.string())])
+        rows = 0
         with pa.OSFile(str(self._path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
             for unit in units:
-                low, high = np.searchsorted(numbers, (unit.first, unit.last))
-                if low < high:
-                    rows = pa.array(numbers[low:high] - unit.first)
-                    writer.write_table(_names_of(workspace, unit, schema).take(rows))
+                members = np.flatnonzero(clustered[unit.first : unit.last])
+                if len(members):
+                    self._row[unit.first + members] = np.arange(rows, rows + len(members))
+                    writer.write_table(_names_of(workspace, unit, schema).take(pa.array(members)))
+                    rows += len(members)
 
     def __enter__(self) -> Self:
         self._table = pa.ipc.open_file(pa.memory_map(str(self._path))).read_all()
@@ -115,11 +116,10 @@ class _Names:
 
     def __exit__(self, *_: object) -> None:
         del self._table
-        self._path.unlink()
 
     def take(self, numbers: NDArray[np.int64]) -> pa.Table:
         """Give the names of some of the documents."""
-        return self._table.take(pa.array(np.searchsorted(self._numbers, numbers)))
+        return self._table.take(pa.array(self._row[numbers]))
 
 
 def _names_of(workspace: Workspace, unit: Unit, schema: pa.Schema) -> pa.Table:
@@ -133,37 +133,48 @@ def _names_of(workspace: Workspace, unit: Unit, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _write_evidence(
-    workspace: Workspace,
-    units: Sequence[Unit],
-    decisions: Decisions,
-    same_text: NDArray[np.int64],
-) -> None:
-    """Write removed.parquet and clusters.parquet, in canonical order."""
-    roots = cluster_roots(decisions)
-    numbers = np.arange(len(roots))
-    clustered = np.zeros(len(roots), np.bool_)
-    clustered[roots[roots != numbers]] = True
-    clustered |= roots != numbers
-    members = np.flatnonzero(clustered)
-    gone = np.flatnonzero(decisions.witness != KEPT)
-    with _Names(workspace, units, members) as names:
-        with pq.ParquetWriter(
-            workspace.create("dedup/removed.parquet"), REMOVED, compression="zstd"
-        ) as writer:
-            for rows in _blocks(gone):
-                writer.write_table(_removed(names, rows, decisions, roots, same_text))
-        with pq.ParquetWriter(
-            workspace.create("dedup/clusters.parquet"), CLUSTERS, compression="zstd"
-        ) as writer:
-            for rows in _blocks(members):
+def _write_evidence(workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path) -> int:
+    """Write removed.parquet and clusters.parquet in canonical order; give the exact removals."""
+    roots = settle_clusters(decisions)
+    clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
+    for unit in work.units:
+        own = roots[unit.first : unit.last]
+        others = own != np.arange(unit.first, unit.last)
+        clustered[unit.first : unit.last] |= others
+        clustered[own[others]] = True
+    same_text = 0
+    with (
+        _Names(workspace, work.units, clustered, scratch) as names,
+        _table_writer(workspace, "dedup/removed.parquet", REMOVED) as removed,
+        _table_writer(workspace, "dedup/clusters.parquet", CLUSTERS) as clusters,
+    ):
+        for unit in work.units:
+            repeats = repeats_of(workspace, unit, work.pieces)
+            exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
+            same_text += len(exact)
+            gone = decisions.witness[unit.first : unit.last] != KEPT
+            for rows in _blocks(np.flatnonzero(gone) + unit.first):
+                removed.write_table(_removed(names, rows, decisions, exact))
+            for rows in _blocks(np.flatnonzero(clustered[unit.first : unit.last]) + unit.first):
                 columns = {
                     "number": rows,
                     "id": names.take(rows).column("id"),
                     "cluster": names.take(roots[rows].astype(np.int64)).column("id"),
                     "kept": decisions.witness[rows] == KEPT,
                 }
-                writer.write_table(pa.table(columns, schema=CLUSTERS))
+                clusters.write_table(pa.table(columns, schema=CLUSTERS))
+    return same_text
+
+
+def _table_writer(workspace: Workspace, key: str, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(workspace.create(key), schema, compression="zstd")
+
+
+def _mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
+    """Give an array of zeros in a mapped file."""
+    if not length:
+        return np.zeros(0, kind)
+    return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
 
 
 def _blocks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -172,11 +183,7 @@ def _blocks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
 
 
 def _removed(
-    names: _Names,
-    rows: NDArray[np.int64],
-    decisions: Decisions,
-    roots: NDArray[np.int32],
-    same_text: NDArray[np.int64],
+    names: _Names, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.int64]
 ) -> pa.Table:
     gone, kept = names.take(rows), names.take(decisions.witness[rows].astype(np.int64))
     return pa.table(
@@ -189,7 +196,7 @@ def _removed(
             "kept_source": kept.column("source"),
             "similarity": decisions.similarity[rows],
             "method": np.where(np.isin(rows, same_text), "exact", "minhash").astype(object),
-            "cluster": names.take(roots[rows].astype(np.int64)).column("id"),
+            "cluster": names.take(decisions.cluster[rows].astype(np.int64)).column("id"),
         },
         schema=REMOVED,
     )

@@ -1,7 +1,14 @@
 """Exact duplicates: documents whose cleaned texts are the same, found by their 128-bit digests."""
 
+from collections.abc import Callable, Iterable, Iterator
+
 import numpy as np
 from numpy.typing import NDArray
+
+from stages.dedup.buckets import KeyBlock, shared_keys
+
+DigestBlock = tuple[NDArray[np.uint64], NDArray[np.int64]]
+"""Digests (N, 2) and documents (N,), ascending by document from block to block."""
 
 
 def exact_duplicates(digests: NDArray[np.uint64], documents: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -23,3 +30,28 @@ def exact_duplicates(digests: NDArray[np.uint64], documents: NDArray[np.int64]) 
     firsts = np.maximum.accumulate(np.where(repeats, 0, np.arange(len(order))))
     pairs = np.column_stack([documents[order], documents[order[firsts]]])[repeats]
     return pairs[np.argsort(pairs[:, 0], kind="stable")]
+
+
+def stream_duplicates(read: Callable[[], Iterable[DigestBlock]]) -> Iterator[NDArray[np.int64]]:
+    """Give the same block by block, holding each distinct digest once and one block.
+
+    A text that stands a million times costs no more than one that stands twice.
+
+    Args:
+        read: gives the blocks from the start; called twice.
+    """
+
+    def first_halves() -> Iterator[KeyBlock]:
+        for digests, documents in read():
+            yield digests[:, 0], documents
+
+    shared = shared_keys(first_halves())
+    digests, documents = np.empty((0, 2), np.uint64), np.empty(0, np.int64)  # the first of each text
+    for block_digests, block_documents in read():
+        chosen = shared.find(block_digests[:, 0]) >= 0
+        digests = np.concatenate([digests, block_digests[chosen]])
+        documents = np.concatenate([documents, block_documents[chosen]])
+        pairs = exact_duplicates(digests, documents)
+        yield pairs
+        fresh = np.isin(documents, pairs[:, 0], invert=True)
+        digests, documents = digests[fresh], documents[fresh]

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.dedup.shingles import ShingleConfig
-from stages.kernels import kernel
 
-MAX_KEYS = 1 << 22
-"""Documents that one piece of a band holds at the most, on average (16 bytes each while sorted)."""
+MAX_KEYS = 1 << 20
+"""Distinct keys that one piece of a band holds at the most, on average; a piece that is being worked
+on takes about 100 bytes for each."""
 
 _WEIGHTS = (0.1, 0.9)
 """False positives cost a comparison, false negatives a duplicate: datasketch's default weighs them
@@ -94,50 +94,6 @@ def band_keys(rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
     return keys ^ (keys >> _SHIFT)
 
 
-def in_piece(keys: NDArray[np.uint64], piece: int, *, pieces: int) -> NDArray[np.bool_]:
-    """Say which keys belong to a piece: those whose high half, scaled to `pieces`, is `piece`."""
-    chosen: NDArray[np.bool_] = ((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT == np.uint64(piece)
-    return chosen
-
-
-def bucket_candidates(
-    keys: NDArray[np.uint64], documents: NDArray[np.int64], *, max_candidates: int
-) -> Candidates:
-    """Give the comparisons that the buckets of one piece ask for.
-
-    keys 7 9 7 7 of documents 0 1 2 3 -> 2 with [0], 3 with [0, 2] (max_candidates >= 2)
-
-    Args:
-        keys: (N,) uint64 band keys.
-        documents: (N,) int64 document ranks.
-        max_candidates: best-ranked documents of a bucket that the others are compared with.
-    """
-    order = np.lexsort((documents, keys))
-    members, heads = _fill(keys[order], documents[order], max_candidates)
-    return Candidates(members[np.argsort(members[:, 0], kind="stable")], heads)
-
-
-@kernel
-def _fill(
-    keys: NDArray[np.uint64], documents: NDArray[np.int64], limit: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Walk the buckets of sorted keys."""
-    total = len(keys)
-    members = np.empty((total, 3), np.int64)
-    heads = np.empty(total, np.int64)
-    num_members, num_heads, start = 0, 0, 0
-    while start < total:
-        end = start + 1
-        while end < total and keys[end] == keys[start]:
-            end += 1
-        if end - start > 1:
-            for position in range(start + 1, end):
-                members[num_members, 0] = documents[position]
-                members[num_members, 1] = num_heads
-                members[num_members, 2] = min(position - start, limit)
-                num_members += 1
-            for position in range(start, min(end, start + limit)):
-                heads[num_heads] = documents[position]
-                num_heads += 1
-        start = end
-    return members[:num_members], heads[:num_heads]
+def piece_of(keys: NDArray[np.uint64], *, pieces: int) -> NDArray[np.int64]:
+    """Give the piece of each key: its high half, scaled to `pieces`."""
+    return (((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT).astype(np.int64)

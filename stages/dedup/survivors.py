@@ -4,11 +4,13 @@ A document goes if and only if it has a verified pair with a better-ranked docum
 There are no chains (A~B, B~C, but C unlike A: B goes, C stays), no removal without a kept witness at
 or above the threshold, and the result depends on ranks alone.
 
-Memory: `Decisions` takes 16 bytes a document, the program's stated exception to memory that does not
-grow with the corpus.
+Memory: `Decisions` takes 16 bytes a document. The pipeline puts them in files that are mapped, so that
+the system holds of them what memory it has to spare.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,10 @@ from stages.kernels import kernel
 
 MAX_DOCUMENTS = (1 << 31) - 1
 KEPT = -1
+
+
+_FILL = 1 << 20
+Number = TypeVar("Number", np.int32, np.float64)
 
 
 @dataclass(frozen=True)
@@ -31,14 +37,31 @@ class Decisions:
     """(N,) union-find parents over verified pairs; `cluster_roots` gives clusters."""
 
 
-def undecided(documents: int) -> Decisions:
-    """Give decisions that keep everything, every document a cluster of its own."""
+def undecided(documents: int, folder: Path | None = None) -> Decisions:
+    """Give decisions that keep everything, every document a cluster of its own.
+
+    Args:
+        documents: N.
+        folder: where to put the arrays as mapped files; by default they are in memory.
+    """
     assert documents <= MAX_DOCUMENTS, documents
-    return Decisions(
-        witness=np.full(documents, KEPT, np.int32),
-        similarity=np.ones(documents, np.float64),
-        cluster=np.arange(documents, dtype=np.int32),
+
+    def array(name: str, kind: type[Number]) -> NDArray[Number]:
+        if folder is None or not documents:
+            return np.empty(documents, kind)
+        return np.memmap(folder / name, kind, "w+", shape=(documents,)).view(np.ndarray)
+
+    decisions = Decisions(
+        witness=array("witness", np.int32),
+        similarity=array("similarity", np.float64),
+        cluster=array("cluster", np.int32),
     )
+    decisions.witness[:] = KEPT
+    decisions.similarity[:] = 1.0
+    for start in range(0, documents, _FILL):
+        end = min(start + _FILL, documents)
+        decisions.cluster[start:end] = np.arange(start, end)
+    return decisions
 
 
 def decide(
@@ -64,9 +87,10 @@ def decide(
     _decide_exact(exact, decisions.witness, decisions.similarity, decisions.cluster)
 
 
-def cluster_roots(decisions: Decisions) -> NDArray[np.int32]:
-    """Give each document's cluster as its best-ranked member: (N,) int32."""
-    return _roots(decisions.cluster)
+def settle_clusters(decisions: Decisions) -> NDArray[np.int32]:
+    """Make each document's cluster its best-ranked member, in place, and give them: (N,) int32."""
+    _roots(decisions.cluster)
+    return decisions.cluster
 
 
 @kernel
@@ -122,8 +146,6 @@ def _decide_exact(
 
 
 @kernel
-def _roots(parent: NDArray[np.int32]) -> NDArray[np.int32]:
-    roots = np.empty_like(parent)
-    for document in range(len(parent)):
-        roots[document] = _find(parent, document)
-    return roots
+def _roots(parent: NDArray[np.int32]) -> None:
+    for document in range(len(parent)):  # a parent is better ranked, so it is settled already
+        parent[document] = parent[parent[document]]

@@ -6,6 +6,8 @@ is all that a reader needs. What this module adds is that a file that is not wha
 refused before anything is computed from it.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import cast
@@ -29,6 +31,42 @@ def write_array(path: Path, array: NDArray[np.generic]) -> None:
     little_endian = array.astype(array.dtype.newbyteorder("<"), copy=False)
     with path.open("wb") as file:
         np.lib.format.write_array(file, np.ascontiguousarray(little_endian), allow_pickle=False)
+
+
+@contextmanager
+def array_writer(
+    path: Path, *, dtype: str, shape: tuple[int, ...] = ()
+) -> Iterator[Callable[[NDArray[np.generic]], None]]:
+    """Write an array block by block along its first axis; gives the function that appends one.
+
+    The file is the one that `write_array` makes of the whole: numpy leaves room in the header for the
+    length, which is filled in at the end.
+
+    Args:
+        path: the file.
+        dtype: of the array, little-endian.
+        shape: of one entry along the first axis.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = 0
+
+    def header() -> dict[str, object]:
+        return {"descr": dtype, "fortran_order": False, "shape": (rows, *shape)}
+
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header())
+        start = file.tell()
+
+        def append(block: NDArray[np.generic]) -> None:
+            nonlocal rows
+            assert block.shape[1:] == shape, (block.shape, shape)
+            file.write(np.ascontiguousarray(block, dtype).data)
+            rows += len(block)
+
+        yield append
+        file.seek(0)
+        np.lib.format.write_array_header_1_0(file, header())
+        assert file.tell() == start, "numpy left no room for the length"
 
 
 def open_array(

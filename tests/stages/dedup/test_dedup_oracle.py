@@ -16,9 +16,10 @@ import pytest
 from datasketch import MinHash, MinHashLSH
 
 from pipeline.config import Ingest
-from pipeline.steps import ingest
-from pipeline.steps.dedup import Piece, UnitPairs, find_candidates, find_exact, pairs_key, verify_pairs
+from pipeline.steps import dedup, ingest, pairs
+from pipeline.steps.dedup import Piece, UnitKeys, cut_digests, cut_keys, find_candidates, find_exact
 from pipeline.steps.ingest import Part, ingest_part
+from pipeline.steps.pairs import UnitPairs, pairs_key, verify_pairs
 from pipeline.steps.resolve import Resolution, resolve
 from pipeline.steps.units import Unit
 from pipeline.tasks import Function, Task, Worker
@@ -200,8 +201,8 @@ class Run:
         edges: dict[int, dict[int, float]] = {}
         for unit in units:
             folder = self._root / pairs_key(unit)
-            pairs, similarities = np.load(folder / "edges.npy"), np.load(folder / "similarity.npy")
-            for (better, worse), similarity in zip(pairs.tolist(), similarities.tolist(), strict=True):
+            found, similarities = np.load(folder / "edges.npy"), np.load(folder / "similarity.npy")
+            for (better, worse), similarity in zip(found.tolist(), similarities.tolist(), strict=True):
                 edges.setdefault(worse, {})[better] = similarity
         return edges
 
@@ -242,8 +243,12 @@ class Run:
 
     def _dedup(self, units: tuple[Unit, ...]) -> None:
         config, pieces = self._corpus.minhash, self._pieces
+        for unit in units:
+            self._do(cut_digests, UnitKeys(unit, pieces))
         for piece in range(pieces):
             self._do(find_exact, Piece(units, piece, pieces))
+        for unit in units:
+            self._do(cut_keys, UnitKeys(unit, pieces, config))
         bands, _ = band_shape(config.threshold, config.num_perm)
         for band in range(bands):
             for piece in range(pieces):
@@ -273,6 +278,9 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     assert any(expected.kept)
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
     monkeypatch.setattr(ingest, "BATCH_BYTES", 900)  # several row groups in a unit
+    monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
+    monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
+    monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)
     large, large_units = Run(tmp_path / "large", corpus, unit_size=1 << 20, pieces=2).verdict()
     assert small_units > large_units == len(FILES)
     assert small == expected

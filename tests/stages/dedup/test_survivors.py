@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.dedup.exact import exact_duplicates
+from stages.dedup.exact import exact_duplicates, stream_duplicates
 from stages.dedup.jaccard import jaccard
-from stages.dedup.survivors import KEPT, Decisions, cluster_roots, decide, undecided
+from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 SETS = st.sets(st.integers(0, 30), max_size=25)
@@ -103,7 +103,7 @@ def plain_clusters(graph: Graph) -> list[int]:
 def test_there_are_no_chains() -> None:
     decisions = decided(Graph(3, {(0, 1): 0.9, (1, 2): 0.9}, {}))
     assert decisions.witness.tolist() == [KEPT, 0, KEPT]
-    assert cluster_roots(decisions).tolist() == [0, 0, 0]
+    assert settle_clusters(decisions).tolist() == [0, 0, 0]
 
 
 def test_the_best_ranked_kept_document_is_named() -> None:
@@ -124,7 +124,7 @@ def test_random_graphs_are_decided_as_in_plain_loops() -> None:
         decisions = decided(graph)
         expected = plain_rule(graph)
         assert removed_of(decisions) == expected, seed
-        assert cluster_roots(decisions).tolist() == plain_clusters(graph), seed
+        assert settle_clusters(decisions).tolist() == plain_clusters(graph), seed
         removed += len(expected)
         spared += len({worse for _, worse in graph.edges} - expected.keys())
     assert removed > 1_000
@@ -152,14 +152,14 @@ def test_deciding_range_after_range_equals_deciding_at_once(size: int) -> None:
         ranges = [(n, min(n + size, graph.documents)) for n in range(0, graph.documents, size)]
         apart, at_once = decided(graph, ranges), decided(graph)
         assert removed_of(apart) == removed_of(at_once), seed
-        assert (cluster_roots(apart) == cluster_roots(at_once)).all(), seed
+        assert (settle_clusters(apart) == settle_clusters(at_once)).all(), seed
         several += len(ranges) > 1
     assert several > 60
 
 
 def test_nothing_verified_keeps_everything() -> None:
     assert removed_of(decided(Graph(4, {}, {}))) == {}
-    assert cluster_roots(undecided(4)).tolist() == [0, 1, 2, 3]
+    assert settle_clusters(undecided(4)).tolist() == [0, 1, 2, 3]
     assert len(undecided(0).witness) == 0
 
 
@@ -193,6 +193,18 @@ def test_exact_duplicates_equal_the_plain_loop(halves: list[tuple[int, int]], ra
             expected.append([document, first])
     digests = np.array(halves, np.uint64).reshape(-1, 2)
     assert exact_duplicates(digests, np.array(documents, np.int64)).tolist() == expected
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=40), st.integers(1, 9))
+def test_exact_duplicates_are_the_same_however_documents_come_in_blocks(
+    halves: list[tuple[int, int]], block: int
+) -> None:
+    digests, documents = np.array(halves, np.uint64).reshape(-1, 2), np.arange(len(halves))
+    whole = exact_duplicates(digests, documents).tolist()
+    cuts = range(0, len(halves), block)
+    blocks = [(digests[cut : cut + block], documents[cut : cut + block]) for cut in cuts]
+    assert [pair for pairs in stream_duplicates(lambda: blocks) for pair in pairs.tolist()] == whole
 
 
 @QUICK

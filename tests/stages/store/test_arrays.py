@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.store.arrays import id_dtype, open_array, write_array
+from stages.store.arrays import array_writer, id_dtype, open_array, write_array
 
 TWO_ROWS = np.array([[5, 6, 7, 2], [8, 2, 3, 3]], "<u2")
 HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<u2', 'fortran_order': False, 'shape': (2, 4), }"
@@ -33,6 +33,20 @@ def refusal(place: Path, *, shape: tuple[int, ...] | None = None, dtype: str | N
     with pytest.raises(FormatError) as error:
         open_array(place, shape=shape, dtype=dtype)
     return str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(0,), (7,), (0, 4), (12, 4), (1_003, 2, 3)])
+@pytest.mark.parametrize("block", [1, 5, 2_000])
+def test_an_array_written_in_blocks_is_the_same_file(
+    place: Path, shape: tuple[int, ...], block: int
+) -> None:
+    array = np.arange(np.prod(shape)).reshape(shape).astype("<i8")
+    write_array(place, array)
+    whole = place.read_bytes()
+    with array_writer(place, dtype="<i8", shape=shape[1:]) as append:
+        for start in range(0, len(array), block):
+            append(array[start : start + block])
+    assert place.read_bytes() == whole
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

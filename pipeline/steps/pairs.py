@@ -1,0 +1,203 @@
+"""Pairs: dedup's candidate pairs, verified on the texts by exact Jaccard similarity.
+
+The worse documents of a batch of pairs are held as sets of shingles; the better ones are read past
+them, row group by row group, each group once a batch. So what is held is one batch and one row group.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.steps.dedup import band_key
+from pipeline.steps.units import Unit
+from pipeline.tasks import Workspace
+from stages.dedup.jaccard import jaccard
+from stages.dedup.lsh import MinHashConfig, band_shape
+from stages.dedup.shingles import shingle_set
+from stages.store.arrays import array_writer, open_array
+
+BATCH_PAIRS = 1 << 20
+"""Candidate pairs, repeated over bands, that are expanded together (16 bytes each, and copies)."""
+BATCH_BYTES = 32 << 20
+"""Text whose shingles are held together; these take up to twice as much."""
+BATCH_DOCUMENTS = 1 << 14
+"""Documents whose candidates are looked up together: in each band up to 64 (8 bytes) apiece."""
+
+
+@dataclass(frozen=True)
+class UnitPairs:
+    """One unit whose documents are to be verified against better-ranked ones."""
+
+    units: tuple[Unit, ...]
+    index: int
+    pieces: int
+    minhash: MinHashConfig
+
+
+@dataclass(frozen=True)
+class _Members:
+    """The candidates of some documents in all bands, without writing out a pair."""
+
+    document: NDArray[np.int64]
+    """(M,) the worse document."""
+    start: NDArray[np.int64]
+    """(M,) where its slice begins in `heads`."""
+    count: NDArray[np.int64]
+    """(M,) documents that it is compared with."""
+    heads: NDArray[np.int64]
+
+
+def pairs_key(unit: Unit) -> str:
+    """Give the folder of a unit's verified pairs."""
+    return f"dedup/pairs/{unit.name}"
+
+
+def verify_pairs(workspace: Workspace, work: UnitPairs) -> dict[str, Any]:
+    """Verify a unit's documents against their better-ranked candidates."""
+    folder = workspace.create(pairs_key(work.units[work.index]))
+    compared = verified = 0
+    with (
+        array_writer(folder / "edges.npy", dtype="<i8", shape=(2,)) as append_edges,
+        array_writer(folder / "similarity.npy", dtype="<f8") as append_similarities,
+    ):
+        for pairs in _batches(workspace, work):
+            measured = _measure(workspace, work, pairs)
+            high = np.flatnonzero(measured >= work.minhash.threshold)
+            high = high[np.lexsort((pairs[high, 0], pairs[high, 1]))]
+            append_edges(pairs[high])
+            append_similarities(measured[high])
+            compared += len(pairs)
+            verified += len(high)
+    return {"compared": compared, "verified": verified}
+
+
+def _batches(workspace: Workspace, work: UnitPairs) -> Iterator[NDArray[np.int64]]:
+    """Give the unit's candidate pairs (better, worse), ascending by worse from batch to batch.
+
+    Within a batch they are distinct and ascend by better.
+    """
+    held: list[NDArray[np.int64]] = []
+    num_pairs = text_bytes = 0
+    for pairs, size in _small_batches(workspace, work):
+        if num_pairs + len(pairs) > BATCH_PAIRS or text_bytes + size > BATCH_BYTES:
+            yield from _sorted(held)
+            held, num_pairs, text_bytes = [], 0, 0
+        held.append(pairs)
+        num_pairs, text_bytes = num_pairs + len(pairs), text_bytes + size
+    yield from _sorted(held)
+
+
+def _sorted(held: list[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    if held:
+        yield np.unique(np.concatenate(held), axis=0)
+
+
+def _small_batches(workspace: Workspace, work: UnitPairs) -> Iterator[tuple[NDArray[np.int64], int]]:
+    """Give distinct pairs of ranges of documents, with the bytes of their worse documents' texts."""
+    unit = work.units[work.index]
+    sizes = pq.read_table(workspace.path(unit.table), columns=["text_bytes"])["text_bytes"].to_numpy()
+    for first in range(unit.first, unit.last, BATCH_DOCUMENTS):
+        last = min(first + BATCH_DOCUMENTS, unit.last)
+        members = _members(workspace, work, first, last)
+        if not len(members.document):
+            continue
+        counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
+        texts = np.where(counts > 0, sizes[first - unit.first : last - unit.first], 0)
+        for start, end in _cuts(counts, texts):
+            pairs = _expand(members, first + start, first + end)
+            if len(pairs):
+                yield np.unique(pairs, axis=0), int(texts[start:end].sum())
+
+
+def _cuts(counts: NDArray[np.int64], texts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Give ranges of documents within the bounds of a batch, or of one document over them."""
+    pairs, size = np.cumsum(counts), np.cumsum(texts)
+    start = 0
+    while start < len(counts):
+        before = (pairs[start - 1], size[start - 1]) if start else (0, 0)
+        end = min(
+            int(np.searchsorted(pairs, before[0] + BATCH_PAIRS, side="right")),
+            int(np.searchsorted(size, before[1] + BATCH_BYTES, side="right")),
+        )
+        end = max(end, start + 1)
+        yield start, end
+        start = end
+
+
+def _members(workspace: Workspace, work: UnitPairs, first: int, last: int) -> _Members:
+    """Gather the members of documents [first, last) over all bands and pieces."""
+    bands = band_shape(work.minhash.threshold, work.minhash.num_perm)[0]
+    members, heads, offset = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)], 0
+    for band in range(bands):
+        for piece in range(work.pieces):
+            folder = workspace.path(band_key(band, piece))
+            found = cast("NDArray[np.int64]", open_array(folder / "members.npy", dtype="<i8"))
+            low, high = np.searchsorted(found[:, 0], (first, last))
+            if low < high:
+                part, needed = _with_heads(found[low:high], folder / "heads.npy")
+                part[:, 1] += offset
+                members.append(part)
+                heads.append(needed)
+                offset += len(needed)
+    joined = np.concatenate(members)
+    return _Members(joined[:, 0], joined[:, 1], joined[:, 2], np.concatenate(heads))
+
+
+def _with_heads(members: NDArray[np.int64], path: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give members that refer to a copy of those heads alone that they need, and that copy."""
+    heads = cast("NDArray[np.int64]", open_array(path, dtype="<i8"))
+    starts, bucket = np.unique(members[:, 1], return_inverse=True)
+    sizes = np.zeros(len(starts), np.int64)
+    np.maximum.at(sizes, bucket, members[:, 2])
+    ends = np.cumsum(sizes)
+    places = np.repeat(starts - (ends - sizes), sizes) + np.arange(ends[-1])
+    return np.column_stack([members[:, 0], (ends - sizes)[bucket], members[:, 2]]), heads[places]
+
+
+def _expand(members: _Members, first: int, last: int) -> NDArray[np.int64]:
+    """Write out the pairs whose worse document lies in [first, last): (P, 2) int64."""
+    chosen = np.flatnonzero((members.document >= first) & (members.document < last))
+    counts = members.count[chosen]
+    ends = np.cumsum(counts)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    better = members.heads[np.repeat(members.start[chosen], counts) + within]
+    return np.column_stack([better, np.repeat(members.document[chosen], counts)])
+
+
+def _measure(workspace: Workspace, work: UnitPairs, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give the exact similarity of each pair; pairs are ascending by their better document."""
+    size, threshold = work.minhash.size, work.minhash.threshold
+    worse = {
+        number: shingle_set(text, size=size)
+        for number, text in _texts(workspace, work.units[work.index], pairs[:, 1])
+    }
+    similarity = np.zeros(len(pairs))
+    for unit in work.units[: work.index + 1]:
+        low, high = np.searchsorted(pairs[:, 0], (unit.first, unit.last))
+        if low == high:
+            continue
+        for first, text in _texts(workspace, unit, pairs[low:high, 0]):
+            better = shingle_set(text, size=size)
+            start, end = np.searchsorted(pairs[:, 0], (first, first + 1))
+            for row in range(start, end):
+                similarity[row] = jaccard(better, worse[int(pairs[row, 1])], threshold=threshold)
+    return similarity
+
+
+def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
+    """Give the texts of some documents of a unit, reading only the row groups that hold them."""
+    numbers = np.unique(wanted)
+    with pq.ParquetFile(workspace.path(unit.table)) as file:
+        first = unit.first
+        for group in range(file.num_row_groups):
+            last = first + file.metadata.row_group(group).num_rows
+            low, high = np.searchsorted(numbers, (first, last))
+            if low < high:
+                texts = file.read_row_group(group, columns=["text"]).column("text")
+                for number in numbers[low:high]:
+                    yield int(number), texts[int(number) - first].as_py()
+            first = last

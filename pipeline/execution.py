@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
 from pipeline.journal import Journal
+from pipeline.memory import MemoryWatch, fitting_workers, show_bytes
+from pipeline.needs import Need
 from pipeline.plan import StepPlan
 from pipeline.progress import Progress
 from pipeline.tasks import Task
@@ -48,6 +50,9 @@ class Execution:
     commits: Commits
     journal: Journal
     progress: Progress
+    watch: MemoryWatch
+    needs: Mapping[str, Need]
+    """What a worker of each step may take."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
     _pool: "tuple[_PoolKind, Pool] | None" = None
@@ -155,15 +160,31 @@ class Execution:
         self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))
         for task in tasks:
             self.journal.log("dispatch", step=step.name, unit=task.unit)
-        self._pool_for(kind or _PoolKind(step.name, self.resources.workers)).run(tasks, commit)
+        size = self._fitting(step.name, self.resources.workers)
+        self.watch.take_peak()
+        self._pool_for(kind or _PoolKind(step.name, size)).run(tasks, commit)
+        self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
         self.progress.stop()
+
+    def _fitting(self, step: str, workers: int) -> int:
+        """Give how many workers of a step fit into memory, and tell people if not all do."""
+        need = self.needs[step]
+        fitting = fitting_workers(
+            self.resources.memory, workers or 1, step=step, need=need.bytes, remedy=need.remedy
+        )
+        if fitting < workers:
+            self.progress.note(
+                f"resources.memory = {show_bytes(self.resources.memory)} has room for {fitting} of"
+                f" {workers} workers in step {step}"
+            )
+        return min(fitting, workers)
 
     def _pool_for(self, kind: "_PoolKind") -> "Pool":
         """Give the pool of a step, keeping it until another kind is asked for."""
         from pipeline.pool import InlinePool, RayPool  # noqa: PLC0415  # see has_gpu
 
         if not self.resources.workers or not kind.size:
-            return InlinePool(self.root, self.attempt)
+            return InlinePool(self.root, self.attempt, watch=self.watch)
         if self._pool is None or self._pool[0] != kind:
             self._close_pool()
             self._start()
@@ -173,6 +194,7 @@ class Execution:
                 size=kind.size,
                 num_cpus=kind.num_cpus,
                 num_gpus=kind.num_gpus,
+                watch=self.watch,
             )
             self._pool = (kind, pool)
         return self._pool[1]

@@ -4,6 +4,7 @@ Both give each finished task to `done`, in any order, and take from it the task 
 same chain (the next part of a file), which goes to the same worker, since that one holds the stream.
 """
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ from ray.exceptions import (
 
 from pipeline.cluster import check_nodes, code_digest
 from pipeline.commits import Outcome
+from pipeline.memory import MemoryWatch, held_bytes
 from pipeline.tasks import Task, Worker
 from stages.errors import DataError, ShardmillError, Stopped
 
@@ -52,17 +54,27 @@ class Pool(Protocol):
 
 
 class InlinePool:
-    """One worker in this process, one task after the other: `--workers 0`."""
+    """One worker in this process, one task after the other: `--workers 0`.
 
-    def __init__(self, root: Path, attempt: str) -> None:
+    Args:
+        root: the run's folder.
+        attempt: this run of the program.
+        watch: says when memory runs short; then the run stops.
+    """
+
+    def __init__(self, root: Path, attempt: str, *, watch: MemoryWatch | None = None) -> None:
         self._worker = Worker(root, attempt)
+        self._watch = watch
 
     def run(self, tasks: Iterable[Task], done: Done) -> None:
         """Do every task and what `done` adds to them."""
         for first in tasks:
             task: Task | None = first
             while task is not None:
-                task = done(task, self._worker.run(task))
+                finished, outcome = task, self._worker.run(task)
+                task = done(finished, outcome)
+                if self._watch is not None and self._watch.is_over():
+                    self._watch.refuse(finished.unit)
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -73,6 +85,8 @@ class _Lane:
     """One actor and what it has been given."""
 
     actor: ActorHandle[Any]
+    pid: int
+    """Its process, on its node."""
     running: dict[Any, Task] = field(default_factory=dict)
 
 
@@ -88,13 +102,22 @@ class RayPool:
         size: actors.
         num_cpus: CPUs that Ray reserves for each.
         num_gpus: likewise.
+        watch: says when memory runs short; then the pool goes on with an actor less.
     """
 
     def __init__(
-        self, root: Path, attempt: str, *, size: int, num_cpus: float = 1.0, num_gpus: float = 0.0
+        self,
+        root: Path,
+        attempt: str,
+        *,
+        size: int,
+        num_cpus: float = 1.0,
+        num_gpus: float = 0.0,
+        watch: MemoryWatch | None = None,
     ) -> None:
         self._arguments = (root, attempt)
         self._size = size
+        self._watch = watch
         self._actor = ray.remote(
             num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=0, max_task_retries=0
         )(RayWorker)
@@ -116,6 +139,8 @@ class RayPool:
                 if task is not None:
                     self._take(lane, ref, task, waiting, done)
             self._check_nodes()
+            if self._watch is not None and self._watch.is_over():
+                self._retire(self._watch, waiting)
 
     def close(self) -> None:
         """Stop the actors; what they were writing stays under tmp/ and is swept."""
@@ -162,13 +187,25 @@ class RayPool:
         check_nodes()
         self._grow(1)
 
+    def _retire(self, watch: MemoryWatch, waiting: deque[Task]) -> None:
+        """Give up the actor that holds most; its tasks wait for the others."""
+        if len(self._lanes) < 2:  # noqa: PLR2004  # the last one stays
+            running = [task.unit for lane in self._lanes for task in lane.running.values()]
+            watch.refuse(running[0] if running else "starting")
+        lane = max(self._lanes, key=lambda lane: held_bytes(lane.pid))
+        waiting.extendleft(reversed(lane.running.values()))
+        self._lanes.remove(lane)
+        self._size -= 1
+        ray.kill(lane.actor)
+        watch.note(f"memory is short: going on with {len(self._lanes)} workers")
+
     def _grow(self, number: int) -> None:
         """Start actors and wait until each runs the driver's code."""
         number = min(number, self._size - len(self._lanes))
         if number < 1:
             return
         actors = [self._actor.remote(*self._arguments) for _ in range(number)]
-        digests = [actor.code_digest.remote() for actor in actors]
+        digests = [actor.hello.remote() for actor in actors]
         ready, missing = ray.wait(digests, num_returns=number, timeout=START_SECONDS)
         if missing and not ready and not self._lanes:
             raise Stopped(
@@ -179,8 +216,7 @@ class RayPool:
             if ref in missing:  # the cluster has fewer CPUs than asked for; go on with those it has
                 ray.kill(actor)
                 continue
-            _require_same_code(ref)
-            self._lanes.append(_Lane(actor))
+            self._lanes.append(_Lane(actor, _require_same_code(ref)))
 
     def _check_nodes(self) -> None:
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
@@ -188,22 +224,23 @@ class RayPool:
             self._checked = time.monotonic()
 
 
-def _require_same_code(digest: Any) -> None:
-    """Refuse an actor that died while starting, or that imported other code."""
+def _require_same_code(hello: Any) -> int:
+    """Give an actor's process; refuse one that died while starting, or that imported other code."""
     try:
-        same = ray.get(digest, timeout=START_SECONDS) == code_digest()
+        digest, pid = ray.get(hello, timeout=START_SECONDS)
     except (*_LOST, GetTimeoutError) as error:
         raise Stopped(f"a Ray actor died while starting: {error}; run again to resume") from error
-    if not same:
+    if digest != code_digest():
         raise Stopped("a node runs other code than the driver; install the same version")
+    return int(pid)
 
 
 class RayWorker(Worker):
     """A worker as a Ray actor."""
 
-    def code_digest(self) -> str:
-        """Give the digest of the code that this process imported."""
-        return code_digest()
+    def hello(self) -> tuple[str, int]:
+        """Give the digest of the code that this process imported, and the process."""
+        return code_digest(), os.getpid()
 
 
 def _cause(error: RayTaskError, task: Task) -> Exception:

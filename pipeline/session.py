@@ -9,7 +9,7 @@ import json
 import secrets
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,8 @@ from pipeline.config import RunFile
 from pipeline.execution import Execution, Resources
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
+from pipeline.memory import MemoryWatch
+from pipeline.needs import Need, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -52,6 +54,7 @@ class Terminated(BaseException):
 
 def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
+    require_memory(request.file, step_needs(request.file))
     files = find_inputs(request.file, request.base, output=request.output)
     commits = Commits(LocalStorage(request.output))
     return status_of(plan_steps(request.file, files), commits, before=_last_plan(request.output))
@@ -65,9 +68,11 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     if request.until is not None and request.until not in STEPS:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(STEPS)}")
+    require_memory(request.file, step_needs(request.file))
     _make_folder(request.output)
     resources = Resources(request.workers, request.address, request.file.resources.memory)
-    with open_execution(request.output, resources, stream=stream) as execution:
+    needs = step_needs(request.file)
+    with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
         report = _steps(request, execution)
         execution.journal.status(_outcome(report), until=request.until)
         return report
@@ -85,7 +90,7 @@ def verify_session(
     file = RunFile.model_validate(kept["run"])
     plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}
     resources = Resources(workers, address, file.resources.memory)
-    with open_execution(output, resources, stream=stream) as execution:
+    with open_execution(output, resources, needs=step_needs(file), stream=stream) as execution:
         for dataset in file.datasets:
             execution.commits.drop(f"verify-{dataset.name}")
         run = runner.Run(file, (), plan, execution)
@@ -107,7 +112,9 @@ def _outcome(report: dict[str, Any]) -> str:
 
 
 @contextmanager
-def open_execution(output: Path, resources: Resources, *, stream: TextIO | None) -> Iterator[Execution]:
+def open_execution(
+    output: Path, resources: Resources, *, needs: Mapping[str, Need], stream: TextIO | None
+) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = secrets.token_hex(6)
     with run_lock(output), _signals():
@@ -117,9 +124,12 @@ def open_execution(output: Path, resources: Resources, *, stream: TextIO | None)
         journal.log("start", workers=resources.workers)
         progress = Progress(journal, stream)
         root = output.resolve()
-        execution = Execution(root, attempt, resources, Commits(LocalStorage(root)), journal, progress)
+        commits = Commits(LocalStorage(root))
+        watch = MemoryWatch(resources.memory, progress.note)
+        execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
         try:
-            yield execution
+            with watch:
+                yield execution
         except BaseException as error:
             journal.log("stop", error=f"{type(error).__name__}: {error}")
             journal.status("stopped", error=str(error) or type(error).__name__)

@@ -4,6 +4,8 @@ A task names a module-level function and a payload of plain values. The function
 files, writes new ones under its attempt's folder and returns a record; it knows nothing of Ray.
 """
 
+import contextlib
+import ctypes
 import resource
 import shutil
 import time
@@ -12,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from pipeline.commits import Outcome
 from pipeline.storage import TEMPORARY
@@ -91,7 +95,15 @@ class Worker:
             "cpu_seconds": time.process_time() - processor,
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         }
+        _trim()
         return Outcome(folder, files, record, metrics)
+
+
+def _trim() -> None:
+    """Give freed memory back to the system: the next task may be small."""
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError, OSError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _keys(folder: Path) -> Iterator[str]:

@@ -18,6 +18,7 @@ from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
+from stages.objectives.table import TRAITS, Objective
 from stages.packing.layout import PackingConfig
 from stages.reading.jsonl import FieldMapping, LanguageColumn
 from stages.tokenizer.train import TrainConfig
@@ -96,11 +97,17 @@ class Dataset(Config):
 
     name: str
     """Names its folder."""
-    objective: CausalLM = CausalLM()
+    objective: Objective = CausalLM()
+    """What is learned from the rows; `kind` says which, "clm" unless given."""
     packing: PackingConfig | None = None
     """Its own packing; by default the run's."""
 
     _name = field_validator("name")(_plain_name)
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _causal_by_default(cls, value: object) -> object:
+        return {"kind": CausalLM().kind, **value} if isinstance(value, dict) else value
 
 
 class RunFile(Config):
@@ -182,11 +189,16 @@ def _explain(error: ValidationError) -> list[str]:
     sentences = []
     faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
     for here, fault in faults:
+        if fault["type"] == "union_tag_invalid":
+            place = ".".join(map(str, [*here, "kind"]))
+            found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
+            sentences.append(f"{place} = {found!r}: must be one of {known}")
+            continue
         if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
             continue  # a table is only wrong because something in it is
         place = ".".join(str(part) for part in here)
         if fault["type"] == "extra_forbidden":
-            sentences.append(f"{place}: no such key{_nearest(here)}")
+            sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
         elif fault["type"] == "missing":
             sentences.append(f"{place}: is required")
         else:
@@ -199,14 +211,21 @@ def _explain(error: ValidationError) -> list[str]:
 
 def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Give the place in the run file: without the names that pydantic gives a union's branches."""
-    return tuple(part for part in location if part not in ("str", LanguageColumn.__name__))
+    return tuple(
+        part
+        for before, part in zip((None, *location), location, strict=False)
+        if part not in ("str", LanguageColumn.__name__)
+        and not (before == "objective" and part in TRAITS)
+    )
 
 
 def _nearest(location: tuple[int | str, ...]) -> str:
     """Name the key that was probably meant."""
     model: Any = RunFile
-    for part in location[:-1]:
-        if isinstance(part, str):
+    for before, part in zip((None, *location), location[:-1], strict=False):
+        if before == "objective" and part in TRAITS:
+            model = TRAITS[str(part)].config
+        elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
             model = _model_of(model, part)
     known = list(model.model_fields) if model is not None else []
     close = difflib.get_close_matches(str(location[-1]), known, n=1)

@@ -36,6 +36,10 @@ class Tag(IntEnum):
 
     ROW_ORDER = 1
     """Order of rows within a shard."""
+    MASK_SELECTION = 2
+    """Which positions are masked."""
+    MASK_REPLACEMENT = 3
+    """What is shown at masked positions."""
 
 
 class Purpose(StrEnum):
@@ -89,13 +93,15 @@ def philox4x32(
     return np.stack([c0, c1, c2, c3], axis=1)
 
 
-def draw_u64(key: Key, rows: NDArray[np.uint64], *, block: int = 0) -> NDArray[np.uint64]:
+def draw_u64(
+    key: Key, rows: NDArray[np.uint64], *, block: int | NDArray[np.uint64] = 0
+) -> NDArray[np.uint64]:
     """Give the two 64-bit draws of one block for each row.
 
     Args:
         key: the family of streams.
         rows: (N,) row numbers below 2**32.
-        block: which block of each row's stream.
+        block: which block of each row's stream, one for all or (N,).
 
     Returns:
         (N, 2) uint64, uniform.
@@ -116,6 +122,28 @@ def permutation(key: Key, size: int) -> NDArray[np.int64]:
     """
     draws = draw_u64(key, np.arange(size, dtype=np.uint64))[:, 0]
     return np.argsort(draws, kind="stable").astype(np.int64)
+
+
+def shard_field(split: str, number: int) -> int:
+    """Give the shard that keys draws made when rows are read, which know no more than their manifest.
+
+    Training shards count up from 0, those of validation down from 2**24 - 1, so no two share draws.
+
+    ("train", 2) -> 2; ("validation", 2) -> 16777213
+    """
+    assert 0 <= number < MAX_SHARDS, number
+    return number if split == "train" else MAX_SHARDS - 1 - number
+
+
+def scale(draws: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
+    """Give floor(draw * size / 2**64): numbers in range(size), none likelier by more than 2**-64.
+
+    The product has 96 bits; it is made of two halves that each fit 64.
+    """
+    assert 0 < size < 1 << 32, size
+    factor = np.uint64(size)
+    low = (draws & _LOW) * factor >> _HALF
+    return (((draws >> _HALF) * factor + low) >> _HALF).astype(np.int64)
 
 
 def document_hash(identity: bytes, seed: int, *, purpose: Purpose, copy: int = 0) -> int:

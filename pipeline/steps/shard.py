@@ -17,7 +17,7 @@ from pipeline.steps.units import Unit, fixed_bytes
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.identity import ID_BYTES
-from stages.objectives.clm import ATTENTION, LABEL_CONVENTION, CausalLM
+from stages.objectives.table import TRAITS, Objective
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.packing.layout import Layout, PackingConfig, Strategy, lay_out, shuffle_rows
@@ -74,7 +74,7 @@ class ManifestWork:
     dataset: str
     split: str
     shards: tuple[tuple[ShardWork, Commit], ...]
-    objective: CausalLM
+    objective: Objective
     packing: PackingConfig
     seed: int
     vocab_size: int
@@ -171,6 +171,7 @@ def _documents(group: MergedGroup) -> pa.Table:
 def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
     """Write the manifest of a split from the commits of its shards."""
     model = digest_file(workspace.path(MODEL))
+    traits = TRAITS[work.objective.kind]
     shards = tuple(
         Shard(
             path=shard.path,
@@ -186,8 +187,8 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         objective={**work.objective.model_dump(mode="json"), "form": "row"},
         seed=work.seed,
         epochs=1,
-        attention=ATTENTION,
-        label_convention=LABEL_CONVENTION,
+        attention=traits.attention,
+        label_convention=traits.label_convention,
         seq_len=work.packing.seq_len,
         packing=work.packing.strategy.value,
         vocab_size=work.vocab_size,

@@ -26,17 +26,16 @@ from stages.errors import DataError, FormatError
 from stages.identity import ID_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.clm import LABEL_CONVENTION
+from stages.objectives.table import TRAITS, read_objective
+from stages.objectives.vocabulary import vocabulary_of
 from stages.store.digests import digest_file
 from stages.store.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, sum_totals
 from stages.store.token_store import TokenUnit
-from stages.verify import mechanics
+from stages.verify import labels, mechanics
 from stages.verify.mechanics import Finding, Rows
 
-_OFFSETS = {LABEL_CONVENTION: 0, "shifted": 1}
-"""What a label convention says: labels[t] is input_ids[t + offset]."""
-_ROWS = 4096
-"""Rows whose labels are looked at together."""
+_ROW_TOKENS = 1 << 20
+"""Tokens whose labels are looked at together: 8 MiB a column."""
 _DECODE = 512
 """Documents decoded together."""
 
@@ -115,17 +114,14 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     name = f"{work.folder}/{MANIFEST_NAME}"
     try:
         manifest = read_manifest(workspace.path(work.folder))
+        kind = read_objective(manifest.objective).kind
     except FormatError as error:
         return _result([(name, Finding("manifest", str(error)))])
     findings = []
-    if manifest.label_convention != LABEL_CONVENTION:
-        findings.append(
-            Finding(
-                "label_convention",
-                f"declares {manifest.label_convention!r}, but the labels of"
-                f" {manifest.objective['kind']} are {LABEL_CONVENTION!r}",
-            )
-        )
+    for key in ("label_convention", "attention"):
+        declared, known = getattr(manifest, key), getattr(TRAITS[kind], key)
+        if declared != known:
+            findings.append(Finding(key, f"declares {declared!r}, but {kind} has {known!r}"))
     if len(manifest.shards) != work.shards:
         findings.append(Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}"))
     if manifest.totals != sum_totals(manifest.shards):
@@ -153,7 +149,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         return _result([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
     findings += _contents(workspace, place, rows, manifest, group)
-    findings += _labels(workspace, work, manifest, shard)
+    findings += _labels(workspace, work, manifest, rows.input_ids)
     tokens = int(segments["length"].sum())
     if (shard.tokens, shard.tokens_cut) != (tokens, len(group.ids) - tokens):
         findings.append(
@@ -267,25 +263,34 @@ def _decoded_digests(
 
 
 def _labels(
-    workspace: Workspace, work: ShardCheck, manifest: Manifest, shard: Shard
+    workspace: Workspace, work: ShardCheck, manifest: Manifest, stored: NDArray[np.integer]
 ) -> Iterator[tuple[str, Finding]]:
-    """The labels that the loader gives are aligned as the manifest declares."""
-    place = f"{work.folder}/{MANIFEST_NAME}"
-    offset = _OFFSETS.get(manifest.label_convention)
-    if offset is None:
-        yield place, Finding("label_convention", f"unknown: {manifest.label_convention!r}")
-        return
-    only = manifest.model_copy(update={"shards": (shard,)})
-    dataset = ShardDataset(workspace.path(work.folder), only, shuffle=False, check="size")
-    for start in range(0, len(dataset), _ROWS):
-        batch = dataset.batch(np.arange(start, min(start + _ROWS, len(dataset))))
-        found = mechanics.check_labels(
-            batch["input_ids"],
-            batch["labels"],
-            covered=batch["segment_ids"] >= 0,
-            declared_offset=offset,
-            every_token=not manifest.objective.get("mask_first_token"),
+    """The columns that the loader gives are what the objective says of the stored rows."""
+    try:
+        dataset = ShardDataset(workspace.path(work.folder), manifest, shuffle=False, check="size")
+        found = labels.label_findings(
+            dataset.objective,
+            _items(dataset, stored, first=sum(s.rows for s in manifest.shards[: work.number])),
+            convention=manifest.label_convention,
+            vocabulary=vocabulary_of(manifest.vocab_size, manifest.special_ids),
         )
-        yield from ((place, finding) for finding in found)
-        if found:
-            return
+    except FormatError as error:
+        found = [Finding("manifest", str(error))]
+    yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
+
+
+def _items(dataset: ShardDataset, stored: NDArray[np.integer], *, first: int) -> Iterator[labels.Items]:
+    """Give the rows of a shard as the loader gives them, beside what is stored of them."""
+    step = max(2, _ROW_TOKENS // stored.shape[1] // 2 * 2)
+    for start in range(0, len(stored), step):
+        part = stored[start : start + step]
+        positions = first + start + np.arange(len(part))
+        epochs = []
+        for epoch in range(labels.num_epochs(dataset.objective)):
+            dataset.set_epoch(epoch)
+            epochs.append(dataset.batch(positions))
+        yield labels.Items(
+            part,
+            epochs[0]["segment_ids"] >= 0,
+            tuple(labels.Columns(columns["input_ids"], columns["labels"]) for columns in epochs),
+        )

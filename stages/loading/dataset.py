@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from stages.errors import ConfigError, FormatError
 from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
-from stages.objectives.clm import LABEL_CONVENTION, CausalLM, causal_labels
+from stages.objectives.rows import StoredRows
+from stages.objectives.table import TRAITS, read_objective, training_columns
+from stages.objectives.vocabulary import vocabulary_of
+from stages.seeding import shard_field
 from stages.store.arrays import open_array
 from stages.store.digests import xxh3_file
 from stages.store.manifest import SEGMENT_COLUMNS, Manifest, Shard, read_manifest
@@ -38,13 +41,14 @@ class MappedShard:
 class ShardDataset(Sequence[Batch]):
     """The rows of one split in the order of one epoch; `open_dataset` makes it.
 
-    An item is a dict of int64 arrays (L,): input_ids; labels, unshifted, -100 where there is no loss;
-    position_ids, from 0 in each document; segment_ids, -1 on padding.
+    An item is a dict of int64 arrays (L,): input_ids; labels, -100 where there is no loss;
+    position_ids, from 0 in each document; segment_ids, -1 on padding. What a masked language model is
+    shown differs from epoch to epoch, and depends on nothing but the seed, the epoch and the row.
 
     Args:
         folder: the split's folder.
         manifest: its manifest.
-        epoch: the pass over the data, which decides the order.
+        epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
         check: "xxh3" hashes each file when its shard is first touched; "size" trusts its header.
     """
@@ -63,9 +67,8 @@ class ShardDataset(Sequence[Batch]):
         self.epoch = epoch
         self._shuffle = shuffle
         self._check = check
-        self._objective = CausalLM.model_validate(
-            {k: v for k, v in manifest.objective.items() if k != "form"}
-        )
+        self.objective = read_objective(manifest.objective)
+        self._vocabulary = vocabulary_of(manifest.vocab_size, manifest.special_ids)
         self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
         self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
         self._checked: set[int] = set()
@@ -82,7 +85,7 @@ class ShardDataset(Sequence[Batch]):
         return {name: column[0] for name, column in batch.items()}
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to another epoch: another order of the same rows."""
+        """Go to another epoch: another order of the same rows, and other masks."""
         self.epoch = epoch
 
     def batch(self, positions: NDArray[np.int64]) -> Batch:
@@ -106,7 +109,6 @@ class ShardDataset(Sequence[Batch]):
 
     def _read(self, number: int, rows: NDArray[np.int64]) -> Batch:
         shard = self._map(number)
-        input_ids = shard.input_ids[rows].astype(np.int64)
         segment_ids, position_ids = dense_segments(
             np.asarray(shard.segments["row_ptr"], np.int64),
             shard.segments["start"],
@@ -114,9 +116,16 @@ class ShardDataset(Sequence[Batch]):
             rows=rows,
             row_length=self.manifest.seq_len,
         )
+        stored = StoredRows(
+            shard.input_ids[rows].astype(np.int64),
+            segment_ids,
+            rows,
+            seed=self.manifest.seed,
+            epoch=self.epoch,
+            shard=shard_field(self.manifest.split, number),
+        )
         return {
-            "input_ids": input_ids,
-            "labels": causal_labels(input_ids, segment_ids, self._objective),
+            **training_columns(stored, self.objective, self._vocabulary),
             "position_ids": position_ids.astype(np.int64),
             "segment_ids": segment_ids.astype(np.int64),
         }
@@ -159,14 +168,16 @@ def open_dataset(
         what = f"splits here: {', '.join(found)}" if found else "no dataset here"
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)
-    if manifest.label_convention != LABEL_CONVENTION:
+    dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check)
+    kind = dataset.objective.kind
+    if manifest.label_convention != TRAITS[kind].label_convention:
         raise FormatError(
             f"{folder}: label_convention {manifest.label_convention!r}, but the labels of"
-            f" {manifest.objective.get('kind')} are {LABEL_CONVENTION!r}"
+            f" {kind} are {TRAITS[kind].label_convention!r}"
         )
     for shard in manifest.shards:
         _check_sizes(folder, shard)
-    return ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check)
+    return dataset
 
 
 def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:

@@ -19,9 +19,6 @@ from stages.config import Config
 IGNORED = -100
 """The label of a position without loss, as torch's cross entropy has it."""
 
-LABEL_CONVENTION = "unshifted"
-ATTENTION = "causal_within_document"
-
 
 class CausalLM(Config):
     """Causal language modelling."""

@@ -1,0 +1,58 @@
+"""The ids of a tokenizer as objectives need them: which are special, which are ordinary."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import FormatError
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Ids by what may become of them.
+
+    Args:
+        size: every id is below it.
+        special_ids: the reserved ids by name; none is ever chosen, changed or drawn.
+        is_special: (size,) bool.
+        ordinary: (V,) the other ids, ascending; single bytes are among them.
+    """
+
+    size: int
+    special_ids: Mapping[str, int]
+    is_special: NDArray[np.bool_]
+    ordinary: NDArray[np.int64]
+
+    def special(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Say which ids are special; an id outside the vocabulary is treated as the nearest inside."""
+        return self.is_special.take(ids, mode="clip")
+
+    def named(self, name: str) -> int:
+        """Give the id of a special symbol.
+
+        Raises:
+            FormatError: the tokenizer has none of this name.
+        """
+        if name not in self.special_ids:
+            known = ", ".join(list(self.special_ids)[:8])
+            raise FormatError(f"special_ids: no {name!r} among {known}; the objective cannot do without")
+        return self.special_ids[name]
+
+
+def vocabulary_of(size: int, special_ids: Mapping[str, int]) -> Vocabulary:
+    """Sort the ids below `size` into special and ordinary ones.
+
+    (6, {"pad": 3, "mask": 4}) -> ordinary 0 1 2 5
+
+    Raises:
+        FormatError: a special id is none of the vocabulary's.
+    """
+    outside = {name: number for name, number in special_ids.items() if not 0 <= number < size}
+    if outside:
+        name, number = next(iter(outside.items()))
+        raise FormatError(f"special_ids.{name} = {number:,}: must lie below vocab_size = {size:,}")
+    is_special = np.zeros(size, np.bool_)
+    is_special[list(special_ids.values())] = True
+    return Vocabulary(size, special_ids, is_special, np.flatnonzero(~is_special))

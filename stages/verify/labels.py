@@ -1,0 +1,108 @@
+"""Labels: what must hold of the columns that the loader makes of a shard, for each objective.
+
+The checks see rows as stored and as the loader gives them, some at a time, and count; a finding is
+made at the end, over all of the shard.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.objectives.clm import CausalLM
+from stages.objectives.mlm import MaskedLM
+from stages.objectives.table import TRAITS
+from stages.objectives.vocabulary import Vocabulary
+from stages.verify.masking import MaskCounts, count_masks, mask_findings
+from stages.verify.mechanics import Finding, check_labels
+
+_OFFSETS = {"unshifted": 0, "shifted": 1}
+"""What a label convention says: labels[t] is input_ids[t + offset]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What the loader gives of N rows in one epoch."""
+
+    input_ids: NDArray[np.int64]
+    """(N, L)."""
+    labels: NDArray[np.int64]
+    """(N, L)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """N rows of a shard, in order."""
+
+    stored: NDArray[np.integer]
+    """(N, L) the ids on disk."""
+    covered: NDArray[np.bool_]
+    """(N, L) where a segment lies."""
+    epochs: tuple[Columns, ...]
+    """What the loader gives: one epoch, or two if epochs differ."""
+
+
+def num_epochs(objective: CausalLM | MaskedLM) -> int:
+    """Give how many epochs of each row the checks want to see."""
+    return 2 if TRAITS[objective.kind].dynamic else 1
+
+
+def label_findings(
+    objective: CausalLM | MaskedLM,
+    items: Iterable[Items],
+    *,
+    convention: str,
+    vocabulary: Vocabulary,
+) -> list[Finding]:
+    """Check the items of a shard against its objective.
+
+    Args:
+        objective: as the manifest has it.
+        items: the rows, in order, each once.
+        convention: the label convention that the manifest declares.
+        vocabulary: of the tokenizer.
+    """
+    match objective:
+        case CausalLM():
+            return _causal(objective, items, convention=convention)
+        case MaskedLM():
+            if convention != TRAITS[objective.kind].label_convention:
+                return [_unknown(convention)]
+            counts = MaskCounts()
+            for part in items:
+                counts += count_masks(
+                    part.stored,
+                    part.covered,
+                    [(epoch.input_ids, epoch.labels) for epoch in part.epochs],
+                    objective=objective,
+                    vocabulary=vocabulary,
+                )
+            return mask_findings(counts, objective, vocabulary)
+        case _:
+            assert_never(objective)
+
+
+def _causal(objective: CausalLM, items: Iterable[Items], *, convention: str) -> list[Finding]:
+    if convention not in _OFFSETS:
+        return [_unknown(convention)]
+    for part in items:
+        (columns,) = part.epochs
+        changed = int(np.count_nonzero(columns.input_ids != part.stored))
+        if changed:
+            return [Finding("inputs", f"{changed:,} inputs are not the ids that are stored")]
+        found = check_labels(
+            columns.input_ids,
+            columns.labels,
+            covered=part.covered,
+            declared_offset=_OFFSETS[convention],
+            every_token=not objective.mask_first_token,
+        )
+        if found:
+            return found
+    return []
+
+
+def _unknown(convention: str) -> Finding:
+    return Finding("label_convention", f"unknown: {convention!r}")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.steps.dedup import repeats_of
 from pipeline.steps.pairs import pairs_key
-from pipeline.steps.units import Unit, fixed_bytes
+from pipeline.steps.units import Unit, fixed_bytes, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
 from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
@@ -124,7 +124,7 @@ class _Names:
 
 def _names_of(workspace: Workspace, unit: Unit, schema: pa.Schema) -> pa.Table:
     table = pq.read_table(workspace.path(unit.table), columns=["id", "own_id"])
-    ids = [row.tobytes().hex() for row in fixed_bytes(table.column("id"), ID_BYTES)]
+    ids = hex_strings(fixed_bytes(table.column("id"), ID_BYTES))
     columns = {
         "id": ids,
         "own_id": table.column("own_id"),

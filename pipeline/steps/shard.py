@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from pipeline.commits import Commit
+from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize import COPY
 from pipeline.steps.tokenizer import MODEL
-from pipeline.steps.units import Unit, fixed_bytes
+from pipeline.steps.units import Unit, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
-from stages.identity import ID_BYTES
 from stages.objectives.table import TRAITS, Objective
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
-from stages.packing.layout import Layout, PackingConfig, Strategy, lay_out, shuffle_rows
+from stages.packing.layout import Layout, PackingConfig, Strategy, shuffle_rows
 from stages.seeding import Key, Tag
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import digest_file
@@ -35,7 +34,6 @@ from stages.store.manifest import (
     sum_totals,
     write_manifest,
 )
-from stages.store.token_store import TokenUnit
 from stages.tokenizer.special import special_ids
 
 EPOCH_FOLDER = "epoch-0000"
@@ -80,86 +78,59 @@ class ManifestWork:
     vocab_size: int
 
 
-@dataclass(frozen=True)
-class MergedGroup:
-    """The documents of one group over all units, in the order of their hashes."""
-
-    ids: NDArray[np.integer]
-    document_ptr: NDArray[np.int64]
-    table: pa.Table
-    """columns.STORED_DOCUMENTS with the unit's source and path."""
-
-
-def merge_group(workspace: Workspace, units: Sequence[Unit], group: int) -> MergedGroup:
-    """Read one group of every unit and merge; equal hashes go by id."""
-    ids, lengths, tables = [], [], []
-    for unit in units:
-        store = TokenUnit.open(workspace.path(unit.tokens))
-        part, counts = store.group(group)
-        table = store.documents(group)
-        ids.append(part)
-        lengths.append(counts)
-        tables.append(
-            table.append_column(
-                "source", pa.array([unit.source] * len(counts), pa.string())
-            ).append_column("path", pa.array([unit.path] * len(counts), pa.string()))
-        )
-    table = pa.concat_tables(tables)
-    halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
-    order = np.lexsort((halves[:, 1], halves[:, 0], table.column("order").to_numpy()))
-    length, stored = np.concatenate(lengths), np.concatenate(ids)
-    ends = np.cumsum(length)
-    document_ptr = np.concatenate([[0], np.cumsum(length[order])])
-    merged = np.empty_like(stored)
-    for place, document in enumerate(order):
-        begin, end = ends[document] - length[document], ends[document]
-        merged[document_ptr[place] : document_ptr[place + 1]] = stored[begin:end]
-    return MergedGroup(merged, document_ptr, table.take(pa.array(order)).combine_chunks())
-
-
 def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     """Merge, pack, shuffle and write one shard."""
     group = merge_group(workspace, work.units, work.group)
-    lengths = np.diff(group.document_ptr)
-    layout = _PACKERS[work.packing.strategy](lengths, row_length=work.packing.seq_len)
+    layout = _PACKERS[work.packing.strategy](group.lengths, row_length=work.packing.seq_len)
     layout = shuffle_rows(layout, Key(work.seed, 0, work.group, Tag.ROW_ORDER))
-    rows = lay_out(
-        layout,
-        group.ids.astype(id_dtype(work.vocab_size)),
-        document_ptr=group.document_ptr,
-        padding=special_ids()["pad"],
-    )
     folder = workspace.create(work.key)
-    write_array(folder / "input_ids.npy", rows)
     _write_segments(folder / "segments", layout)
-    pq.write_table(_documents(group), folder / "documents.parquet", compression="zstd")
+    _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
+    pq.write_table(_documents(group, work.units), folder / "documents.parquet", compression="zstd")
     tokens = int(layout.length.sum())
     return {
         "rows": layout.num_rows,
         "segments": len(layout.start),
-        "documents": len(lengths),
+        "documents": len(group.lengths),
         "tokens": tokens,
-        "tokens_cut": int(lengths.sum()) - tokens,
+        "tokens_cut": int(group.lengths.sum()) - tokens,
     }
+
+
+def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dtype[np.generic]) -> None:
+    """Write the rows through a mapped file: of the tokens nothing is held."""
+    shape = (layout.num_rows, layout.row_length)
+    if not layout.num_rows:
+        write_array(path, np.empty(shape, dtype))
+        return
+    rows = np.lib.format.open_memmap(path, "w+", dtype, shape)
+    rows[:] = special_ids()["pad"]
+    group.copy(
+        np.asarray(rows).reshape(-1),
+        layout.doc,
+        offsets=layout.doc_offset,
+        places=layout.segment_rows() * layout.row_length + layout.start,
+        lengths=layout.length,
+    )
+    rows.flush()
 
 
 def _write_segments(folder: Path, layout: Layout) -> None:
     for name, dtype in SEGMENT_COLUMNS.items():
-        column: NDArray[np.int64] = getattr(layout, name)
-        write_array(folder / f"{name}.npy", column.astype(dtype))
+        write_array(folder / f"{name}.npy", getattr(layout, name).astype(dtype))
 
 
-def _documents(group: MergedGroup) -> pa.Table:
+def _documents(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
     table = group.table
     count = table.num_rows
     return pa.table(
         {
             "doc": np.arange(count, dtype=np.int32),
-            "id": [row.tobytes().hex() for row in fixed_bytes(table.column("id"), ID_BYTES)],
+            "id": hex_strings(group.identities()),
             "own_id": table.column("own_id"),
-            "source": table.column("source"),
+            "source": group.names([unit.source for unit in units]),
             "language": table.column("language"),
-            "path": table.column("path"),
+            "path": group.names([unit.path for unit in units]),
             "position": table.column("position"),
             "copy": np.full(count, COPY, np.int32),
             "tokens": table.column("tokens"),

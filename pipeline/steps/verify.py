@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.shard import MergedGroup, merge_group
+from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import Unit, fixed_bytes, kept_mask
+from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_mask
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
-from stages.identity import ID_BYTES, content_digest
+from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import TRAITS, read_objective
@@ -36,8 +36,8 @@ from stages.verify.mechanics import Finding, Rows
 
 _ROW_TOKENS = 1 << 20
 """Tokens whose labels are looked at together: 8 MiB a column."""
-_DECODE = 512
-"""Documents decoded together."""
+_BATCH_TOKENS = 1 << 18
+"""Tokens of documents that are compared and decoded together (36 bytes each as Python's numbers)."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +142,8 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
-        rows = Rows(np.asarray(mapped.input_ids), segments)
-        table = pq.read_table(workspace.path(f"{place}/documents.parquet"))
+        rows = Rows(mapped.input_ids, segments)
+        table = pq.read_table(workspace.path(f"{place}/documents.parquet"), columns=["id"])
         group = merge_group(workspace, work.units, work.group)
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return _result([*findings, (place, Finding("readable", str(error)))])
@@ -151,21 +151,22 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
     findings += _contents(workspace, place, rows, manifest, group)
     findings += _labels(workspace, work, manifest, rows.input_ids)
     tokens = int(segments["length"].sum())
-    if (shard.tokens, shard.tokens_cut) != (tokens, len(group.ids) - tokens):
+    stored = int(group.lengths.sum())
+    if (shard.tokens, shard.tokens_cut) != (tokens, stored - tokens):
         findings.append(
             (
                 place,
                 Finding(
                     "token_conservation",
                     f"the manifest says {shard.tokens:,} tokens in rows and {shard.tokens_cut:,} cut;"
-                    f" the rows hold {tokens:,} of the documents' {len(group.ids):,}",
+                    f" the rows hold {tokens:,} of the documents' {stored:,}",
                 ),
             )
         )
     return _result(
         findings,
         rows=len(rows.input_ids),
-        documents=len(group.document_ptr) - 1,
+        documents=len(group.lengths),
         tokens=tokens,
         padding=int(rows.input_ids.size) - tokens,
     )
@@ -193,24 +194,23 @@ def _documents(
     work: ShardCheck, place: str, table: pa.Table, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
     """The shard lists the documents that hash to it, in their order."""
-    listed = table.column("id").to_pylist()
-    raw = [row.tobytes() for row in fixed_bytes(group.table.column("id"), ID_BYTES)]
-    if listed != [identity.hex() for identity in raw]:
+    identities = group.identities()
+    listed, belong = table.column("id"), pa.chunked_array([hex_strings(identities)])
+    if not listed.equals(belong):
         yield (
             f"{place}/documents.parquet",
             Finding(
                 "documents",
-                f"lists {len(listed):,} documents, but {len(raw):,} belong here; the first that"
-                f" differs is document {_first_difference(listed, [i.hex() for i in raw])}",
+                f"lists {len(listed):,} documents, but {len(belong):,} belong here; the first that"
+                f" differs is document {_first_difference(listed.to_pylist(), belong.to_pylist())}",
             ),
         )
-    strangers = [
-        identity
-        for identity in raw
-        if shard_of(identity, work.seed, copy=COPY, shards=work.shards) != work.number
-    ]
+    strangers = sum(
+        shard_of(row.tobytes(), work.seed, copy=COPY, shards=work.shards) != work.number
+        for row in identities
+    )
     if strangers:
-        yield place, Finding("placement", f"{len(strangers):,} documents belong to other shards")
+        yield place, Finding("placement", f"{strangers:,} documents belong to other shards")
 
 
 def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
@@ -222,31 +222,23 @@ def _contents(
     workspace: Workspace, place: str, rows: Rows, manifest: Manifest, group: MergedGroup
 ) -> list[tuple[str, Finding]]:
     """The rows hold the documents: every token once, EOS, ids and text."""
-    lengths = np.diff(group.document_ptr)
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
     found = [(ids_file, f) for f in mechanics.check_ids(rows, vocab_size=manifest.vocab_size)]
-    broken = mechanics.check_segments(rows, documents=len(lengths))
+    broken = mechanics.check_segments(rows, documents=len(group.lengths))
     if broken:
         return [*found, *((segments, finding) for finding in broken)]
-    covered = _covered(rows)
-    pad, eos = manifest.special_ids["pad"], manifest.special_ids["eos"]
-    found += [(ids_file, f) for f in mechanics.check_padding(rows, covered=covered, pad=pad)]
-    found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=lengths)]
-    documents = mechanics.reassemble(rows, lengths)
-    found += [(ids_file, f) for f in mechanics.check_eos(documents, eos=eos)]
-    stored = np.split(group.ids, group.document_ptr[1:-1]) if len(lengths) else []
-    found += [(ids_file, f) for f in mechanics.check_tokens(documents, stored)]
-    decoded = _decoded_digests(workspace, documents, manifest.vocab_size)
-    expected = [row.tobytes() for row in fixed_bytes(group.table.column("digest"), 16)]
-    found += [(ids_file, f) for f in mechanics.check_texts(decoded, expected)]
-    return found
-
-
-def _covered(rows: Rows) -> NDArray[np.bool_]:
-    """Give which positions a segment covers: (R, L) bool; segments are sound."""
-    filled = np.add.reduceat(rows.segments["length"], rows.segments["row_ptr"][:-1])
-    covered: NDArray[np.bool_] = np.arange(rows.input_ids.shape[1]) < filled[:, None]
-    return covered
+    found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=manifest.special_ids["pad"])]
+    found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=group.lengths)]
+    tally = mechanics.DocumentTally(manifest.special_ids["eos"])
+    reassembly = mechanics.Reassembly(rows, group.lengths)
+    digests = fixed_bytes(group.table.column("digest"), DIGEST_BYTES)
+    for first, last in group.batches(_BATCH_TOKENS):
+        tokens = reassembly.tokens(first, last)
+        ends = np.cumsum(group.lengths[first:last])
+        tally.add_tokens(tokens, group.tokens(first, last), ends)
+        decoded = _decoded_digests(workspace, np.split(tokens, ends[:-1]), manifest.vocab_size)
+        tally.add_texts(decoded, [row.tobytes() for row in digests[first:last]])
+    return found + [(ids_file, f) for f in tally.findings()]
 
 
 def _decoded_digests(
@@ -254,12 +246,9 @@ def _decoded_digests(
 ) -> list[bytes]:
     """Give the digest of each document's text without its EOS; ids past the model give none."""
     tokenizer = load_tokenizer(workspace)
-    digests: list[bytes] = []
-    for start in range(0, len(documents), _DECODE):
-        batch = [ids[:-1] for ids in documents[start : start + _DECODE]]
-        sound = [ids if ((ids >= 0) & (ids < vocab_size)).all() else ids[:0] for ids in batch]
-        digests += map(content_digest, tokenizer.decode(sound))
-    return digests
+    bodies = [ids[:-1] for ids in documents]
+    sound = [ids if ((ids >= 0) & (ids < vocab_size)).all() else ids[:0] for ids in bodies]
+    return [content_digest(text) for text in tokenizer.decode(sound)]
 
 
 def _labels(

@@ -5,17 +5,13 @@ A layout names no token, so the same one lays out any column. It never depends o
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ByteSize, Field
 
 from stages.config import Config
-from stages.kernels import kernel
 from stages.seeding import Key, permutation
-
-Token = TypeVar("Token", bound=np.generic)
 
 
 class Strategy(StrEnum):
@@ -66,6 +62,10 @@ class Layout:
         """R."""
         return len(self.row_ptr) - 1
 
+    def segment_rows(self) -> NDArray[np.int64]:
+        """Give the row of each segment: (S,)."""
+        return np.repeat(np.arange(self.num_rows), np.diff(self.row_ptr))
+
 
 def layout_of(
     row: NDArray[np.int64],
@@ -104,35 +104,3 @@ def shuffle_rows(layout: Layout, key: Key) -> Layout:
         doc=layout.doc[order],
         doc_offset=layout.doc_offset[order],
     )
-
-
-def lay_out(
-    layout: Layout, tokens: NDArray[Token], *, document_ptr: NDArray[np.int64], padding: int
-) -> NDArray[Token]:
-    """Give the rows of one column, (R, L), with `padding` where no segment lies.
-
-    Args:
-        layout: where the pieces of documents lie.
-        tokens: (T,) the documents' values, one after the other.
-        document_ptr: (D + 1,) where each document begins in `tokens`.
-        padding: value of the positions that no segment covers.
-    """
-    rows = np.full((layout.num_rows, layout.row_length), padding, tokens.dtype)
-    sources = document_ptr[layout.doc] + layout.doc_offset
-    _copy(tokens, sources, layout.row_ptr, layout.start, layout.length, rows)
-    return rows
-
-
-@kernel
-def _copy(
-    tokens: NDArray[np.generic],
-    sources: NDArray[np.int64],
-    row_ptr: NDArray[np.int64],
-    start: NDArray[np.int32],
-    length: NDArray[np.int32],
-    rows: NDArray[np.generic],
-) -> None:
-    for row in range(len(rows)):
-        for segment in range(row_ptr[row], row_ptr[row + 1]):
-            for offset in range(length[segment]):
-                rows[row, start[segment] + offset] = tokens[sources[segment] + offset]

@@ -5,13 +5,17 @@ empty list means that the law holds. None of them trusts a digest: a shard that 
 manifest was signed is caught all the same.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.clm import IGNORED
+from stages.store.ranges import copy_ranges
+
+BLOCK_TOKENS = 1 << 20
+"""Tokens of rows that are looked at together."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,28 @@ class Rows:
 
 def check_ids(rows: Rows, *, vocab_size: int) -> list[Finding]:
     """Every id is one of the vocabulary's."""
-    bad = np.argwhere((rows.input_ids < 0) | (rows.input_ids >= vocab_size))
-    if not len(bad):
+    count, first = 0, ""
+    for start, ids in _row_blocks(rows.input_ids):
+        bad = np.argwhere((ids < 0) | (ids >= vocab_size))
+        if len(bad) and not count:
+            row, place = bad[0]
+            first = f"id {ids[row, place]:,}, stands in row {start + row}, position {place}"
+        count += len(bad)
+    if not count:
         return []
-    row, place = bad[0]
     return [
         Finding(
             "ids_in_range",
-            f"{len(bad):,} ids are not below vocab_size = {vocab_size:,}; the first, id"
-            f" {rows.input_ids[row, place]:,}, stands in row {row}, position {place}",
+            f"{count:,} ids are not below vocab_size = {vocab_size:,}; the first, {first}",
         )
     ]
+
+
+def _row_blocks(input_ids: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.integer]]]:
+    """Give a shard's rows in blocks, each with the number of its first row."""
+    step = max(1, BLOCK_TOKENS // max(1, input_ids.shape[1]))
+    for start in range(0, len(input_ids), step):
+        yield start, np.asarray(input_ids[start : start + step])
 
 
 def check_segments(rows: Rows, *, documents: int) -> list[Finding]:
@@ -74,18 +89,25 @@ def check_segments(rows: Rows, *, documents: int) -> list[Finding]:
     ]
 
 
-def check_padding(rows: Rows, *, covered: NDArray[np.bool_], pad: int) -> list[Finding]:
-    """Padding is the pad id, stands where no segment lies, and nowhere else."""
-    findings = []
-    outside = np.argwhere(~covered & (rows.input_ids != pad))
-    inside = np.argwhere(covered & (rows.input_ids == pad))
-    for bad, what in ((outside, "tokens lie outside of any segment"), (inside, "pads are in one")):
-        if len(bad):
-            row, place = bad[0]
-            findings.append(
-                Finding("padding", f"{len(bad):,} {what}; the first in row {row}, position {place}")
-            )
-    return findings
+def check_padding(rows: Rows, *, pad: int) -> list[Finding]:
+    """Padding is the pad id, stands where no segment lies, and nowhere else; segments are sound."""
+    row_ptr, length = rows.segments["row_ptr"], rows.segments["length"]
+    filled = np.add.reduceat(length, row_ptr[:-1]) if len(length) else length
+    places = np.arange(rows.input_ids.shape[1])
+    counts, firsts = [0, 0], ["", ""]
+    for start, ids in _row_blocks(rows.input_ids):
+        covered = places < filled[start : start + len(ids), None]
+        for kind, wrong in enumerate((~covered & (ids != pad), covered & (ids == pad))):
+            bad = np.argwhere(wrong)
+            if len(bad) and not counts[kind]:
+                firsts[kind] = f"row {start + bad[0][0]}, position {bad[0][1]}"
+            counts[kind] += len(bad)
+    what = ("tokens lie outside of any segment", "pads are in one")
+    return [
+        Finding("padding", f"{count:,} {text}; the first in {first}")
+        for count, text, first in zip(counts, what, firsts, strict=True)
+        if count
+    ]
 
 
 def check_coverage(rows: Rows, *, lengths: NDArray[np.int64]) -> list[Finding]:
@@ -120,70 +142,103 @@ def check_coverage(rows: Rows, *, lengths: NDArray[np.int64]) -> list[Finding]:
     return findings
 
 
-def reassemble(rows: Rows, lengths: NDArray[np.int64]) -> list[NDArray[np.integer]]:
-    """Give each document's tokens as the rows hold them; call it on rows with sound segments."""
-    row_ptr, start, length, doc, offset = (
-        rows.segments[name] for name in ("row_ptr", "start", "length", "doc", "doc_offset")
-    )
-    row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    documents: list[NDArray[np.integer]] = [np.zeros(size, rows.input_ids.dtype) for size in lengths]
-    for segment in range(len(doc)):
-        piece = rows.input_ids[row[segment], start[segment] : start[segment] + length[segment]]
-        target = documents[doc[segment]][offset[segment] : offset[segment] + length[segment]]
-        target[:] = piece[: len(target)]
-    return documents
+class Reassembly:
+    """Documents put together again from rows with sound segments, some at a time.
 
+    Args:
+        rows: a shard's rows.
+        lengths: (D,) tokens that each document should have.
+    """
 
-def check_eos(documents: Sequence[NDArray[np.integer]], *, eos: int) -> list[Finding]:
-    """Each document ends in its one EOS."""
-    missing = [n for n, ids in enumerate(documents) if not len(ids) or ids[-1] != eos]
-    total = sum(int(np.count_nonzero(ids == eos)) for ids in documents)
-    findings = []
-    if missing:
-        findings.append(
-            Finding(
-                "eos",
-                f"{len(missing):,} of {len(documents):,} documents do not end in EOS (id {eos}); the"
-                f" first is document {missing[0]}",
-            )
+    def __init__(self, rows: Rows, lengths: NDArray[np.int64]) -> None:
+        self._rows = rows
+        self._lengths = lengths
+        row_ptr, doc = rows.segments["row_ptr"], rows.segments["doc"]
+        row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
+        self._begin = row * rows.input_ids.shape[1] + rows.segments["start"]
+        self._order = np.argsort(doc, kind="stable")
+        self._ptr = np.searchsorted(doc[self._order], np.arange(len(lengths) + 1))
+
+    def tokens(self, first: int, last: int) -> NDArray[np.integer]:
+        """Give the ids of documents [first, last), end to end; 0 where the rows hold none."""
+        lengths = self._lengths[first:last]
+        ends = np.cumsum(lengths)
+        flat = np.zeros(int(ends[-1]) if len(ends) else 0, self._rows.input_ids.dtype)
+        chosen = self._order[self._ptr[first] : self._ptr[last]]
+        doc = self._rows.segments["doc"][chosen] - first
+        offset, length = (self._rows.segments[name][chosen] for name in ("doc_offset", "length"))
+        skipped = np.maximum(-offset, 0)  # a broken offset may lead out of its document
+        length = np.minimum(offset + length, lengths[doc]) - np.maximum(offset, 0)
+        places = (ends - lengths)[doc] + np.maximum(offset, 0)
+        copy_ranges(
+            np.asarray(self._rows.input_ids).reshape(-1),
+            flat,
+            self._begin[chosen] + skipped,
+            places,
+            np.maximum(length, 0),
         )
-    if total != len(documents):
-        findings.append(
-            Finding("eos", f"{total:,} EOS for {len(documents):,} documents; they must be one to one")
-        )
-    return findings
+        return flat
 
 
-def check_tokens(
-    documents: Sequence[NDArray[np.integer]], stored: Sequence[NDArray[np.integer]]
-) -> list[Finding]:
-    """Each document's tokens are those of the token store, in their order."""
-    wrong = [
-        n for n, (a, b) in enumerate(zip(documents, stored, strict=True)) if not np.array_equal(a, b)
-    ]
-    if not wrong:
-        return []
-    return [
-        Finding(
-            "tokens",
-            f"{len(wrong):,} of {len(stored):,} documents have other tokens in the rows than in the"
-            f" token store; the first is document {wrong[0]}",
-        )
-    ]
+@dataclass
+class DocumentTally:
+    """What is wrong with documents, counted batch by batch; `findings` says it at the end.
 
+    Args:
+        eos: the id that closes each document.
+    """
 
-def check_texts(decoded: Sequence[bytes], expected: Sequence[bytes]) -> list[Finding]:
-    """Rows decode to the documents' own texts, byte for byte, compared by their digests."""
-    wrong = [n for n, (a, b) in enumerate(zip(decoded, expected, strict=True)) if a != b]
-    if not wrong:
-        return []
-    return [
-        Finding(
-            "text",
-            f"{len(wrong):,} of {len(expected):,} documents do not decode to their text; the first is"
-            f" document {wrong[0]}",
-        )
-    ]
+    eos: int
+    documents: int = 0
+    num_eos: int = 0
+    wrong: dict[str, list[int]] = field(default_factory=dict)
+    """Of each check: how many documents fail it, and the first of them."""
+
+    def add_tokens(
+        self, found: NDArray[np.integer], stored: NDArray[np.integer], ends: NDArray[np.int64]
+    ) -> None:
+        """Compare the next documents' tokens with those of the token store, and look at their EOS.
+
+        Args:
+            found: (T,) ids as the rows hold them, document after document.
+            stored: (T,) as the token store does.
+            ends: (N,) where each document ends.
+        """
+        self.num_eos += int(np.count_nonzero(found == self.eos))
+        starts = np.concatenate([[0], ends[:-1]])
+        empty = ends == starts
+        last = np.full(len(ends), -1, np.int64)
+        last[~empty] = found[ends[~empty] - 1]
+        self._note("eos", last != self.eos)
+        differ = np.concatenate([[0], np.cumsum(found != stored)])
+        self._note("tokens", differ[ends] != differ[starts])
+
+    def add_texts(self, decoded: Sequence[bytes], expected: Sequence[bytes]) -> None:
+        """Compare the digests of the same documents' decoded texts; call it after `add_tokens`."""
+        self._note("text", np.array([a != b for a, b in zip(decoded, expected, strict=True)], np.bool_))
+        self.documents += len(decoded)
+
+    def _note(self, check: str, wrong: NDArray[np.bool_]) -> None:
+        if wrong.any():
+            first = self.documents + int(np.argmax(wrong))
+            self.wrong.setdefault(check, [0, first])[0] += int(np.count_nonzero(wrong))
+
+    def findings(self) -> list[Finding]:
+        """Give what was found: each document is to end in its one EOS and to be its tokens and text."""
+        whole = f"of {self.documents:,} documents"
+        said = {
+            "eos": f"do not end in EOS (id {self.eos})",
+            "tokens": "have other tokens in the rows than in the token store",
+            "text": "do not decode to their text",
+        }
+        found = [
+            Finding(check, f"{count:,} {whole} {said[check]}; the first is document {first}")
+            for check, (count, first) in self.wrong.items()
+        ]
+        if self.num_eos != self.documents:
+            message = f"{self.num_eos:,} EOS for {self.documents:,} documents; they must be one to one"
+            found.append(Finding("eos", message))
+        return found
 
 
 def copy_shares(

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
-from stages.packing.layout import Layout, PackingConfig, lay_out, shuffle_rows
+from stages.packing.layout import Layout, PackingConfig, shuffle_rows
 from stages.seeding import Key, Tag, permutation
+from stages.store.ranges import copy_ranges
 
 Packer = Callable[..., Layout]
 PACKERS = [pack_best_fit, pack_concat]
@@ -199,14 +200,19 @@ def test_laying_out_equals_the_plain_loop(
     layout = shuffle_rows(packed(packer, lengths, row_length), KEY)
     tokens = np.arange(100, 100 + sum(lengths)).astype(dtype)
     document_ptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    rows = lay_out(layout, tokens, document_ptr=document_ptr, padding=3)
+    rows = np.full((layout.num_rows, row_length), 3, dtype)
+    copy_ranges(
+        tokens,
+        rows.reshape(-1),
+        document_ptr[layout.doc] + layout.doc_offset,
+        layout.segment_rows() * row_length + layout.start,
+        layout.length.astype(np.int64),
+    )
     plain = [[3] * row_length for _ in range(layout.num_rows)]
     for row, start, length, doc, offset in segments(layout):
         for token in range(length):
             plain[row][start + token] = int(tokens[sum(lengths[:doc]) + offset + token])
     assert rows.tolist() == plain
-    assert rows.dtype == np.dtype(dtype)
-    assert rows.shape == (layout.num_rows, row_length)
     assert sorted(rows[rows != 3].tolist()) == tokens.tolist()
 
 

@@ -14,21 +14,20 @@ from numpy.typing import NDArray
 from stages.objectives.clm import IGNORED, CausalLM, causal_labels
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
-from stages.packing.layout import lay_out
 from stages.store.manifest import SEGMENT_COLUMNS
+from stages.store.ranges import copy_ranges
+from stages.verify import mechanics
 from stages.verify.mechanics import (
+    DocumentTally,
     Finding,
+    Reassembly,
     Rows,
     check_coverage,
-    check_eos,
     check_ids,
     check_labels,
     check_padding,
     check_segments,
-    check_texts,
-    check_tokens,
     copy_shares,
-    reassemble,
 )
 
 EOS, PAD, VOCAB_SIZE, ROW_LENGTH = 2, 3, 300, 5
@@ -66,7 +65,14 @@ def sound(packer: Callable[..., object] = pack_best_fit) -> Shard:
     layout = (pack_best_fit if packer is pack_best_fit else pack_concat)(lengths, row_length=ROW_LENGTH)
     tokens = np.array([number for document in DOCUMENTS for number in document], np.int32)
     document_ptr = np.concatenate([[0], np.cumsum(lengths)])
-    input_ids = lay_out(layout, tokens, document_ptr=document_ptr, padding=PAD)
+    input_ids = np.full((layout.num_rows, ROW_LENGTH), PAD, np.int32)
+    copy_ranges(
+        tokens,
+        input_ids.reshape(-1),
+        document_ptr[layout.doc] + layout.doc_offset,
+        layout.segment_rows() * ROW_LENGTH + layout.start,
+        layout.length.astype(np.int64),
+    )
     segments = {name: getattr(layout, name).astype(np.int64) for name in SEGMENT_COLUMNS}
     rows = Rows(input_ids, segments)
     segment_ids = np.where(covered_of(rows), 0, -1).astype(np.int32)
@@ -82,11 +88,15 @@ def findings(shard: Shard) -> list[Finding]:
     if broken:
         return [*found, *broken]
     covered = covered_of(rows)
-    found += check_padding(rows, covered=covered, pad=PAD)
+    found += check_padding(rows, pad=PAD)
     found += check_coverage(rows, lengths=lengths)
-    documents = reassemble(rows, lengths)
-    found += check_eos(documents, eos=EOS)
-    found += check_tokens(documents, shard.stored)
+    tally, reassembly = DocumentTally(EOS), Reassembly(rows, lengths)
+    for first in range(0, len(lengths), 2):
+        last = min(first + 2, len(lengths))
+        stored = np.concatenate(shard.stored[first:last])
+        tally.add_tokens(reassembly.tokens(first, last), stored, np.cumsum(lengths[first:last]))
+        tally.add_texts([b""] * (last - first), [b""] * (last - first))
+    found += tally.findings()
     found += check_labels(
         rows.input_ids.astype(np.int64),
         shard.labels,
@@ -259,14 +269,18 @@ def test_a_shard_without_rows_is_sound() -> None:
     assert check_ids(rows, vocab_size=VOCAB_SIZE) == []
     assert check_segments(rows, documents=0) == []
     assert check_coverage(rows, lengths=empty) == []
-    assert reassemble(rows, empty) == []
+    assert check_padding(rows, pad=PAD) == []
+    assert Reassembly(rows, empty).tokens(0, 0).tolist() == []
+    assert DocumentTally(EOS).findings() == []
 
 
 @pytest.mark.parametrize("packer", [pack_best_fit, pack_concat])
 def test_reassembled_documents_are_the_documents(packer: Callable[..., object]) -> None:
     shard = sound(packer)
     lengths = np.array([len(document) for document in DOCUMENTS])
-    assert [ids.tolist() for ids in reassemble(shard.rows, lengths)] == DOCUMENTS
+    reassembly = Reassembly(shard.rows, lengths)
+    assert [reassembly.tokens(n, n + 1).tolist() for n in range(len(lengths))] == DOCUMENTS
+    assert reassembly.tokens(1, 4).tolist() == [number for ids in DOCUMENTS[1:4] for number in ids]
 
 
 def test_copy_shares_are_counted_over_labelled_positions() -> None:
@@ -302,8 +316,23 @@ def test_a_token_without_a_label_is_found() -> None:
 
 
 def test_a_text_that_does_not_decode_is_found() -> None:
-    assert check_texts([b"a", b"b"], [b"a", b"b"]) == []
-    (finding,) = check_texts([b"a", b"x", b"y"], [b"a", b"b", b"c"])
+    tally = DocumentTally(EOS)
+    for found, expected in (([b"a"], [b"a"]), ([b"x", b"y"], [b"b", b"c"])):
+        ids = np.full(len(found), EOS)
+        tally.add_tokens(ids, ids, np.arange(1, len(found) + 1))
+        tally.add_texts(found, expected)
+    (finding,) = tally.findings()
     assert finding.check == "text"
     assert finding.message.startswith("2 of 3 documents")
     assert "document 1" in finding.message
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_findings_do_not_depend_on_the_size_of_blocks(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shard = sound()
+    FAULTS[name][0](shard)
+    whole = findings(shard)
+    monkeypatch.setattr(mechanics, "BLOCK_TOKENS", ROW_LENGTH)
+    assert findings(shard) == whole != []

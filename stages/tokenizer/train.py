@@ -1,4 +1,4 @@
-"""Training: a SentencePiece BPE model from the balanced sample, lossless by its settings.
+"""Training: a SentencePiece model from the balanced sample, lossless by its settings.
 
 The library's defaults lose newlines and indentation, skip long lines in silence and record the number
 of threads in the model; each setting below that differs from a default is against one of these.
@@ -13,6 +13,7 @@ import sentencepiece
 from pydantic import Field
 
 from stages.errors import ConfigError
+from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, SamplingConfig
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 
@@ -25,8 +26,11 @@ _LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
 class TrainConfig(SamplingConfig):
     """Training of the tokenizer."""
 
-    model: Literal["bpe"] = "bpe"
-    """Algorithm: byte-pair encoding with byte fallback."""
+    model: Literal["bpe", "unigram"] = "bpe"
+    """Algorithm: byte-pair encoding, or a unigram language model; both with byte fallback."""
+    normalization: Normalization = Normalization.IDENTITY
+    """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`, which loses
+    line feeds, tabs and more (`plan` names what), so that rows decode to the normalised text."""
     vocab_size: int = Field(32000, gt=_MIN_VOCAB, le=1 << 20)
     """Ids in all: the special ones and the 256 bytes included."""
     character_coverage: float = Field(0.9995, ge=0.98, le=1.0)
@@ -48,7 +52,7 @@ def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes
             vocab_size=config.vocab_size,
             character_coverage=config.character_coverage,
             byte_fallback=True,
-            normalization_rule_name="identity",
+            normalization_rule_name=config.normalization.value,
             remove_extra_whitespaces=False,
             add_dummy_prefix=False,
             allow_whitespace_only_pieces=True,

@@ -1,7 +1,8 @@
-"""What the tokenizer promises.
+"""What the tokenizer promises, of either algorithm and with either normalisation.
 
-Every cleaned text comes back from its ids, byte for byte, and no text gives a special id; training is
-a function of its sample, and a vocabulary that cannot be is refused with the bound.
+Every cleaned text comes back from its ids, byte for byte, or as the model's normaliser leaves it, and no
+text gives a special id; training is a function of its sample, and a vocabulary that cannot be is refused
+with the bound.
 """
 
 import io
@@ -20,9 +21,11 @@ from pydantic import ValidationError
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, FormatError
 from stages.reading.decompress import stream_chunks
-from stages.reading.jsonl import FieldMapping, RawDocument, parse_line
+from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
+from stages.reading.records import FieldMapping, RawDocument
 from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import SPACE_SYMBOL, cut_pieces
 from stages.tokenizer.special import control_symbols, num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model
@@ -30,13 +33,15 @@ from stages.tokenizer.train import TrainConfig, train_model
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
 FILE_BYTES = 60_000
 """Text taken of each bundled file."""
-CONFIG = TrainConfig(vocab_size=1536, character_coverage=0.98)
+VOCAB = 1536
+MODELS = ("bpe", "unigram")
+KINDS = [(model, rule) for model in MODELS for rule in Normalization]
 SMALL = [
     ("the cat sat on the mat and then ran to the other cat\nwhile another rat sat there\n", 3),
     ("x = f(x)\n\treturn 12345\n\treturn f(x) + another(x)\n", 2),
     ("that other mat is the one that the rat had sat on\n", 1),
 ]
-SMALL_VOCAB = 570
+SMALL_VOCAB = 560
 LITERALS = [
     "",
     " ",
@@ -58,6 +63,18 @@ LITERALS = [
     "<s></s><unk>",
     "</s><s><pad><mask><sentinel_0>",
     "1234567890 0000",
+    "\u0301",
+    "e\u0301 \u0301\u0301e q\u0323\u0307 \u3099か",
+    "\u115f\u1160\u11ff \u1100\u1161\u11a8",
+    " " * 5_000,
+    "\n" * 5_000,
+    "\t" * 5_000,
+    "\ufb01 \u00b2 \u00bd \uff21\uff76\uff9e \u2122 \u2026 \u00a0\u3000\u2009",
+    "x" * 300_000,
+    "ab\u2581" * 3_000,
+    SPACE_SYMBOL * 9_000 + "a",
+    "".join(chr(0x41 + number * number % 58) for number in range(20_000)),
+    "the cat sat\n\ton the mat  " * 1_000,
 ]
 ODD = st.lists(
     st.sampled_from(
@@ -89,12 +106,28 @@ def texts() -> list[str]:
     return found
 
 
+def config_of(model: str, **changes: Any) -> TrainConfig:
+    """Give a training by an algorithm."""
+    return TrainConfig.model_validate({"model": model, "vocab_size": SMALL_VOCAB, **changes})
+
+
+@pytest.fixture(scope="module", params=KINDS, ids="-".join)
+def kind(request: pytest.FixtureRequest) -> tuple[str, Normalization]:
+    """Give each algorithm with each normalisation."""
+    found: tuple[str, Normalization] = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def place(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(
+    kind: tuple[str, Normalization], texts: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     """Give the file of a model trained on them."""
+    model, rule = kind
     sample = [(piece, 1) for text in texts for piece in cut_pieces(text)]
+    config = config_of(model, normalization=rule, vocab_size=VOCAB, character_coverage=0.98)
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
-    path.write_bytes(train_model(sample, CONFIG))
+    path.write_bytes(train_model(sample, config))
     return path
 
 
@@ -105,10 +138,12 @@ def tokenizer(place: Path) -> Tokenizer:
 
 
 def check_round_trip(tokenizer: Tokenizer, texts: list[str]) -> None:
-    """Hold that texts come back, and that no special id is among their ids."""
+    """Hold that texts come back, normalised or not, and that no special id is among their ids."""
     encoded = tokenizer.encode(texts)
-    assert tokenizer.decode(encoded) == texts
-    for text, ids in zip(texts, encoded, strict=True):
+    expected = [tokenizer.normalise(text) for text in texts]
+    assert tokenizer.decode(encoded) == expected
+    assert tokenizer.normalises or expected == texts
+    for text, ids in zip(expected, encoded, strict=True):
         assert ids.dtype == np.int32
         assert bool(len(ids)) == bool(text)
         assert ((ids >= num_reserved()) & (ids < tokenizer.vocab_size)).all(), text
@@ -151,6 +186,45 @@ def test_the_space_symbol_is_written_as_its_bytes(tokenizer: Tokenizer) -> None:
     assert not is_byte[ids[[0, -1]]].any()
 
 
+def test_normalising_is_what_the_library_does(
+    kind: tuple[str, Normalization], tokenizer: Tokenizer, texts: list[str]
+) -> None:
+    rule = kind[1]
+    library = sentencepiece.SentencePieceNormalizer(
+        rule_name=rule.value,
+        add_dummy_prefix=False,
+        remove_extra_whitespaces=False,
+        escape_whitespaces=False,
+    )
+    cleaned = [clean_text(text) for text in [*LITERALS, *texts] if SPACE_SYMBOL not in text]
+    assert [tokenizer.normalise(text) for text in cleaned] == [library.normalize(t) for t in cleaned]
+    assert tokenizer.normalises == (rule is not Normalization.IDENTITY)
+    assert sum(tokenizer.normalise(text) != text for text in cleaned) >= 50 * tokenizer.normalises
+
+
+def test_a_long_text_has_the_ids_it_would_have_uncut(
+    kind: tuple[str, Normalization], tokenizer: Tokenizer, place: Path, texts: list[str]
+) -> None:
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(place))
+    long = [text for text in texts if len(text) > 8_192 and SPACE_SYMBOL not in text]
+    assert len(long) > 3
+    for text in [*long, "\n".join(long)]:
+        (cut,) = tokenizer.encode([text])
+        uncut = processor.encode(text, out_type=int)
+        if kind[0] == "bpe":
+            assert cut.tolist() == uncut
+        else:  # the library rounds the sum of a long text's scores
+            cost = [sum(map(processor.get_score, ids)) for ids in (cut.tolist(), uncut)]
+            assert cost[0] >= cost[1] - 1e-3
+
+
+def test_ids_have_the_dtype_asked_for(tokenizer: Tokenizer) -> None:
+    texts = ["", "a cat", "x\u2581" * 2, "cat " * 3_000]
+    (small, wide) = (tokenizer.encode(texts, dtype=np.dtype(kind)) for kind in ("<u2", "<i4"))
+    assert {ids.dtype.str for ids in small} == {"<u2"}
+    assert [ids.tolist() for ids in small] == [ids.tolist() for ids in wide]
+
+
 def test_ids_do_not_depend_on_their_batch(tokenizer: Tokenizer, texts: list[str]) -> None:
     together = tokenizer.encode([*LITERALS, *texts[:20]])
     alone = [tokenizer.encode([text])[0] for text in [*LITERALS, *texts[:20]]]
@@ -165,21 +239,23 @@ def test_special_ids_decode_to_nothing(tokenizer: Tokenizer) -> None:
 
 def test_the_model_has_the_special_ids_and_the_size_asked_for(tokenizer: Tokenizer, place: Path) -> None:
     processor = sentencepiece.SentencePieceProcessor(model_file=str(place))
-    assert tokenizer.vocab_size == CONFIG.vocab_size
+    assert tokenizer.vocab_size == VOCAB
     assert (tokenizer.eos, tokenizer.pad) == (2, 3)
     for name, number in special_ids().items():
         assert processor.id_to_piece(number) == f"<{name}>".replace("bos", "s").replace("eos", "/s")
         assert processor.is_control(number) == (name != "unk")
-    assert not any(processor.is_control(n) for n in range(num_reserved(), CONFIG.vocab_size))
+    assert not any(processor.is_control(n) for n in range(num_reserved(), VOCAB))
 
 
-def test_training_twice_gives_the_same_bytes() -> None:
-    config = TrainConfig(vocab_size=SMALL_VOCAB)
+@pytest.mark.parametrize("model", MODELS)
+def test_training_twice_gives_the_same_bytes(model: str) -> None:
+    config = config_of(model)
     assert train_model(SMALL, config) == train_model(iter(SMALL), config)
 
 
-def test_copies_count_as_often_as_they_are(tmp_path: Path) -> None:
-    config = TrainConfig(vocab_size=SMALL_VOCAB)
+@pytest.mark.parametrize("model", MODELS)
+def test_copies_count_as_often_as_they_are(model: str, tmp_path: Path) -> None:
+    config = config_of(model)
     repeated = [(piece, 1) for piece, copies in SMALL for _ in range(copies)]
     assert pieces_of(train_model(SMALL, config), tmp_path) == pieces_of(
         train_model(repeated, config), tmp_path
@@ -196,41 +272,46 @@ def pieces_of(model: bytes, folder: Path) -> list[str]:
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
 
 
-def test_the_space_symbol_is_not_learned_from(tmp_path: Path) -> None:
-    config = TrainConfig(vocab_size=SMALL_VOCAB)
+@pytest.mark.parametrize("model", MODELS)
+def test_the_space_symbol_is_not_learned_from(model: str, tmp_path: Path) -> None:
+    config = config_of(model)
     with_symbols = [(SPACE_SYMBOL.join(piece), copies) for piece, copies in SMALL]
     found = pieces_of(train_model([*with_symbols, (SPACE_SYMBOL, 5)], config), tmp_path)
     assert found == pieces_of(train_model(SMALL, config), tmp_path)
 
 
-def test_a_vocabulary_too_large_is_refused_with_the_largest_that_is_not() -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_a_vocabulary_too_large_is_refused_with_the_largest_that_is_not(model: str) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.train\.vocab_size = 32,000: .* at most") as error:
-        train_model(SMALL, TrainConfig())
+        train_model(SMALL, config_of(model, vocab_size=32_000))
     bound = re.search(r"set it to ([\d,]+) or less", str(error.value))
     assert bound
     largest = int(bound[1].replace(",", ""))
-    assert train_model(SMALL, TrainConfig(vocab_size=largest))
+    assert train_model(SMALL, config_of(model, vocab_size=largest))
     with pytest.raises(ConfigError, match=f"{largest + 1}: "):
-        train_model(SMALL, TrainConfig(vocab_size=largest + 1))
+        train_model(SMALL, config_of(model, vocab_size=largest + 1))
 
 
-def test_a_vocabulary_too_small_for_the_characters_is_refused() -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_a_vocabulary_too_small_for_the_characters_is_refused(model: str) -> None:
     sample = [("".join(map(chr, range(0x4E00, 0x4E00 + 200))), 1)]
     with pytest.raises(ConfigError, match=r"tokenizer\.train\.vocab_size = 600: "):
-        train_model(sample, TrainConfig(vocab_size=600, character_coverage=1.0))
+        train_model(sample, config_of(model, vocab_size=600, character_coverage=1.0))
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("sample", [[], [("", 1)], [(SPACE_SYMBOL, 3)], [("text", 0)]])
-def test_an_empty_sample_is_refused(sample: list[tuple[str, int]]) -> None:
+def test_an_empty_sample_is_refused(sample: list[tuple[str, int]], model: str) -> None:
     with pytest.raises(ConfigError, match=r"tokenizer\.train"):
-        train_model(sample, TrainConfig(vocab_size=600))
+        train_model(sample, config_of(model, vocab_size=600))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         {"vocab_size": 526},
-        {"model": "unigram"},
+        {"model": "word"},
+        {"normalization": "nfkc"},
         {"character_coverage": 0.979},
         {"character_coverage": 1.1},
     ],
@@ -240,9 +321,10 @@ def test_a_training_out_of_bounds_is_refused(wrong: dict[str, object]) -> None:
         TrainConfig.model_validate(wrong)
 
 
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("coverage", [0.98, 1.0])
-def test_the_bounds_of_coverage_are_the_trainers(coverage: float) -> None:
-    assert train_model(SMALL, TrainConfig(vocab_size=SMALL_VOCAB, character_coverage=coverage))
+def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) -> None:
+    assert train_model(SMALL, config_of(model, character_coverage=coverage))
 
 
 def foreign_model(settings_: dict[str, Any]) -> bytes:

@@ -5,25 +5,30 @@ here, once; no candidate was in the tokenizer's sample.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.steps.tokenizer import MODEL
-from pipeline.steps.units import Unit, clusters_of, kept_groups
+from pipeline.steps.units import Unit, clusters_of, fixed_bytes, kept_groups
 from pipeline.tasks import Workspace
+from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
 from stages.tokenizer.encode import Tokenizer
 
 VALIDATION = "split/validation.parquet"
+_NAME = f"S{ID_BYTES}"
+"""A cluster's name as numpy sorts it: as bytes, and equal only if all sixteen are."""
 
 _CLUSTER = pa.schema(
     [
-        pa.field("cluster", pa.binary(16), nullable=False),
+        pa.field("cluster", pa.binary(ID_BYTES), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),
         pa.field("text_bytes", pa.int64(), nullable=False),
     ]
@@ -63,44 +68,104 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any
                 (encoded,) = tokenizer.encode([table.column("text")[row].as_py()])
                 counts[cluster][0] += len(encoded) + 1
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
-    _write(workspace, _counts_key(work.unit), sorted((c, t, b) for c, (t, b) in counts.items()))
+    names = sorted(counts)
+    rows = np.array([counts[name] for name in names], np.int64).reshape(-1, 2)
+    found = np.array(names, _NAME).view(np.uint8).reshape(-1, ID_BYTES)
+    _write(workspace, _counts_key(work.unit), _Counts(found, rows[:, 0], rows[:, 1]))
     return {"clusters": len(counts)}
 
 
 def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
     """Choose the clusters that are held out, and settle the number of shards once and for all."""
-    counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
-    for unit in work.units:
-        for row in pq.read_table(workspace.path(_counts_key(unit))).to_pylist():
-            counts[row["cluster"]][0] += row["tokens"]
-            counts[row["cluster"]][1] += row["text_bytes"]
-    chosen: list[tuple[bytes, int, int]] = []
-    tokens = 0
-    for cluster in _in_hash_order(counts, work.seed):
-        if tokens + counts[cluster][0] > work.validation.max_tokens:
-            break
-        tokens += counts[cluster][0]
-        chosen.append((cluster, counts[cluster][0], counts[cluster][1]))
-    _write(workspace, VALIDATION, sorted(chosen))
-    held_out = sum(size for _, _, size in chosen)
+    candidates = _merged_counts(workspace, work.units)
+    hashes = (validation_hash(cluster, work.seed) for cluster in map(bytes, candidates.clusters))
+    order = np.lexsort(
+        (*_sort_keys(candidates.clusters), np.fromiter(hashes, np.uint64, len(candidates.clusters)))
+    )
+    totals = np.cumsum(candidates.tokens[order])
+    num_chosen = int(np.searchsorted(totals, work.validation.max_tokens, side="right"))
+    chosen = np.sort(order[:num_chosen])  # candidates are in the order of their names
+    _write(workspace, VALIDATION, candidates.take(chosen))
+    held_out = int(candidates.text_bytes[chosen].sum())
     train = work.packing.shards or num_shards(
         work.kept_bytes - held_out, shard_size=work.packing.shard_size
     )
     return {
-        "candidates": len(counts),
-        "clusters": len(chosen),
-        "tokens": tokens,
+        "candidates": len(candidates.clusters),
+        "clusters": num_chosen,
+        "tokens": int(totals[num_chosen - 1]) if num_chosen else 0,
         "shards": {
             "train": train,
-            "validation": num_shards(held_out, shard_size=work.packing.shard_size) if chosen else 0,
+            "validation": num_shards(held_out, shard_size=work.packing.shard_size) if num_chosen else 0,
         },
     }
 
 
-def validation_clusters(workspace: Workspace) -> frozenset[bytes]:
-    """Give the clusters that are held out."""
-    table = pq.read_table(workspace.path(VALIDATION), columns=["cluster"])
-    return frozenset(table.column("cluster").to_pylist())
+@dataclass(frozen=True)
+class _Counts:
+    """Candidate clusters with what they hold: 32 bytes a row."""
+
+    clusters: NDArray[np.uint8]
+    """(N, 16), the name of each."""
+    tokens: NDArray[np.int64]
+    text_bytes: NDArray[np.int64]
+
+    def take(self, rows: NDArray[np.int64]) -> "_Counts":
+        """Give some rows."""
+        return _Counts(self.clusters[rows], self.tokens[rows], self.text_bytes[rows])
+
+
+def _merged_counts(workspace: Workspace, units: Sequence[Unit]) -> _Counts:
+    """Give the candidates of all units, each once, in the order of their names."""
+    parts = [_read(workspace, _counts_key(unit)) for unit in units]
+    every = _Counts(
+        np.concatenate([part.clusters for part in parts]),
+        np.concatenate([part.tokens for part in parts]),
+        np.concatenate([part.text_bytes for part in parts]),
+    )
+    del parts
+    every = every.take(np.lexsort(_sort_keys(every.clusters)))
+    changes = (every.clusters[1:] != every.clusters[:-1]).any(axis=1)
+    first = np.flatnonzero(np.concatenate([[True], changes])[: len(every.clusters)])
+    if not len(first):
+        return every
+    return _Counts(
+        every.clusters[first],
+        np.add.reduceat(every.tokens, first),
+        np.add.reduceat(every.text_bytes, first),
+    )
+
+
+def _sort_keys(names: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Give the keys by which lexsort orders (N, 16) names as their bytes do."""
+    halves = np.ascontiguousarray(names).view(">u8").reshape(-1, 2)
+    return halves[:, 1], halves[:, 0]
+
+
+def cluster_names(identities: Sequence[bytes], clusters: Mapping[bytes, bytes]) -> NDArray[np.bytes_]:
+    """Give the cluster of each document, (N,) S16: its duplicates' root, or itself."""
+    return np.array([clusters.get(identity, identity) for identity in identities], _NAME)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The clusters that are held out, 16 bytes each."""
+
+    names: NDArray[np.bytes_]
+    """(N,) S16, ascending."""
+
+    @classmethod
+    def read(cls, workspace: Workspace) -> "HeldOut":
+        """Give what the split chose."""
+        return cls(np.sort(_read(workspace, VALIDATION).clusters.view(_NAME).reshape(-1)))
+
+    def holds(self, clusters: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+        """Say of each cluster, (N,) S16, whether it is held out."""
+        places = np.searchsorted(self.names, clusters)
+        found = np.zeros(len(clusters), np.bool_)
+        inside = places < len(self.names)
+        found[inside] = self.names[places[inside]] == clusters[inside]
+        return found
 
 
 def load_tokenizer(workspace: Workspace) -> Tokenizer:
@@ -113,15 +178,24 @@ def load_tokenizer(workspace: Workspace) -> Tokenizer:
     return tokenizer
 
 
-def _in_hash_order(clusters: Iterable[bytes], seed: int) -> list[bytes]:
-    return sorted(clusters, key=lambda cluster: (validation_hash(cluster, seed), cluster))
-
-
 def _counts_key(unit: Unit) -> str:
     return f"work/split/{unit.name}.parquet"
 
 
-def _write(workspace: Workspace, key: str, rows: Sequence[tuple[bytes, int, int]]) -> None:
-    columns = list(zip(*rows, strict=True)) if rows else [(), (), ()]
-    table = pa.table([list(column) for column in columns], schema=_CLUSTER)
+def _read(workspace: Workspace, key: str) -> _Counts:
+    table = pq.read_table(workspace.path(key))
+    return _Counts(
+        fixed_bytes(table.column("cluster"), ID_BYTES),
+        table.column("tokens").to_numpy(),
+        table.column("text_bytes").to_numpy(),
+    )
+
+
+def _write(workspace: Workspace, key: str, counts: _Counts) -> None:
+    names = pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(ID_BYTES),
+        len(counts.clusters),
+        [None, pa.py_buffer(np.ascontiguousarray(counts.clusters))],
+    )
+    table = pa.table([names, counts.tokens, counts.text_bytes], schema=_CLUSTER)
     pq.write_table(table, workspace.create(key), compression="zstd")

@@ -2,16 +2,18 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.steps.split import load_tokenizer, validation_clusters
-from pipeline.steps.units import Unit, clusters_of, kept_groups
+from pipeline.steps.split import HeldOut, cluster_names, load_tokenizer
+from pipeline.steps.units import Unit, clusters_of, fixed_bytes, kept_groups
 from pipeline.tasks import Workspace
 from stages.columns import STORED_DOCUMENTS
+from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of, shard_of
 from stages.store.arrays import id_dtype
 from stages.store.token_store import write_unit
@@ -21,6 +23,8 @@ from stages.tokenizer.sampling import SPACE_SYMBOL
 COPY = 0
 """Which copy of a document: each stands in the mixture once."""
 _COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", "text")
+_SLICE = 1 << 20
+"""Bytes of text, about, that are Python strings at once; a longer document is alone in its slice."""
 
 
 @dataclass(frozen=True)
@@ -37,89 +41,91 @@ class TokenizeUnit:
 class _Documents:
     """The unit's documents as they are encoded."""
 
+    dtype: np.dtype[np.generic]
     ids: list[NDArray[np.integer]] = field(default_factory=list)
-    groups: list[int] = field(default_factory=list)
-    orders: list[int] = field(default_factory=list)
     tables: list[pa.Table] = field(default_factory=list)
+    languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    space_symbols: int = 0
 
 
 def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
     """Encode one unit and write it to the token store."""
     tokenizer = load_tokenizer(workspace)
-    held_out = validation_clusters(workspace)
-    clusters = clusters_of(workspace, work.unit)
-    documents = _Documents()
-    languages: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    space_symbols = 0
+    documents = _Documents(id_dtype(tokenizer.vocab_size))
     for table in kept_groups(workspace, work.unit, _COLUMNS):
-        texts = table.column("text").to_pylist()
-        encoded = _encode(tokenizer, texts)
-        space_symbols += sum(text.count(SPACE_SYMBOL) for text in texts)
-        for identity, ids in zip(table.column("id").to_pylist(), encoded, strict=True):
-            documents.groups.append(_group(identity, work, clusters.get(identity, identity) in held_out))
-            documents.orders.append(order_of(identity, work.seed, copy=COPY))
-            documents.ids.append(ids)
-        _count(table, encoded, languages)
-        documents.tables.append(table.drop_columns(["text", "text_bytes"]))
-    _write(workspace, work, documents, dtype=id_dtype(tokenizer.vocab_size))
+        for part in text_slices(table):
+            _encode(tokenizer, part, documents)
+    _write(workspace, work, documents)
     return {
         "documents": len(documents.ids),
         "tokens": sum(map(len, documents.ids)),
-        "space_symbols": space_symbols,
-        "languages": {name: dict(counts) for name, counts in sorted(languages.items())},
+        "space_symbols": documents.space_symbols,
+        "languages": {name: dict(counts) for name, counts in sorted(documents.languages.items())},
     }
 
 
-def _encode(tokenizer: Tokenizer, texts: list[str]) -> list[NDArray[np.integer]]:
-    dtype = id_dtype(tokenizer.vocab_size)
-    eos = np.array([tokenizer.eos], dtype)
-    return [np.concatenate([ids.astype(dtype), eos]) for ids in tokenizer.encode(texts)]
+def text_slices(table: pa.Table) -> list[pa.Table]:
+    """Cut a table into slices of about `_SLICE` bytes of text, none of them copied."""
+    ends = np.cumsum(table.column("text_bytes").to_numpy())
+    numbers = ends // _SLICE
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(ends)]
+    return [table.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
 
 
-def _group(identity: bytes, work: TokenizeUnit, held_out: bool) -> int:  # noqa: FBT001  # a document's side
-    """Give the group of a document: a training shard, or a validation shard behind those."""
-    if held_out:
-        shard = shard_of(identity, work.seed, copy=COPY, shards=work.validation_shards)
-        return work.train_shards + shard
-    return shard_of(identity, work.seed, copy=COPY, shards=work.train_shards)
-
-
-def _count(
-    table: pa.Table,
-    encoded: list[NDArray[np.integer]],
-    languages: defaultdict[str, Counter[str]],
-) -> None:
+def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> None:
+    """Encode a slice of documents; what is kept of it is ids and the small columns."""
+    texts = table.column("text").to_pylist()
+    eos = np.array([tokenizer.eos], documents.dtype)
+    encoded = [np.concatenate([ids, eos]) for ids in tokenizer.encode(texts, dtype=documents.dtype)]
+    documents.ids += encoded
+    documents.space_symbols += sum(text.count(SPACE_SYMBOL) for text in texts)
     names = table.column("language").to_pylist()
     sizes = table.column("text_bytes").to_pylist()
     for name, size, ids in zip(names, sizes, encoded, strict=True):
-        languages[name].update(documents=1, bytes=size, tokens=len(ids))
+        documents.languages[name].update(documents=1, bytes=size, tokens=len(ids))
+    table = table.drop_columns(["text", "text_bytes"])
+    if tokenizer.normalises:
+        digests = [content_digest(tokenizer.normalise(text)) for text in texts]
+        column = table.schema.get_field_index("digest")
+        table = table.set_column(column, "digest", pa.array(digests, pa.binary(DIGEST_BYTES)))
+    documents.tables.append(table)
 
 
-def _write(
-    workspace: Workspace,
-    work: TokenizeUnit,
-    documents: _Documents,
-    *,
-    dtype: np.dtype[np.generic],
-) -> None:
+def _groups(workspace: Workspace, work: TokenizeUnit, identities: list[bytes]) -> NDArray[np.int64]:
+    """Give the group of each document: a training shard, or a validation shard behind those."""
+    clusters = clusters_of(workspace, work.unit)
+    held_out = HeldOut.read(workspace).holds(cluster_names(identities, clusters))
+    first = np.where(held_out, work.train_shards, 0)
+    shards = np.where(held_out, work.validation_shards, work.train_shards)
+    placed = (
+        shard_of(identity, work.seed, copy=COPY, shards=count)
+        for identity, count in zip(identities, shards.tolist(), strict=True)
+    )
+    groups: NDArray[np.int64] = first + np.fromiter(placed, np.int64, len(identities))
+    return groups
+
+
+def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> None:
     """Write the documents in the order of (group, hash); equal hashes go by id."""
-    num_groups = work.train_shards + work.validation_shards
-    groups = np.array(documents.groups, np.int64)
-    orders = np.array(documents.orders, np.uint64)
-    table = pa.concat_tables([_EMPTY, *documents.tables])
+    table = pa.concat_tables([_EMPTY, *(part.cast(_EMPTY.schema) for part in documents.tables)])
     identities = table.column("id").to_pylist()
-    order = sorted(range(len(groups)), key=lambda row: (groups[row], orders[row], identities[row]))
+    groups = _groups(workspace, work, identities)
+    hashes = (order_of(identity, work.seed, copy=COPY) for identity in identities)
+    orders = np.fromiter(hashes, np.uint64, len(identities))
+    halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
+    order = np.lexsort((halves[:, 1], halves[:, 0], orders, groups))
     table = (
         table.append_column("order", pa.array(orders))
         .append_column("tokens", pa.array([len(ids) for ids in documents.ids], pa.int64()))
         .take(pa.array(order, pa.int64()))
         .cast(STORED_DOCUMENTS)
     )
-    counts = np.bincount(groups, minlength=num_groups) if len(groups) else np.zeros(num_groups)
+    counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     write_unit(
         workspace.create(work.unit.tokens),
         table,
-        ids=np.concatenate([np.empty(0, dtype), *(documents.ids[row] for row in order)]),
+        ids=(documents.ids[row] for row in order),
+        dtype=documents.dtype,
         group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
     )
 

@@ -9,6 +9,7 @@ Groups are the training shards, then the validation shards. Within a group docum
 order of their hash, so a shard reads one contiguous range of every unit and merges.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.store.arrays import as_integers, open_array, write_array
+from stages.store.arrays import array_writer, as_integers, open_array, write_array
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,16 @@ def write_unit(
     folder: Path,
     documents: pa.Table,
     *,
-    ids: NDArray[np.integer],
+    ids: Iterable[NDArray[np.integer]],
+    dtype: np.dtype[np.generic],
     group_ptr: NDArray[np.int64],
 ) -> None:
-    """Write one unit, its documents in the order of the store."""
+    """Write one unit, its documents and the ids of each in the order of the store."""
     folder.mkdir(parents=True, exist_ok=True)
     tokens = documents.column("tokens").to_numpy()
-    write_array(folder / "ids.npy", ids)
+    with array_writer(folder / "ids.npy", dtype=dtype.str) as append:
+        for document in ids:
+            append(document)
     write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
     write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
     pq.write_table(documents, folder / "documents.parquet", compression="zstd")

@@ -40,8 +40,10 @@ def table_of(documents: list[list[int]]) -> pa.Table:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Give the folder of a written unit."""
-    ids = np.array([number for document in DOCUMENTS for number in document], "<u2")
-    write_unit(tmp_path / "unit", table_of(DOCUMENTS), ids=ids, group_ptr=GROUP_PTR)
+    ids = [np.array(document, "<u2") for document in DOCUMENTS]
+    write_unit(
+        tmp_path / "unit", table_of(DOCUMENTS), ids=ids, dtype=np.dtype("<u2"), group_ptr=GROUP_PTR
+    )
     return tmp_path / "unit"
 
 
@@ -64,7 +66,7 @@ def test_every_group_gives_its_rows(folder: Path) -> None:
 
 
 def test_a_unit_without_documents_has_empty_groups(tmp_path: Path) -> None:
-    write_unit(tmp_path, table_of([]), ids=np.empty(0, "<u2"), group_ptr=np.zeros(3, np.int64))
+    write_unit(tmp_path, table_of([]), ids=[], dtype=np.dtype("<u2"), group_ptr=np.zeros(3, np.int64))
     unit = TokenUnit.open(tmp_path)
     for number in range(2):
         ids, lengths = unit.group(number)

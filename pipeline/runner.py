@@ -169,8 +169,8 @@ def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
         bands = [(f"{b:03d}-{n:05d}", dedup.Piece(units, n, pieces, b, minhash)) for b, n in cuts]
         phase("band", "find near-duplicates", dedup.find_candidates, bands)
         verify = [
-            (u.commit_name, pairs.UnitPairs(units, index, pieces, minhash))
-            for index, u in enumerate(units)
+            (f"{n:05d}", pairs.PairRange(units, n, start, end, pieces, minhash))
+            for n, (start, end) in enumerate(pairs.unit_runs(units))
         ]
         verified = phase("pairs", "verify near-duplicates", pairs.verify_pairs, verify)
         compared = sum(commit.record["compared"] for commit in verified)

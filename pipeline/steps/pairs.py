@@ -4,7 +4,7 @@ The worse documents of a batch of pairs are held as sets of shingles; the better
 them, row group by row group, each group once a batch. So what is held is one batch and one row group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,6 +20,8 @@ from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set
 from stages.store.arrays import array_writer, open_array
 
+RUN_BYTES = 64 << 20
+"""Text of the units that a task verifies."""
 BATCH_PAIRS = 1 << 20
 """Candidate pairs, repeated over bands, that are expanded together (16 bytes each, and copies)."""
 BATCH_BYTES = 32 << 20
@@ -29,13 +31,24 @@ BATCH_DOCUMENTS = 1 << 14
 
 
 @dataclass(frozen=True)
-class UnitPairs:
-    """One unit whose documents are to be verified against better-ranked ones."""
+class PairRange:
+    """A run of units whose documents are to be verified against better-ranked ones."""
 
     units: tuple[Unit, ...]
-    index: int
+    """All units."""
+    number: int
+    """Of the run."""
+    start: int
+    """Its first unit."""
+    end: int
+    """The unit after its last."""
     pieces: int
     minhash: MinHashConfig
+
+    @property
+    def run(self) -> tuple[Unit, ...]:
+        """Its units."""
+        return self.units[self.start : self.end]
 
 
 @dataclass(frozen=True)
@@ -51,14 +64,28 @@ class _Members:
     heads: NDArray[np.int64]
 
 
-def pairs_key(unit: Unit) -> str:
-    """Give the folder of a unit's verified pairs."""
-    return f"dedup/pairs/{unit.name}"
+def pairs_key(number: int) -> str:
+    """Give the folder of the verified pairs of a run of units."""
+    return f"dedup/pairs/{number:05d}"
 
 
-def verify_pairs(workspace: Workspace, work: UnitPairs) -> dict[str, Any]:
-    """Verify a unit's documents against their better-ranked candidates."""
-    folder = workspace.create(pairs_key(work.units[work.index]))
+def unit_runs(units: Sequence[Unit]) -> list[tuple[int, int]]:
+    """Cut the units into runs of about `RUN_BYTES` of text: a function of the corpus alone.
+
+    Each run reads the better-ranked units once a batch, so many small files are verified together.
+    """
+    runs, start, size = [], 0, 0
+    for number, unit in enumerate(units):
+        if number > start and size + unit.text_bytes > RUN_BYTES:
+            runs.append((start, number))
+            start, size = number, 0
+        size += unit.text_bytes
+    return [*runs, (start, len(units))] if units else []
+
+
+def verify_pairs(workspace: Workspace, work: PairRange) -> dict[str, Any]:
+    """Verify the documents of a run of units against their better-ranked candidates."""
+    folder = workspace.create(pairs_key(work.number))
     compared = verified = 0
     with (
         array_writer(folder / "edges.npy", dtype="<i8", shape=(2,)) as append_edges,
@@ -75,8 +102,8 @@ def verify_pairs(workspace: Workspace, work: UnitPairs) -> dict[str, Any]:
     return {"compared": compared, "verified": verified}
 
 
-def _batches(workspace: Workspace, work: UnitPairs) -> Iterator[NDArray[np.int64]]:
-    """Give the unit's candidate pairs (better, worse), ascending by worse from batch to batch.
+def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.int64]]:
+    """Give the run's candidate pairs (better, worse), ascending by worse from batch to batch.
 
     Within a batch they are distinct and ascend by better.
     """
@@ -96,21 +123,26 @@ def _sorted(held: list[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
         yield np.unique(np.concatenate(held), axis=0)
 
 
-def _small_batches(workspace: Workspace, work: UnitPairs) -> Iterator[tuple[NDArray[np.int64], int]]:
+def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Give distinct pairs of ranges of documents, with the bytes of their worse documents' texts."""
-    unit = work.units[work.index]
-    sizes = pq.read_table(workspace.path(unit.table), columns=["text_bytes"])["text_bytes"].to_numpy()
-    for first in range(unit.first, unit.last, BATCH_DOCUMENTS):
-        last = min(first + BATCH_DOCUMENTS, unit.last)
+    first_of_all, end = work.run[0].first, work.run[-1].last
+    sizes = np.concatenate(
+        [
+            pq.read_table(workspace.path(unit.table), columns=["text_bytes"])["text_bytes"].to_numpy()
+            for unit in work.run
+        ]
+    )
+    for first in range(first_of_all, end, BATCH_DOCUMENTS):
+        last = min(first + BATCH_DOCUMENTS, end)
         members = _members(workspace, work, first, last)
         if not len(members.document):
             continue
         counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
-        texts = np.where(counts > 0, sizes[first - unit.first : last - unit.first], 0)
-        for start, end in _cuts(counts, texts):
-            pairs = _expand(members, first + start, first + end)
+        texts = np.where(counts > 0, sizes[first - first_of_all : last - first_of_all], 0)
+        for low, high in _cuts(counts, texts):
+            pairs = _expand(members, first + low, first + high)
             if len(pairs):
-                yield np.unique(pairs, axis=0), int(texts[start:end].sum())
+                yield np.unique(pairs, axis=0), int(texts[low:high].sum())
 
 
 def _cuts(counts: NDArray[np.int64], texts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -128,7 +160,7 @@ def _cuts(counts: NDArray[np.int64], texts: NDArray[np.int64]) -> Iterator[tuple
         start = end
 
 
-def _members(workspace: Workspace, work: UnitPairs, first: int, last: int) -> _Members:
+def _members(workspace: Workspace, work: PairRange, first: int, last: int) -> _Members:
     """Gather the members of documents [first, last) over all bands and pieces."""
     bands = band_shape(work.minhash.threshold, work.minhash.num_perm)[0]
     members, heads, offset = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)], 0
@@ -168,15 +200,16 @@ def _expand(members: _Members, first: int, last: int) -> NDArray[np.int64]:
     return np.column_stack([better, np.repeat(members.document[chosen], counts)])
 
 
-def _measure(workspace: Workspace, work: UnitPairs, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+def _measure(workspace: Workspace, work: PairRange, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
     """Give the exact similarity of each pair; pairs are ascending by their better document."""
     size, threshold = work.minhash.size, work.minhash.threshold
     worse = {
         number: shingle_set(text, size=size)
-        for number, text in _texts(workspace, work.units[work.index], pairs[:, 1])
+        for unit in work.run
+        for number, text in _texts(workspace, unit, pairs[:, 1])
     }
     similarity = np.zeros(len(pairs))
-    for unit in work.units[: work.index + 1]:
+    for unit in work.units[: work.end]:
         low, high = np.searchsorted(pairs[:, 0], (unit.first, unit.last))
         if low == high:
             continue
@@ -191,6 +224,9 @@ def _measure(workspace: Workspace, work: UnitPairs, pairs: NDArray[np.int64]) ->
 def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
     """Give the texts of some documents of a unit, reading only the row groups that hold them."""
     numbers = np.unique(wanted)
+    low, high = np.searchsorted(numbers, (unit.first, unit.last))
+    if low == high:
+        return
     with pq.ParquetFile(workspace.path(unit.table)) as file:
         first = unit.first
         for group in range(file.num_row_groups):

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.steps.dedup import repeats_of
-from pipeline.steps.pairs import pairs_key
+from pipeline.steps.pairs import pairs_key, unit_runs
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
@@ -43,9 +43,8 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
     total = work.units[-1].last if work.units else 0
     with workspace.scratch() as scratch:
         decisions = undecided(total, scratch)
-        exact = 0
-        for unit in work.units:
-            exact += _decide_unit(workspace, work, unit, decisions)
+        for number, (start, end) in enumerate(unit_runs(work.units)):
+            _decide_run(workspace, work, number, work.units[start:end], decisions)
         removed = 0
         for unit in work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
@@ -55,21 +54,21 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
     return {
         "kept": total - removed,
         "removed": {"exact": same_text, "minhash": removed - same_text},
-        "repeats": exact,
         "languages": _languages(workspace, work.units),
     }
 
 
-def _decide_unit(workspace: Workspace, work: Resolution, unit: Unit, decisions: Decisions) -> int:
-    """Decide about a unit's documents; give how many repeat a text."""
+def _decide_run(
+    workspace: Workspace, work: Resolution, number: int, run: Sequence[Unit], decisions: Decisions
+) -> None:
+    """Decide about the documents of a run of units."""
     edges, similarities = np.empty((0, 2), np.int64), np.empty(0)
     if work.near:
-        folder = workspace.path(pairs_key(unit))
+        folder = workspace.path(pairs_key(number))
         edges = np.load(folder / "edges.npy")
         similarities = np.load(folder / "similarity.npy")
-    exact = repeats_of(workspace, unit, work.pieces)
-    decide(decisions, exact, edges, similarities=similarities)
-    return len(exact)
+    repeats = [repeats_of(workspace, unit, work.pieces) for unit in run]
+    decide(decisions, np.concatenate(repeats), edges, similarities=similarities)
 
 
 def _languages(workspace: Workspace, units: Sequence[Unit]) -> dict[str, dict[str, int]]:

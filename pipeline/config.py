@@ -20,7 +20,8 @@ from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.table import TRAITS, Objective
 from stages.packing.layout import PackingConfig
-from stages.reading.jsonl import FieldMapping, LanguageColumn
+from stages.reading.formats import TextSplit
+from stages.reading.records import FieldMapping, LanguageColumn
 from stages.tokenizer.train import TrainConfig
 from stages.verify.gates import LearningConfig
 
@@ -40,10 +41,14 @@ class Source(FieldMapping):
     name: str
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = Field(min_length=1)
-    """Globs of .jsonl, .jsonl.gz and .jsonl.zst files, relative to the run file."""
+    """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
+    .jsonl, .parquet, .arrow, .feather, .txt, and .jsonl and .txt with .gz or .zst after it."""
     root: str | None = None
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""
+    text_split: TextSplit = TextSplit.FILE
+    """What a document of a .txt file is: all of it (`file`), or what stands between lines that are blank
+    (`blank_line`)."""
     license: str | None = None
     """Licence of the texts, carried into the report."""
 
@@ -62,12 +67,14 @@ class Ingest(LengthFilter):
     """Reading and cleaning."""
 
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
-    """Decompressed bytes that are committed together; scheduling alone, no result depends on it."""
+    """Bytes that are committed together: decompressed ones of a text file, those of the text column in
+    row groups or record batches, of which at least one; scheduling alone, no result depends on it."""
     max_document_bytes: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
-    """Longest line read; a longer one is dropped and counted."""
+    """Longest document read: a line, a text or a cell; a longer one is dropped and counted."""
     max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
-    """Largest share of records that may be unreadable (bad JSON, no text, too large); past it the run
-    stops."""
+    """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
+    the run stops. It is checked over all records, and before that over the first ones, in the order of
+    sources, paths and positions, once there are 1,000."""
 
 
 class Dedup(Config):

@@ -7,7 +7,7 @@ is known before anything runs. `memory`, workers and paths are no part of it.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -49,7 +49,9 @@ class StepPlan:
     inputs: tuple[str, ...]
     """Steps it reads."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """Fingerprints by file, where units have their own."""
+    """Fingerprints of units that have their own: of ingest by file, of the tokenizer's samples."""
+    warning: str | None = None
+    """What its settings cost, for people."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
 
     validation = run.validation.model_dump(mode="json")
     add("dedup", {"dedup": run.dedup.model_dump(mode="json")}, "ingest")
-    train = run.tokenizer.train.model_dump(mode="json")
-    held_out = {"validation": {"fraction": run.validation.fraction}, "seed": run.seed}
-    add("tokenizer", {"tokenizer": {"train": train}, **held_out}, "dedup")
+    steps.append(_tokenizer_step(run, steps[-1]))
     shards = {"shards": run.packing.shards, "shard_size": run.packing.shard_size}
     split = {"validation": validation, "packing": shards, "seed": run.seed}
     add("split", split, "tokenizer")
@@ -127,7 +127,9 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
 
 def _wanted(step: StepPlan, unit: str) -> str | None:
     """Give the fingerprint that a unit's commit must have."""
-    if not step.units:
+    if step.name == "tokenizer" and unit.startswith(f"{SAMPLE}-"):
+        return step.units[SAMPLE]
+    if step.name != "ingest":
         return step.fingerprint
     key = unit.replace(".", "/", 1).rpartition("-")[0]
     return step.units.get(key)
@@ -177,6 +179,17 @@ def _step(
     return StepPlan(name, fingerprint, config, tuple(i.name for i in inputs), units or {})
 
 
+def _tokenizer_step(run: RunFile, dedup: StepPlan) -> StepPlan:
+    """Give the tokenizer's step; its samples stay while only the training of the model changes."""
+    train = run.tokenizer.train
+    held_out = {"validation": {"fraction": run.validation.fraction}, "seed": run.seed}
+    sampling = train.model_dump(mode="json", include=set(SamplingConfig.model_fields))
+    parts = [SAMPLE, BYTES_VERSIONS["tokenizer"], sampling, held_out, dedup.fingerprint]
+    config = {"tokenizer": {"train": train.model_dump(mode="json")}, **held_out}
+    step = _step("tokenizer", config, [dedup], units={SAMPLE: _digest(parts)})
+    return replace(step, warning=normalization_loss(train.normalization))
+
+
 def _file_fingerprint(run: RunFile, source: Source, file: InputFile) -> str:
     return _digest(
         [
@@ -202,7 +215,10 @@ def _signatures(run: RunFile) -> Mapping[str, Any] | None:
 
 
 def _source_config(source: Source) -> Mapping[str, Any]:
-    return source.model_dump(mode="json", include={"text_column", "id_column", "language"})
+    """Give what of a source decides its documents; the default of `text_split` was there before it."""
+    split = {"text_split"} if source.text_split is not TextSplit.FILE else set()
+    include = {"text_column", "id_column", "language"} | split
+    return source.model_dump(mode="json", include=include)
 
 
 def _dataset_config(run: RunFile, dataset: Dataset) -> Mapping[str, Any]:

@@ -9,18 +9,20 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline.commits import Commit
 from pipeline.config import Dataset, RunFile
 from pipeline.execution import Execution
 from pipeline.inputs import InputFile
-from pipeline.plan import StepPlan
+from pipeline.plan import SAMPLE, StepPlan
 from pipeline.steps import (
     dedup,
     ingest,
     learn,
     pairs,
+    parts,
     resolve,
     shard,
     split,
@@ -29,15 +31,12 @@ from pipeline.steps import (
     verify,
 )
 from pipeline.steps.units import Unit
+from pipeline.steps.unreadable import UnreadableSoFar, check_readable
 from pipeline.tasks import Function, Task
-from stages.columns import DropReason
 from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
-from stages.reading.jsonl import FieldMapping
+from stages.reading.records import FieldMapping
 from stages.tokenizer.sampling import balanced_targets
-
-BAD = frozenset({DropReason.BAD_JSON, DropReason.MISSING_TEXT, DropReason.TOO_LARGE})
-"""Drops that mean a broken input, not a poor document."""
 
 
 @dataclass(frozen=True)
@@ -66,28 +65,35 @@ def run_ingest(run: Run) -> Mapping[str, Any]:
 
     def part(file: InputFile, number: int) -> Task:
         source = fields[file.source]
-        payload = ingest.Part(
+        payload = parts.Part(
             source=file.source,
             path=file.path,
-            place=file.place.resolve(),
+            place=file.place.resolve() if isinstance(file.place, Path) else file.place,
             key=file.key,
             number=number,
             fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
             ingest=run.file.ingest,
             minhash=minhash,
+            slice=None if file.slices is None else file.slices[number],
+            text_split=source.text_split,
         )
         unit = payload.name.replace("/", ".")
         return Task(unit, ingest.ingest_part, payload, step.units[file.key])
 
     files = {file.key: file for file in run.inputs}
+    so_far = UnreadableSoFar(run.inputs, run.file.ingest.max_bad_fraction)
 
     def follow(task: Task, commit: Commit) -> Task | None:
+        so_far.add(task.payload.key, task.payload.number, commit.record)
         number = commit.record["next"]
         return None if number is None else part(files[task.payload.key], number)
 
-    commits = run.execution.run(
-        step, [part(file, 0) for file in run.inputs], title="read and clean", follow=follow
-    )
+    tasks = [
+        part(file, number)
+        for file in run.inputs
+        for number in range(1 if file.slices is None else len(file.slices))
+    ]
+    commits = run.execution.run(step, tasks, title="read and clean", follow=follow)
     return run.execution.finish(step, _ingest_record(run.file, commits)).record
 
 
@@ -99,12 +105,7 @@ def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, An
         drops.update(record["drops"])
     read = sum(record["read"] for record in records)
     named = [line for record in records for line in record["named"]]
-    bad = sum(drops[reason] for reason in BAD)
-    if bad > file.ingest.max_bad_fraction * read:
-        raise DataError(
-            f"ingest.max_bad_fraction = {file.ingest.max_bad_fraction}: {bad:,} of {read:,} records"
-            f" are unreadable ({', '.join(named[:3])}); mend the input or raise the bound"
-        )
+    check_readable(read, drops, named, file.ingest.max_bad_fraction)
     if not sum(record["documents"] for record in records):
         raise DataError(
             f"no document is left of {read:,} records in {len(records)} files"
@@ -183,6 +184,8 @@ def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
 def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Mapping[str, Any]:
     """Draw the balanced sample and train on it."""
     step, config = run.plan["tokenizer"], run.file.tokenizer.train
+    if step.warning:
+        run.execution.progress.note(f"warning: {step.warning}")
     whole = run.execution.whole(step)
     if whole:
         return whole.record
@@ -191,11 +194,11 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
     run.execution.run(
         step,
         [
-            run.task(
-                "tokenizer",
-                f"sample-{unit.commit_name}",
+            Task(
+                f"{SAMPLE}-{unit.commit_name}",
                 tokenizer.sample_unit,
                 tokenizer.SampleUnit(unit, rates, run.file.validation, run.file.seed),
+                step.units[SAMPLE],
             )
             for unit in units
         ],

@@ -12,6 +12,7 @@ class DropReason(StrEnum):
     """Why a record of the input gives no document."""
 
     BAD_JSON = "bad_json"
+    BAD_UTF8 = "bad_utf8"
     TOO_LARGE = "too_large"
     MISSING_TEXT = "missing_text"
     EMPTY = "empty"
@@ -23,7 +24,9 @@ class Drop:
     """One record that was dropped: where it stands and why."""
 
     line: int
+    """Number of its line, or of its row, from 1."""
     position: int
+    """Byte offset of its first byte in the decompressed file; in a table, its row from 0."""
     reason: DropReason
     detail: str
 

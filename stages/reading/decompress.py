@@ -7,7 +7,8 @@ library's own stream reader returns what it has and stays silent.
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 import zstandard
@@ -19,25 +20,39 @@ CHUNK_BYTES = 1 << 20
 
 
 def stream_chunks(path: Path) -> Iterator[bytes]:
-    """Give a file's decompressed bytes, chunk by chunk; the ending of its name says how.
+    """Give a local file's decompressed bytes, chunk by chunk; the ending of its name says how.
 
     Raises:
         DataError: the file is missing, cut, or not what its ending says.
     """
-    decompress = _DECOMPRESSORS.get(path.suffix, _plain_chunks)
+    with reading_stream(str(path)), path.open("rb") as file:
+        yield from decompressed(file, path.name)
+
+
+def decompressed(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Give an open file's decompressed bytes; errors are those of the libraries."""
+    return _DECOMPRESSORS.get(PurePosixPath(name).suffix, _plain_chunks)(file)
+
+
+@contextmanager
+def reading_stream(name: str) -> Iterator[None]:
+    """Say which file a failure to read or decompress is about.
+
+    Raises:
+        DataError: the file is missing, cut, or not what its ending says.
+    """
     try:
-        with path.open("rb") as file:
-            yield from decompress(file)
+        yield
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):
-            raise DataError(f"{path}: not gzip data ({error})") from error
-        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+            raise DataError(f"{name}: not gzip data ({error})") from error
+        raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
     except EOFError as error:
         raise DataError(
-            f"{path}: the compressed data ends in the middle; the file was cut short, fetch it again"
+            f"{name}: the compressed data ends in the middle; the file was cut short, fetch it again"
         ) from error
     except (zlib.error, zstandard.ZstdError) as error:
-        raise DataError(f"{path}: the compressed data is damaged: {error}") from error
+        raise DataError(f"{name}: the compressed data is damaged: {error}") from error
 
 
 def _plain_chunks(file: BinaryIO) -> Iterator[bytes]:

@@ -34,7 +34,7 @@ from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.layout import PackingConfig
-from stages.reading.jsonl import LanguageColumn
+from stages.reading.records import LanguageColumn
 from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
 from stages.store import digests, manifest
 from stages.store.arrays import id_dtype

@@ -27,7 +27,7 @@ from stages.cleaning.text import clean_text
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import hash32, split_tokens
 from stages.identity import document_id
-from stages.reading.jsonl import FieldMapping
+from stages.reading.records import FieldMapping
 
 SEEDS = range(20)
 FILES = (("a", "one.jsonl"), ("a", "two.jsonl"), ("b", "one.jsonl"))

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.columns import Drop, DropReason
-from stages.reading.jsonl import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument, parse_line
+from stages.reading.jsonl import parse_line
 from stages.reading.lines import Line
+from stages.reading.records import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument
 
 PLAIN = FieldMapping()
 FULL = FieldMapping(text_column="body", id_column="key", language=LanguageColumn(column="lang"))
@@ -37,7 +38,7 @@ def parse(data: bytes, fields: FieldMapping = PLAIN) -> RawDocument | Drop:
     ],
 )
 def test_a_record_gives_its_document(data: bytes, text: str) -> None:
-    assert parse(data) == RawDocument(9, text, None, UNDETERMINED)
+    assert parse(data) == RawDocument(4, 9, text, None, UNDETERMINED)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +53,9 @@ def test_a_record_gives_its_document(data: bytes, text: str) -> None:
         (b'{"text": "a", "n": Infinity}', DropReason.BAD_JSON, ""),
         (b'{"text": "\\ud800"}', DropReason.BAD_JSON, "surrogate"),
         (b'{"text": "\\udc00a"}', DropReason.BAD_JSON, ""),
-        (b'{"text": "\xed\xa0\x80"}', DropReason.BAD_JSON, ""),
-        (b'{"text": "\xff"}', DropReason.BAD_JSON, ""),
-        (b'{"text": "\xc3"}', DropReason.BAD_JSON, ""),
+        (b'{"text": "\xed\xa0\x80"}', DropReason.BAD_UTF8, "byte 10 of the record"),
+        (b'{"text": "\xff"}', DropReason.BAD_UTF8, "byte 10 of the record"),
+        (b'{"text": "\xc3"}', DropReason.BAD_UTF8, "byte 10 of the record"),
         (b'{"text": "a\x01"}', DropReason.BAD_JSON, ""),
         (b'\xef\xbb\xbf{"text": "a"}', DropReason.BAD_JSON, ""),
         (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, DropReason.BAD_JSON, ""),
@@ -99,12 +100,12 @@ def test_the_users_id_and_language_are_kept(
     record: dict[str, object], own_id: str | None, language: str
 ) -> None:
     data = json.dumps({"body": "a", **record}).encode()
-    assert parse(data, FULL) == RawDocument(9, "a", own_id, language)
+    assert parse(data, FULL) == RawDocument(4, 9, "a", own_id, language)
 
 
 def test_one_language_may_stand_for_a_whole_source() -> None:
     found = parse(b'{"text": "a", "language": "de"}', FieldMapping(language="no"))
-    assert found == RawDocument(9, "a", None, "no")
+    assert found == RawDocument(4, 9, "a", None, "no")
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)
@@ -121,7 +122,7 @@ def test_no_bytes_raise(data: bytes) -> None:
 def test_every_text_comes_back(text: str) -> None:
     for ascii_only in (False, True):
         data = json.dumps({"text": text}, ensure_ascii=ascii_only).encode()
-        assert parse(data) == RawDocument(9, text, None, UNDETERMINED)
+        assert parse(data) == RawDocument(4, 9, text, None, UNDETERMINED)
 
 
 @pytest.mark.parametrize("wrong", [{"text_column": ""}, {"language": {"column": ""}}, {"text": "a"}])

@@ -1,0 +1,134 @@
+"""Files of an ingest unit that are written as records come: drops and signatures.
+
+Neither is held: drops go out by the thousand, and a signature goes to a raw file beside, one row a
+document, which is turned at the end into the array that later steps read, one column a document.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.steps.parts import Part
+from stages.columns import DROPS, Drop
+from stages.dedup.lsh import MinHashConfig
+from stages.dedup.minhash import signature
+from stages.dedup.shingles import shingle_hashes
+
+NAMED_DROPS = 3
+"""Drops that a unit's record names; all of them stand in its drops.parquet."""
+DROPS_HELD = 8_192
+"""Drops in a row group: some 4 MiB while they are Python objects."""
+ROWS_TURNED = 8_192
+"""Signatures turned at a time: 4 MiB of 128 minima each."""
+
+
+class DropsFile:
+    """The drops of a unit, on their way to drops.parquet.
+
+    Args:
+        path: the file to write.
+        part: what the unit reads.
+    """
+
+    def __init__(self, path: Path, part: Part) -> None:
+        self._part = part
+        self._held: list[Drop] = []
+        self._writer = pq.ParquetWriter(path, DROPS, compression="zstd")
+        self.counts: Counter[str] = Counter()
+        self.named: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what is held, and the one empty row group of a unit without drops."""
+        if kind is None and (self._held or not self.counts):
+            self._write()
+        self._writer.close()
+
+    def add(self, drop: Drop) -> None:
+        """Count one drop and take it to the file."""
+        if len(self.named) < NAMED_DROPS:
+            place = f"row {drop.position}" if self._part.is_table else f"line {drop.line}"
+            self.named.append(
+                f"{self._part.source}: {self._part.path}, {place}: {drop.reason}: {drop.detail}"
+            )
+        self.counts[drop.reason.value] += 1
+        self._held.append(drop)
+        if len(self._held) >= DROPS_HELD:
+            self._write()
+
+    def _write(self) -> None:
+        rows = [
+            {
+                "source": self._part.source,
+                "path": self._part.path,
+                "line": drop.line,
+                "position": drop.position,
+                "reason": drop.reason.value,
+                "detail": drop.detail,
+            }
+            for drop in self._held
+        ]
+        self._writer.write_table(pa.Table.from_pylist(rows, schema=DROPS))
+        self._held = []
+
+
+class SignaturesFile:
+    """The signatures of a unit, on their way to signatures.npy, (num_perm, documents) uint32.
+
+    Args:
+        path: the file to write.
+        config: shape of the signatures.
+    """
+
+    def __init__(self, path: Path, config: MinHashConfig) -> None:
+        self._path = path
+        self._beside = path.with_suffix(".rows")
+        self._config = config
+        self._rows = self._beside.open("w+b")
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        """Give itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Turn rows into columns, and leave nothing beside."""
+        with self._rows:
+            if kind is None:
+                self._turn()
+        self._beside.unlink()
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Sign some texts."""
+        for text in texts:
+            hashes = shingle_hashes(text, size=self._config.size)
+            minima = signature(hashes, num_perm=self._config.num_perm)
+            self._rows.write(minima.astype("<u4", copy=False).tobytes())
+        self._count += len(texts)
+
+    def _turn(self) -> None:
+        """Write the array block by block: N documents, P minima each."""
+        lanes = self._config.num_perm
+        shape = {"descr": "<u4", "fortran_order": False, "shape": (lanes, self._count)}
+        self._rows.seek(0)
+        with self._path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, shape)
+            start = file.tell()
+            for first in range(0, self._count, ROWS_TURNED):
+                rows = np.frombuffer(self._rows.read(ROWS_TURNED * lanes * 4), "<u4").reshape(-1, lanes)
+                for lane, column in enumerate(np.ascontiguousarray(rows.T)):
+                    file.seek(start + 4 * (lane * self._count + first))
+                    file.write(column.tobytes())

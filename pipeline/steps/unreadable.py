@@ -1,0 +1,89 @@
+"""Unreadable records: how many an input may hold before the run stops.
+
+The exact check is over all records, at the end. Before that the units that are done are looked at in
+canonical order, as far as they have no gap, so that a terabyte of broken input is not read to its end.
+Since the order is canonical, whether and where a run stops does not depend on who was done first.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.inputs import InputFile
+from stages.columns import DropReason
+from stages.errors import DataError
+
+BAD = frozenset(
+    {DropReason.BAD_JSON, DropReason.BAD_UTF8, DropReason.MISSING_TEXT, DropReason.TOO_LARGE}
+)
+"""Drops that mean a broken input, not a poor document."""
+MIN_RECORDS = 1_000
+"""Records before anything is stopped early: at the default bound, 51 bad ones. Of fewer, a short run of
+bad lines at the head of a good file would do."""
+NAMED = 3
+
+
+class UnreadableSoFar:
+    """Counts unreadable records while units come in.
+
+    Args:
+        files: the inputs in canonical order.
+        max_bad_fraction: the bound.
+    """
+
+    def __init__(self, files: Sequence[InputFile], max_bad_fraction: float) -> None:
+        self._files = files
+        self._bound = max_bad_fraction
+        self._waiting: dict[tuple[str, int], Mapping[str, Any]] = {}
+        self._file = 0
+        self._part = 0
+        self._read = 0
+        self._drops: Counter[str] = Counter()
+        self._named: list[str] = []
+
+    def add(self, key: str, number: int, record: Mapping[str, Any]) -> None:
+        """Take a unit's record, in any order and any number of times.
+
+        Raises:
+            DataError: of the units before and including some unit, too many records are unreadable.
+        """
+        self._waiting[key, number] = record
+        while self._file < len(self._files):
+            found = self._waiting.get((self._files[self._file].key, self._part))
+            if found is None:
+                return
+            self._step(found)
+            if self._read >= MIN_RECORDS:
+                check_readable(self._read, self._drops, self._named, self._bound, early=True)
+
+    def _step(self, record: Mapping[str, Any]) -> None:
+        """Count the next unit, and look to the one after."""
+        self._waiting[self._files[self._file].key, self._part] = {}
+        self._read += record["read"]
+        self._drops.update(record["drops"])
+        self._named += record["named"][: NAMED - len(self._named)]
+        slices = self._files[self._file].slices
+        after = record["next"]
+        if slices is not None:
+            after = self._part + 1 if self._part + 1 < len(slices) else None
+        if after is None:
+            self._file, self._part = self._file + 1, 0
+        else:
+            self._part = after
+
+
+def check_readable(
+    read: int, drops: Mapping[str, int], named: Sequence[str], bound: float, *, early: bool = False
+) -> None:
+    """Refuse an input of which too much is unreadable.
+
+    Raises:
+        DataError: more than `bound` of the records are.
+    """
+    bad = sum(drops.get(reason, 0) for reason in BAD)
+    if bad > bound * read:
+        of = "the first " if early else ""
+        raise DataError(
+            f"ingest.max_bad_fraction = {bound}: {bad:,} of {of}{read:,} records"
+            f" are unreadable ({', '.join(named[:NAMED])}); mend the input or raise the bound"
+        )

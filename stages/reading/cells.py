@@ -1,0 +1,142 @@
+"""Cells: rows of Arrow record batches to raw documents, for Parquet and Arrow files alike.
+
+Texts are taken as bytes and decoded one by one, so that one cell of bad UTF-8 costs one document.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from stages.columns import Drop, DropReason
+from stages.errors import ConfigError, DataError
+from stages.reading.records import (
+    FieldMapping,
+    LanguageColumn,
+    RawDocument,
+    Record,
+    bad_utf8,
+    language_of,
+    too_large,
+)
+
+Cells = Callable[[int], pa.Buffer | None]
+"""A row's number in its batch to the bytes of a column's cell there."""
+
+
+@contextmanager
+def reading_table(name: str) -> Iterator[None]:
+    """Say which file a failure to read is about.
+
+    Raises:
+        DataError: the file is cut, damaged, or not what its ending says.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).strip().splitlines()
+        raise DataError(
+            f"{name}: cannot be read as its ending says ({reason[0] if reason else 'no reason given'});"
+            " it was cut short or damaged, or holds another format: fetch or write it again"
+        ) from error
+
+
+def wanted_columns(fields: FieldMapping) -> list[str]:
+    """Give the columns that a source takes, each once."""
+    language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
+    names = [fields.text_column, fields.id_column, language]
+    return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: str) -> None:
+    """Refuse a table that lacks what a source takes.
+
+    Args:
+        schema: the file's schema.
+        fields: what the source takes.
+        name: the file, for the message.
+        key: where the source stands in the run file, such as sources.web.
+
+    Raises:
+        ConfigError: a column is absent, stands twice, or is of a type that cannot hold it.
+    """
+    _check(schema, fields.text_column, name, f"{key}.text_column", integers=False)
+    if fields.id_column is not None:
+        _check(schema, fields.id_column, name, f"{key}.id_column", integers=True)
+    if isinstance(fields.language, LanguageColumn):
+        _check(schema, fields.language.column, name, f"{key}.language.column", integers=False)
+
+
+def read_rows(
+    batch: pa.RecordBatch, fields: FieldMapping, *, first: int, max_bytes: int
+) -> Iterator[Record]:
+    """Give each row of a batch as a document or as the reason why it is none.
+
+    Args:
+        batch: the columns of `wanted_columns`.
+        fields: which column holds what.
+        first: number of the batch's first row in the file, from 0.
+        max_bytes: longest text taken.
+    """
+    columns = [_cells(batch, column) for column in _columns(fields)]
+    for row in range(batch.num_rows):
+        yield _record([cells(row) for cells in columns], fields, first + row, max_bytes)
+
+
+def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: bool) -> None:
+    found = schema.get_all_field_indices(column)
+    if len(found) != 1:
+        there = ", ".join(schema.names) or "none"
+        problem = "such a column twice" if found else "no such column at its top level"
+        raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}")
+    kind = schema.field(found[0]).type
+    value = kind.value_type if pa.types.is_dictionary(kind) else kind
+    strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    if any(test(value) for test in strings) or (integers and pa.types.is_integer(value)):
+        return
+    needed = "strings or integers" if integers else "strings"
+    raise ConfigError(f"{key} = {column!r}: {name} holds {kind} there; it must hold {needed}")
+
+
+def _columns(fields: FieldMapping) -> tuple[str | None, str | None, str | None]:
+    language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
+    return fields.text_column, fields.id_column, language
+
+
+def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
+    """Give access to a column's cells, as the bytes of strings."""
+    if name is None:
+        return lambda _: None
+    column = batch.column(name)
+    if pa.types.is_dictionary(column.type):
+        values = _binary(column.dictionary)
+        # Checks that every index is in range, which a damaged file need not keep to.
+        indices = pa.DictionaryArray.from_arrays(column.indices, values).indices.to_pylist()
+        return lambda row: None if indices[row] is None else values[indices[row]].as_buffer()
+    plain = _binary(column)
+    return lambda row: plain[row].as_buffer()
+
+
+def _binary(column: pa.Array) -> pa.Array:
+    """Give strings as binary, without a copy, and checked to lie within their buffers."""
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    binary = column.cast(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
+    binary.validate(full=True)
+    return binary
+
+
+def _record(cells: Sequence[pa.Buffer | None], fields: FieldMapping, row: int, max_bytes: int) -> Record:
+    line, text = row + 1, cells[0]
+    if text is None:
+        detail = f"column {fields.text_column!r} is null"
+        return Drop(line, row, DropReason.MISSING_TEXT, detail)
+    if text.size > max_bytes:
+        return too_large(line, row, text.size)
+    try:
+        decoded = str(text, "utf-8")
+        own_id, language = (None if cell is None else str(cell, "utf-8") for cell in cells[1:])
+    except UnicodeDecodeError as error:
+        return bad_utf8(line, row, error)
+    named = fields.language if isinstance(fields.language, str) else language_of(language)
+    return RawDocument(line, row, decoded, own_id, named)

@@ -1,0 +1,71 @@
+"""Records: what every reader gives, and which fields of a source it takes.
+
+In the flow: bytes -> lines, paragraphs or table rows -> **raw documents** -> cleaned text. A record
+that gives no document gives a drop with its reason; nothing raises and nothing disappears.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from stages.columns import Drop, DropReason
+from stages.config import Config
+
+UNDETERMINED = "und"
+"""The language of a document whose record names none (ISO 639-2)."""
+
+
+class LanguageColumn(Config):
+    """The field of a record that names its language."""
+
+    column: str = Field(min_length=1)
+    """Name of the field."""
+
+
+class FieldMapping(Config):
+    """Which fields of a record hold what."""
+
+    text_column: str = Field("text", min_length=1)
+    """The field that holds the text."""
+    id_column: str | None = None
+    """The field that holds the user's own id, kept beside ours; none by default."""
+    language: str | LanguageColumn = UNDETERMINED
+    """One language for the whole source, or the field that names it."""
+
+
+@dataclass(frozen=True)
+class RawDocument:
+    """A document as its file has it."""
+
+    line: int
+    """Number of its line, or of its row, from 1."""
+    position: int
+    """Byte offset of its first byte in the decompressed file; in a table, its row from 0."""
+    text: str
+    own_id: str | None
+    language: str
+
+
+Record = RawDocument | Drop
+
+
+def own_id_of(value: object) -> str | None:
+    """Give the user's own id as a string: 7 -> "7"; what is neither string nor integer is none."""
+    usable = isinstance(value, str | int) and not isinstance(value, bool)
+    return str(value) if usable else None
+
+
+def language_of(value: object) -> str:
+    """Give the language that a record names, or the undetermined one."""
+    return value if isinstance(value, str) and value else UNDETERMINED
+
+
+def too_large(line: int, position: int, size: int) -> Drop:
+    """Give the drop of a record that is longer than `max_document_bytes`."""
+    return Drop(line, position, DropReason.TOO_LARGE, f"{size:,} bytes")
+
+
+def bad_utf8(line: int, position: int, error: UnicodeDecodeError) -> Drop:
+    """Give the drop of a record whose bytes are no UTF-8."""
+    detail = f"byte {error.start:,} of the record, 0x{error.object[error.start]:02x}: {error.reason}"
+    return Drop(line, position, DropReason.BAD_UTF8, detail)

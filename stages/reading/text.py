@@ -1,0 +1,104 @@
+"""Plain text to raw documents: a document a file, or a document a paragraph group.
+
+Groups are separated by one or more lines of nothing but white space. A document stands at its first
+byte. In the flow: bytes -> lines -> **raw documents** -> cleaned text, which takes a byte order mark
+and Windows line ends away.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from stages.reading.formats import Slice
+from stages.reading.lines import CHUNK_BYTES, Line, lines_after
+from stages.reading.records import UNDETERMINED, FieldMapping, RawDocument, Record, bad_utf8, too_large
+
+
+def parse_text(line: Line, fields: FieldMapping) -> Record:
+    """Give the document that a piece of text is, or the reason why it is none."""
+    if line.size > len(line.data):
+        return too_large(line.number, line.position, line.size)
+    try:
+        text = line.data.decode()
+    except UnicodeDecodeError as error:
+        return bad_utf8(line.number, line.position, error)
+    language = fields.language if isinstance(fields.language, str) else UNDETERMINED
+    return RawDocument(line.number, line.position, text, None, language)
+
+
+def whole_text(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Line]:
+    """Give a whole file as one piece; one over `max_bytes` keeps its size, not its data."""
+    held: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        size += len(chunk)
+        if size <= max_bytes:
+            held.append(chunk)
+        else:
+            held = []
+    yield Line(1, 0, b"".join(held), size)
+
+
+def paragraphs(
+    lines: Iterable[Line], *, max_bytes: int, last: int | None = None, inside: bool = False
+) -> Iterator[Line]:
+    r"""Give the groups of lines between blank ones, each as one piece.
+
+    b"a\nb\n\n\nc\n" -> Line(1, 0, b"a\nb", 3), Line(5, 6, b"c", 1)
+
+    Args:
+        lines: the lines in order.
+        max_bytes: longest group held; a longer one keeps its size, not its data.
+        last: no group that starts at this byte or later is given.
+        inside: the first lines belong to a group that started earlier, and are passed over.
+    """
+    start: Line | None = None
+    held: list[bytes] = []
+    size = 0
+    for line in lines:
+        if line.blank:
+            if start is not None:
+                yield _joined(start, held, size)
+            start, inside = None, False
+            continue
+        if start is None:
+            if last is not None and line.position >= last:
+                return
+            if inside:
+                continue
+            start, held = line, []
+        size = line.position + line.size - start.position
+        if size <= max_bytes:
+            held.append(line.data)
+        else:
+            held = []
+    if start is not None:
+        yield _joined(start, held, size)
+
+
+def paragraphs_of_slice(file: BinaryIO, part: Slice, *, max_bytes: int) -> Iterator[Line]:
+    """Give the groups that start in a slice of a plain file."""
+    at = _last_ink(file, part.first)
+    lines = lines_after(file, part, at=at, max_bytes=max_bytes, end=None)
+    return paragraphs(lines, max_bytes=max_bytes, last=part.last, inside=at >= 0)
+
+
+def _joined(start: Line, held: list[bytes], size: int) -> Line:
+    if not held:
+        return Line(start.number, start.position, b"", size)
+    data = b"\n".join(held).removesuffix(b"\r")  # of a Windows line end
+    return Line(start.number, start.position, data, len(data))
+
+
+def _last_ink(file: BinaryIO, before: int) -> int:
+    """Give the place of the last byte that is no white space before a place, or -1.
+
+    From there it is known whether a line continues a group or starts one.
+    """
+    while before > 0:
+        first = max(0, before - CHUNK_BYTES)
+        file.seek(first)
+        ink = len(file.read(before - first).rstrip())
+        if ink:
+            return first + ink - 1
+        before = first
+    return -1

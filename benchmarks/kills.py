@@ -1,0 +1,354 @@
+r"""A crash campaign on a real run: kill -9 at random moments, then the same bytes as without.
+
+    python benchmarks/kills.py RUN.toml --output DIR --reference WHOLE --reference-seconds 600 \
+        --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.json
+
+WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took. The
+moments are uniform over the work that remains: progress is the number of commits, and how long that many
+took comes from the log of WHOLE. The victim is the driver or one Ray worker, by a coin. After a driver's
+death the run is started again with another number of workers; after a worker's death it goes on.
+
+Passes if every kill was made, the run completed, its artifacts are those of WHOLE, no unit was committed
+twice, and none was given out again after its commit.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from digests import differences, file_digests
+from run_log import Event, broken_promises, committed, current_step, next_commit
+from run_processes import RunProcess, launch, new_marker, run_command, run_processes, wait_until_gone
+
+from pipeline.journal import read_log
+
+POLL = 0.2
+SPARE_STARTS = 5
+"""Starts beyond those that kills explain, before a campaign is given up."""
+_SHORTEST = 1.0
+"""Seconds that are taken to remain, however far the run is."""
+
+
+@dataclass
+class Kill:
+    """One kill and what came of it."""
+
+    time: float
+    step: str
+    victim: str
+    process: str
+    workers: int
+    in_work: dict[str, float]
+    """Seconds that each unit then in work had been, of those not committed."""
+    lost_seconds: float | None
+    """Of them, what had to be done again; None while a dead worker's unit is not known."""
+    marker: str
+    leftover_seconds: float | None = None
+    """How long the processes of a dead driver lived on."""
+    leftover_processes: list[str] = field(default_factory=list)
+    """Those that lived when the program was started again."""
+    recovery_seconds: float | None = None
+    """From the kill to the next commit."""
+    after_restart_seconds: float | None = None
+    """The part of it since the program was started again."""
+
+
+@dataclass
+class Attempt:
+    """One start of the program."""
+
+    workers: int
+    began: float
+    marker: str
+    process: subprocess.Popen[bytes]
+    ended: float = 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """Give what is kept of it."""
+        return {
+            "workers": self.workers,
+            "began": round(self.began, 2),
+            "wall_seconds": round(self.ended - self.began, 2),
+            "exit_code": self.process.returncode,
+        }
+
+
+@dataclass
+class Campaign:
+    """Everything that was done, and the means to do it."""
+
+    arguments: argparse.Namespace
+    chance: random.Random
+    progress_times: list[float]
+    """Seconds from the reference's start to each of its commits."""
+    kills: list[Kill] = field(default_factory=list)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Start, kill and start again until the run completes."""
+        limit = self.arguments.kills + SPARE_STARTS
+        while len(self.attempts) < limit:
+            attempt = self._start()
+            self.attempts.append(attempt)
+            self._attend(attempt)
+            attempt.ended = time.time()
+            leftover = wait_until_gone(attempt.marker, timeout=self.arguments.leftover_seconds)
+            if self.kills and self.kills[-1].marker == attempt.marker:
+                self._see_leftovers(self.kills[-1])
+                names = [process.label for process in run_processes(attempt.marker)]
+                self.kills[-1].leftover_processes = names
+            lived = "are still there" if leftover is None else f"lived {leftover:.1f} s more"
+            print(f"  ended {attempt.process.returncode}; its processes {lived}", flush=True)
+            if attempt.process.returncode == 0:
+                return
+        print(f"given up after {limit} starts")
+
+    def _start(self) -> Attempt:
+        given = self.arguments.workers_choices
+        before = self.attempts[-1].workers if self.attempts else None
+        workers = self.chance.choice([n for n in given if n != before] or given)
+        command = run_command(
+            self.arguments.command,
+            self.arguments.run_file,
+            self.arguments.output,
+            workers=workers,
+            overrides=self.arguments.overrides,
+        )
+        marker, output = new_marker(), self.arguments.output
+        print(f"start {len(self.attempts) + 1}, {workers} workers", flush=True)
+        process = launch(command, marker, log=output.with_name(f"{output.name}.out"))
+        return Attempt(workers, time.time(), marker, process)
+
+    def _attend(self, attempt: Attempt) -> None:
+        """Wait for the end of an attempt, and kill its workers or itself when it is time."""
+        while True:
+            moment = time.monotonic() + self._delay()
+            while attempt.process.poll() is None and time.monotonic() < moment:
+                time.sleep(POLL)
+                self._watch_lost()
+                for kill in self.kills:
+                    self._see_leftovers(kill)
+            if attempt.process.poll() is not None:
+                return
+            kill = self._kill(attempt)
+            self.kills.append(kill)
+            print(f"  kill {len(self.kills)}: {kill.victim} in {kill.step}", flush=True)
+            if kill.victim == "driver":
+                attempt.process.wait()
+                return
+
+    def _delay(self) -> float:
+        """Draw the seconds to the next of the kills that remain, uniform over what remains to do."""
+        remaining_kills = self.arguments.kills - len(self.kills)
+        if remaining_kills < 1:
+            return float("inf")
+        done = progress(self.progress_times, list(read_log(self.arguments.output)))
+        reference: float = self.arguments.reference_seconds
+        return max(reference - done, _SHORTEST) * first_of_uniform(remaining_kills, self.chance.random())
+
+    def _kill(self, attempt: Attempt) -> Kill:
+        workers = [process for process in run_processes(attempt.marker) if process.is_worker]
+        driver = RunProcess(attempt.process.pid, 0, "driver")
+        kind = self.chance.choice(("driver", "worker")) if workers else "driver"
+        victim = driver if kind == "driver" else self.chance.choice(sorted(workers, key=_pid))
+        moment = time.time()
+        os.kill(victim.pid, signal.SIGKILL)
+        events = list(read_log(self.arguments.output))
+        done = committed(events, moment)
+        in_work = {
+            unit: round(moment - begun, 3)
+            for unit, begun in begun_units(self.arguments.output).items()
+            if unit not in done and begun < moment
+        }
+        return Kill(
+            time=moment,
+            step=current_step(events, moment),
+            victim=kind,
+            process=victim.label,
+            workers=attempt.workers,
+            in_work=in_work,
+            lost_seconds=round(sum(in_work.values()), 2) if kind == "driver" else None,
+            marker=attempt.marker,
+        )
+
+    def _see_leftovers(self, kill: Kill) -> None:
+        """Note when the last process of a dead driver is gone."""
+        if kill.victim == "driver" and kill.leftover_seconds is None and not run_processes(kill.marker):
+            kill.leftover_seconds = round(time.time() - kill.time, 2)
+
+    def _watch_lost(self) -> None:
+        """See which unit a dead worker had: the one whose folder is made anew."""
+        if self.kills and self.kills[-1].lost_seconds is None:
+            kill = self.kills[-1]
+            begun = begun_units(self.arguments.output)
+            again = [unit for unit in kill.in_work if begun.get(unit, 0.0) > kill.time]
+            done = committed(read_log(self.arguments.output), time.time())
+            if again or done.issuperset(kill.in_work):
+                kill.lost_seconds = round(sum(kill.in_work[unit] for unit in again), 2)
+
+
+def _pid(process: RunProcess) -> int:
+    return process.pid
+
+
+def first_of_uniform(number: int, draw: float) -> float:
+    """Give the least of so many uniform points in [0, 1), from one uniform draw."""
+    return float(1.0 - (1.0 - draw) ** (1.0 / number))
+
+
+def progress(times: Sequence[float], events: Sequence[Event]) -> float:
+    """Give the seconds that the reference took for as many commits.
+
+    times 1.0 1.5 4.0, two commits -> 1.5
+    """
+    number = sum(event["event"] == "commit" for event in events)
+    return times[min(number, len(times)) - 1] if number and times else 0.0
+
+
+def commit_times(events: Sequence[Event]) -> list[float]:
+    """Give the seconds from the log's first event to each commit, ascending."""
+    return sorted(e["time"] - events[0]["time"] for e in events if e["event"] == "commit")
+
+
+def begun_units(output: Path) -> dict[str, float]:
+    """Give when the folder of each unit under DIR/tmp was made, as the file system knows it."""
+    folders = [str(path) for path in (output / "tmp").glob("*/*")]
+    if not folders:
+        return {}
+    command = ["stat", "--format=%.3W %n", "--", *folders]
+    told = subprocess.run(  # noqa: S603  # paths of the run
+        command, capture_output=True, text=True, check=False
+    ).stdout  # what is gone meanwhile is missing there
+    lines = (line.split(" ", 1) for line in told.splitlines())
+    return {Path(name).name: float(born) for born, name in lines}
+
+
+def add_recovery(kills: Sequence[Kill], events: Sequence[Event], starts: Sequence[float]) -> None:
+    """Fill in how long after each kill the next commit came.
+
+    Args:
+        kills: filled.
+        events: of the whole campaign.
+        starts: when the program was started, ascending.
+    """
+    for kill in kills:
+        commit = next_commit(events, kill.time)
+        if commit is not None:
+            again = [start for start in starts if kill.time < start < commit]
+            kill.recovery_seconds = round(commit - kill.time, 2)
+            kill.after_restart_seconds = round(commit - again[-1], 2) if again else None
+
+
+def conclude(campaign: Campaign) -> dict[str, Any]:
+    """Compare the outcome with the reference, and give all figures."""
+    arguments = campaign.arguments
+    events = list(read_log(arguments.output))
+    add_recovery(campaign.kills, events, [attempt.began for attempt in campaign.attempts])
+    ours, reference = file_digests(arguments.output), file_digests(arguments.reference)
+    wall = sum(attempt.ended - attempt.began for attempt in campaign.attempts)
+    return {
+        "seed": arguments.seed,
+        "kills_asked": arguments.kills,
+        "kills": [asdict(kill) for kill in campaign.kills],
+        "attempts": [attempt.figures() for attempt in campaign.attempts],
+        "completed": campaign.attempts[-1].process.returncode == 0,
+        "wall_seconds": round(wall, 2),
+        "reference_seconds": arguments.reference_seconds,
+        "overhead_seconds": round(wall - arguments.reference_seconds, 2),
+        "lost_seconds": round(sum(kill.lost_seconds or 0.0 for kill in campaign.kills), 2),
+        "files": len(ours),
+        "differing": differences(ours, reference),
+        "broken_promises": broken_promises(events),
+        "left_in_tmp": [path.name for path in (arguments.output / "tmp").glob("*")],
+    }
+
+
+def passed(content: dict[str, Any]) -> bool:
+    """Say whether a campaign proved what it set out to."""
+    sound = not (content["differing"] or content["broken_promises"] or content["left_in_tmp"])
+    whole = len(content["kills"]) == content["kills_asked"] and content["completed"]
+    return bool(sound and whole and content["files"])
+
+
+def print_figures(content: dict[str, Any]) -> None:
+    """Print the campaign as a table, and its verdict."""
+    names = ("lost", "leftover", "recovery", "after_restart")
+    print(f"\n{'kill':>4} {'step':<14}{'victim':<8}" + "".join(f"{name:>15}" for name in names))
+    for number, kill in enumerate(content["kills"], 1):
+        seconds = [kill[f"{name}_seconds"] for name in names]
+        cells = "".join(f"{'-' if value is None else f'{value:.1f} s':>15}" for value in seconds)
+        print(f"{number:>4} {kill['step'] or '(starting)':<14}{kill['victim']:<8}{cells}")
+    print(
+        f"{len(content['kills'])} of {content['kills_asked']} kills, {len(content['attempts'])} starts,"
+        f" {content['wall_seconds']:.0f} s: {content['overhead_seconds']:+.0f} s on the reference,"
+        f" {content['lost_seconds']:.0f} s of tasks done again"
+    )
+    print(f"{content['files']:,} files, {len(content['differing'])} differ from the reference")
+    for line in [*content["differing"][:20], *content["broken_promises"], *content["left_in_tmp"]]:
+        print(f"  {line}")
+    print("PASS" if passed(content) else "FAIL")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("run_file", type=Path, metavar="RUN.toml", help="the run file")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="a new folder")
+    parser.add_argument("--reference", type=Path, required=True, metavar="WHOLE")
+    parser.add_argument("--reference-seconds", type=float, required=True, metavar="S")
+    parser.add_argument("--kills", type=int, default=10, metavar="N", help="[default: 10]")
+    parser.add_argument("--seed", type=int, default=0, help="of moments, victims and workers")
+    parser.add_argument("--workers-choices", type=_numbers, default=[1, 2, 3], metavar="N,N,...")
+    parser.add_argument(
+        "--leftover-seconds",
+        type=float,
+        default=60.0,
+        metavar="S",
+        help="longest wait for a dead driver's processes; 0 starts again at once [default: 60]",
+    )
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
+    parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
+    arguments = parser.parse_args()
+    if (arguments.output / "log.jsonl").exists():
+        parser.error(f"--output {arguments.output}: holds a run; choose another")
+    if not (arguments.reference / "log.jsonl").exists():
+        parser.error(f"--reference {arguments.reference}: holds no run")
+    return arguments
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def main() -> int:
+    """Do a campaign and print what came of it."""
+    arguments = parse_arguments()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    times = commit_times(list(read_log(arguments.reference)))
+    chance = random.Random(arguments.seed)  # noqa: S311  # when to kill, no secret
+    campaign = Campaign(arguments, chance, times)
+    try:
+        campaign.run()
+    finally:
+        for attempt in campaign.attempts:
+            if attempt.process.poll() is None:
+                attempt.process.terminate()
+    content = conclude(campaign)
+    print_figures(content)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return 0 if passed(content) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What benchmarks/kills.py promises: kills spread over the run, losses seen, no campaign half passed."""
+
+import random
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kills import Kill, add_recovery, begun_units, commit_times, first_of_uniform, passed, progress
+
+COMMITS = [{"event": "start", "time": 10.0}] + [
+    {"event": "commit", "time": moment, "attempt": "a", "step": "ingest", "unit": str(moment)}
+    for moment in (11.0, 11.5, 14.0)
+]
+CAMPAIGN: dict[str, Any] = {
+    "kills_asked": 1,
+    "kills": [{}],
+    "completed": True,
+    "files": 3,
+    "differing": [],
+    "broken_promises": [],
+    "left_in_tmp": [],
+}
+
+
+def kill_at(moment: float) -> Kill:
+    return Kill(
+        time=moment,
+        step="ingest",
+        victim="driver",
+        process="driver",
+        workers=1,
+        in_work={},
+        lost_seconds=0.0,
+        marker="run-0",
+    )
+
+
+def test_progress_is_the_time_that_the_reference_took_for_as_many_commits() -> None:
+    times = commit_times(COMMITS)
+    assert times == [1.0, 1.5, 4.0]
+    assert progress(times, COMMITS[:1]) == 0.0
+    assert progress(times, COMMITS[:3]) == 1.5
+    assert progress(times, [*COMMITS, *COMMITS]) == 4.0
+
+
+def test_kills_drawn_one_after_the_other_are_uniform_over_the_run() -> None:
+    chance = random.Random(5)  # noqa: S311  # when to kill, no secret
+    moments: list[float] = []
+    for _ in range(2000):
+        done = 0.0
+        for left in (3, 2, 1):
+            done += (1.0 - done) * first_of_uniform(left, chance.random())
+            moments.append(done)
+    assert statistics.mean(moments) == pytest.approx(0.5, abs=0.02)
+    assert statistics.pvariance(moments) == pytest.approx(1 / 12, abs=0.01)
+    assert 0 <= min(moments) < max(moments) <= 1
+
+
+def test_recovery_lasts_from_the_kill_to_the_next_commit() -> None:
+    kills = [kill_at(11.2), kill_at(20.0)]
+    add_recovery(kills, COMMITS, starts=[10.0, 11.4])
+    assert [kill.recovery_seconds for kill in kills] == [0.3, None]
+    assert [kill.after_restart_seconds for kill in kills] == [0.1, None]
+
+
+def test_units_in_work_are_known_by_their_folders_and_when_those_were_made(tmp_path: Path) -> None:
+    assert begun_units(tmp_path) == {}
+    before = time.time()
+    (tmp_path / "tmp" / "attempt" / "a unit.of-00000").mkdir(parents=True)
+    begun = begun_units(tmp_path)
+    assert list(begun) == ["a unit.of-00000"]
+    assert before - 1 < begun["a unit.of-00000"] < time.time() + 1
+
+
+def test_a_campaign_passes_only_whole_and_with_the_same_bytes() -> None:
+    assert passed(CAMPAIGN)
+    wrong: list[dict[str, Any]] = [
+        {"kills": []},
+        {"completed": False},
+        {"files": 0},
+        {"differing": ["tokens/x"]},
+        {"broken_promises": ["ingest/x: committed twice"]},
+        {"left_in_tmp": ["attempt"]},
+    ]
+    assert not any(passed({**CAMPAIGN, **change}) for change in wrong)

@@ -10,9 +10,10 @@ import pytest
 import ray.cloudpickle
 
 from pipeline.commits import Outcome
+from pipeline.memory import MemoryWatch
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
 from pipeline.tasks import Task, Workspace
-from stages.errors import DataError
+from stages.errors import DataError, Stopped
 
 
 def say_who(work: Workspace, payload: Any) -> dict[str, Any]:
@@ -172,3 +173,17 @@ def test_a_task_that_takes_down_every_worker_stops_the_run_with_its_name(
         pool.run([task(die, "x")], _Book().done)
     pool.close()
     assert (tmp_path / "x.deaths").read_text() == "x" * MAX_ATTEMPTS
+
+
+def test_a_pool_short_of_memory_goes_on_with_a_worker_less_and_stops_at_the_last(
+    shared: tuple[Path, RayPool], tmp_path: Path
+) -> None:
+    assert shared, "its functions travel by value"
+    notes: list[str] = []
+    with MemoryWatch(1, notes.append, period=0.01) as watch:
+        pool = RayPool(tmp_path, "attempt", size=2, num_cpus=0.5, watch=watch)
+        endless = _Book(chain=1 << 60)
+        with pytest.raises(Stopped, match=r"^resources.memory = 1 B: .* one worker left, .* say_who"):
+            pool.run([task(say_who, number) for number in range(3)], endless.done)
+        pool.close()
+    assert notes == ["memory is short: going on with 1 workers"]

@@ -1,0 +1,91 @@
+"""What each step cost over all attempts, from the log, and what it went through, from its record."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.journal import read_log
+
+
+@dataclass
+class _Cost:
+    """Sums over a step's events."""
+
+    units: int = 0
+    worker_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """First and last event of each attempt: the time between attempts is nobody's."""
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Count one event of the log."""
+        if event["event"] == "commit":
+            self.units += 1
+            self.worker_seconds += event["seconds"]
+            self.cpu_seconds += event["cpu_seconds"]
+        self.peak_memory = max(self.peak_memory, event.get("peak_memory", 0))
+        first, _ = self.spans.get(event["attempt"], (event["time"], 0.0))
+        self.spans[event["attempt"]] = (first, event["time"])
+
+    @property
+    def wall_seconds(self) -> float:
+        """Seconds from the first to the last event, attempt by attempt."""
+        return sum(last - first for first, last in self.spans.values())
+
+
+def step_metrics(output: Path, records: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
+
+    `peak_memory` is the most that all processes of the run held on the driver's node (see
+    pipeline.memory), in bytes; rates are by wall seconds.
+    """
+    costs: defaultdict[str, _Cost] = defaultdict(_Cost)
+    for event in read_log(output):
+        if "step" in event:
+            costs[event["step"]].add(event)
+    rows = []
+    for name, cost in costs.items():
+        amounts = _amounts(name, records)
+        size, wall = amounts.get("bytes"), cost.wall_seconds
+        rows.append(
+            {
+                "step": name,
+                "units": cost.units,
+                **{key: amounts.get(key) for key in ("documents", "bytes", "tokens")},
+                "wall_seconds": round(wall, 2),
+                "worker_seconds": round(cost.worker_seconds, 2),
+                "cpu_seconds": round(cost.cpu_seconds, 2),
+                "peak_memory": cost.peak_memory,
+                "bytes_per_second": round(size / wall) if size and wall else None,
+            }
+        )
+    return rows
+
+
+def _amounts(name: str, records: Mapping[str, Any]) -> dict[str, int]:
+    """Give what a step went through: documents, bytes of text, tokens, as far as it knows them."""
+    step, _, dataset = name.partition("-")
+    ingest, stored = records.get("ingest", {}), records.get("tokenize", {})
+    text = sum(unit["text_bytes"] for unit in ingest.get("units", ()))
+    kept = sum(counts["bytes"] for counts in stored.get("languages", {}).values())
+    amounts = {
+        "ingest": {"documents": ingest.get("read"), "bytes": text},
+        "dedup": {"documents": sum(u["documents"] for u in ingest.get("units", ())), "bytes": text},
+        "tokenizer": {"bytes": records.get("tokenizer", {}).get("sample_bytes")},
+        "tokenize": {
+            "documents": stored.get("documents"),
+            "bytes": kept,
+            "tokens": stored.get("tokens"),
+        },
+    }.get(step, {})
+    if step == "shard" and dataset in records.get("shard", {}):
+        splits = records["shard"][dataset]["splits"].values()
+        amounts = {key: sum(split[key] for split in splits) for key in ("documents", "tokens")}
+        amounts["bytes"] = kept
+    if step == "verify" and dataset in records.get("verify", {}):
+        checked = records["verify"][dataset]["checked"]
+        amounts = {"documents": checked["documents"], "tokens": checked["tokens"], "bytes": kept}
+    return {key: value for key, value in amounts.items() if value}

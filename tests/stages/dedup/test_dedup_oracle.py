@@ -19,7 +19,7 @@ from pipeline.config import Ingest
 from pipeline.steps import dedup, ingest, pairs
 from pipeline.steps.dedup import Piece, UnitKeys, cut_digests, cut_keys, find_candidates, find_exact
 from pipeline.steps.ingest import Part, ingest_part
-from pipeline.steps.pairs import UnitPairs, pairs_key, verify_pairs
+from pipeline.steps.pairs import PairRange, pairs_key, unit_runs, verify_pairs
 from pipeline.steps.resolve import Resolution, resolve
 from pipeline.steps.units import Unit
 from pipeline.tasks import Function, Task, Worker
@@ -199,8 +199,8 @@ class Run:
 
     def _edges(self, units: tuple[Unit, ...]) -> dict[int, dict[int, float]]:
         edges: dict[int, dict[int, float]] = {}
-        for unit in units:
-            folder = self._root / pairs_key(unit)
+        for number in range(len(unit_runs(units))):
+            folder = self._root / pairs_key(number)
             found, similarities = np.load(folder / "edges.npy"), np.load(folder / "similarity.npy")
             for (better, worse), similarity in zip(found.tolist(), similarities.tolist(), strict=True):
                 edges.setdefault(worse, {})[better] = similarity
@@ -253,8 +253,8 @@ class Run:
         for band in range(bands):
             for piece in range(pieces):
                 self._do(find_candidates, Piece(units, piece, pieces, band, config))
-        for index in range(len(units)):
-            self._do(verify_pairs, UnitPairs(units, index, pieces, config))
+        for number, (start, end) in enumerate(unit_runs(units)):
+            self._do(verify_pairs, PairRange(units, number, start, end, pieces, config))
         self._do(resolve, Resolution(units, pieces, near=True))
 
     def _do(self, function: Function, payload: object) -> dict[str, object]:
@@ -279,6 +279,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
     monkeypatch.setattr(ingest, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
+    monkeypatch.setattr(pairs, "RUN_BYTES", 3_000)
     monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)
     large, large_units = Run(tmp_path / "large", corpus, unit_size=1 << 20, pieces=2).verdict()

@@ -59,8 +59,8 @@ class Resources(Config):
     """What a run may use; part of no fingerprint."""
 
     memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
-    """What a node may use; it sizes Ray's object store. The steps' own memory is bounded by unit and
-    shard sizes, and is not yet held to this number."""
+    """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
+    step that does not fit is refused, workers that do not fit are not started."""
 
 
 class Ingest(LengthFilter):

@@ -231,8 +231,10 @@ def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Map
         ],
         title="count held-out documents",
     )
-    kept_bytes = sum(counts["bytes"] for counts in kept["languages"].values())
-    choice = split.Choice(units, file.validation, file.packing, file.seed, kept_bytes)
+    size, documents = (
+        sum(counts[key] for counts in kept["languages"].values()) for key in ("bytes", "documents")
+    )
+    choice = split.Choice(units, file.validation, file.packing, file.seed, size, documents)
     task = run.task("split", "choose", split.choose_validation, choice)
     commit = run.execution.here(step, task, title="choose the validation split")
     return run.execution.finish(step, commit.record).record

@@ -53,6 +53,7 @@ class Choice:
     packing: PackingConfig
     seed: int
     kept_bytes: int
+    kept_documents: int = 0
 
 
 def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any]:
@@ -88,7 +89,9 @@ def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
     _write(workspace, VALIDATION, candidates.take(chosen))
     held_out = int(candidates.text_bytes[chosen].sum())
     train = work.packing.shards or num_shards(
-        work.kept_bytes - held_out, shard_size=work.packing.shard_size
+        work.kept_bytes - held_out,
+        shard_size=work.packing.shard_size,
+        documents=work.kept_documents,
     )
     return {
         "candidates": len(candidates.clusters),

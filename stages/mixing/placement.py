@@ -10,6 +10,10 @@ from stages.config import Config
 from stages.seeding import Purpose, document_hash, threshold
 
 
+MAX_DOCUMENTS = 1 << 20
+"""Documents in a shard: 150 bytes of memory each while it is made."""
+
+
 class ValidationConfig(Config):
     """The validation split: documents held out of training and of the tokenizer's sample."""
 
@@ -39,6 +43,9 @@ def is_candidate(cluster: bytes, seed: int, *, config: ValidationConfig) -> bool
     return validation_hash(cluster, seed) < threshold(config.fraction)
 
 
-def num_shards(kept_bytes: int, *, shard_size: int) -> int:
-    """Give the number of shards for so much text: a shard is made from about `shard_size` of it."""
-    return max(1, -(-kept_bytes // shard_size))
+def num_shards(kept_bytes: int, *, shard_size: int, documents: int = 0) -> int:
+    """Give the number of shards: each is made from about `shard_size` of text.
+
+    Short documents make more of them: none is to list more than about `MAX_DOCUMENTS`.
+    """
+    return max(1, -(-kept_bytes // shard_size), -(-documents // MAX_DOCUMENTS))

@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from stages.mixing.placement import (
+    MAX_DOCUMENTS,
     ValidationConfig,
     is_candidate,
     num_shards,
@@ -100,6 +101,13 @@ def test_another_seed_holds_out_others() -> None:
 )
 def test_shards_follow_from_kept_bytes(kept_bytes: int, shard_size: int, expected: int) -> None:
     assert num_shards(kept_bytes, shard_size=shard_size) == expected
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_short_documents_make_more_shards(over: int) -> None:
+    documents = 3 * MAX_DOCUMENTS + over
+    assert num_shards(1_000, shard_size=1_000, documents=documents) == 3 + over
+    assert num_shards(9_000, shard_size=1_000, documents=documents) == 9
 
 
 @pytest.mark.parametrize("wrong", [{"fraction": -0.1}, {"fraction": 0.6}, {"max_tokens": 0}])

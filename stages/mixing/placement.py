@@ -9,7 +9,6 @@ from pydantic import Field
 from stages.config import Config
 from stages.seeding import Purpose, document_hash, threshold
 
-
 MAX_DOCUMENTS = 1 << 20
 """Documents in a shard: 150 bytes of memory each while it is made."""
 

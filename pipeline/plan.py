@@ -15,7 +15,13 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile, Source
 from pipeline.inputs import InputFile
 from stages.config import canonical_json
+from stages.reading.formats import TextSplit
+from stages.tokenizer.normalization import normalization_loss
+from stages.tokenizer.sampling import SamplingConfig
+from stages.verify.gates import settings_for
 
+SAMPLE = "sample"
+"""Begins the names of the tokenizer's samples, one a unit of ingest."""
 BYTES_VERSIONS = {
     "ingest": 1,
     "dedup": 2,
@@ -92,7 +98,8 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     add("tokenize", {"seed": run.seed}, "split")
     for dataset in run.datasets:
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize")
-        verify = {"verify": run.verify.model_dump(mode="json"), "seed": run.seed}
+        learning = settings_for(dataset.objective.kind, run.verify).model_dump(mode="json")
+        verify = {"verify": learning, "seed": run.seed}
         add(f"verify-{dataset.name}", verify, f"shard-{dataset.name}")
     return steps
 

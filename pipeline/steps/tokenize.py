@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.steps.split import HeldOut, cluster_names, load_tokenizer
-from pipeline.steps.units import Unit, clusters_of, fixed_bytes, kept_groups
+from pipeline.steps.units import Unit, clusters_of, fixed_bytes, kept_groups, text_slices
 from pipeline.tasks import Workspace
 from stages.columns import STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
@@ -23,8 +22,6 @@ from stages.tokenizer.sampling import SPACE_SYMBOL
 COPY = 0
 """Which copy of a document: each stands in the mixture once."""
 _COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", "text")
-_SLICE = 1 << 20
-"""Bytes of text, about, that are Python strings at once; a longer document is alone in its slice."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +59,6 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
         "space_symbols": documents.space_symbols,
         "languages": {name: dict(counts) for name, counts in sorted(documents.languages.items())},
     }
-
-
-def text_slices(table: pa.Table) -> list[pa.Table]:
-    """Cut a table into slices of about `_SLICE` bytes of text, none of them copied."""
-    ends = np.cumsum(table.column("text_bytes").to_numpy())
-    numbers = ends // _SLICE
-    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(ends)]
-    return [table.slice(a, b - a) for a, b in pairwise(cuts) if b > a]
 
 
 def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> None:

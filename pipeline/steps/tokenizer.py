@@ -5,12 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.units import Unit, clusters_of, kept_groups
+from pipeline.steps.units import Unit, clusters_of, kept_groups, text_slices
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError
 from stages.mixing.placement import ValidationConfig, is_candidate
@@ -31,8 +32,8 @@ _SAMPLE = pa.schema(
         pa.field("piece", pa.string(), nullable=False),
     ]
 )
-_BATCH = 4096
-"""Pieces that are encoded together when fairness is measured."""
+_BATCH = 1024
+"""Pieces that are Python strings at once: 4 MiB at the most."""
 
 
 @dataclass(frozen=True)
@@ -73,25 +74,26 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
     with pq.ParquetWriter(
         workspace.create(sample_key(work.unit)), _SAMPLE, compression="zstd"
     ) as writer:
-        for table in kept_groups(workspace, work.unit, ["id", "language", "text"]):
-            rows = [
-                {"language": document["language"], "copies": copies, "piece": piece}
-                for document in table.to_pylist()
-                if not is_candidate(
-                    clusters.get(document["id"], document["id"]),
-                    work.seed,
-                    config=work.validation,
-                )
-                for piece, copies in sample_pieces(
-                    document["text"],
-                    document["id"],
-                    rate=work.rates[document["language"]],
-                    seed=work.seed,
-                )
-            ]
-            taken += len(rows)
-            writer.write_table(pa.Table.from_pylist(rows, schema=_SAMPLE))
+        for table in kept_groups(workspace, work.unit, ["id", "language", "text_bytes", "text"]):
+            for part in text_slices(table):
+                rows = _sampled(part, clusters, work)
+                while batch := list(islice(rows, _BATCH)):
+                    taken += len(batch)
+                    writer.write_table(pa.Table.from_pylist(batch, schema=_SAMPLE))
     return {"pieces": taken}
+
+
+def _sampled(
+    table: pa.Table, clusters: Mapping[bytes, bytes], work: SampleUnit
+) -> Iterator[dict[str, Any]]:
+    """Give the pieces that the sample takes of some documents."""
+    for document in table.to_pylist():
+        identity, language = document["id"], document["language"]
+        if is_candidate(clusters.get(identity, identity), work.seed, config=work.validation):
+            continue
+        pieces = sample_pieces(document["text"], identity, rate=work.rates[language], seed=work.seed)
+        for piece, copies in pieces:
+            yield {"language": language, "copies": copies, "piece": piece}
 
 
 def train_tokenizer(workspace: Workspace, work: Training) -> dict[str, Any]:
@@ -124,11 +126,17 @@ def train_tokenizer(workspace: Workspace, work: Training) -> dict[str, Any]:
     }
 
 
-def _pieces(workspace: Workspace, work: Training) -> Iterator[dict[str, Any]]:
+def _batches(workspace: Workspace, work: Training) -> Iterator[list[dict[str, Any]]]:
+    """Give the sample in lists of at most `_BATCH` pieces."""
     for unit in work.units:
         with pq.ParquetFile(workspace.path(sample_key(unit))) as file:
             for group in range(file.num_row_groups):
-                yield from file.read_row_group(group).to_pylist()
+                yield file.read_row_group(group).to_pylist()
+
+
+def _pieces(workspace: Workspace, work: Training) -> Iterator[dict[str, Any]]:
+    for batch in _batches(workspace, work):
+        yield from batch
 
 
 def _measure(
@@ -138,9 +146,7 @@ def _measure(
     counts: defaultdict[str, LanguageCounts] = defaultdict(LanguageCounts)
     drawn: defaultdict[str, int] = defaultdict(int)
     is_byte = tokenizer.byte_ids()
-    batch: list[dict[str, Any]] = []
-
-    def flush() -> None:
+    for batch in _batches(workspace, work):
         encoded = tokenizer.encode([row["piece"] for row in batch])
         for row, ids in zip(batch, encoded, strict=True):
             piece = row["piece"]
@@ -149,13 +155,6 @@ def _measure(
             counts[row["language"]] += LanguageCounts(
                 1, size, len(piece), len(ids), int(is_byte[ids].sum())
             )
-        batch.clear()
-
-    for row in _pieces(workspace, work):
-        batch.append(row)
-        if len(batch) == _BATCH:
-            flush()
-    flush()
     return dict(counts), dict(drawn)
 
 

@@ -6,6 +6,7 @@ number is a document's rank, and it does not depend on how files are cut into un
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
+
+_SLICE = 1 << 20
+"""Bytes of text, about, that are Python strings at once; a longer document is alone in its slice."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,13 @@ def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Ite
         kept = table.filter(pa.array(mask[start : start + table.num_rows]))
         if kept.num_rows:
             yield kept
+
+
+def text_slices(table: pa.Table) -> list[pa.Table]:
+    """Cut documents into slices of about `_SLICE` bytes of text, none of them copied."""
+    numbers = np.cumsum(table.column("text_bytes").to_numpy()) // _SLICE
+    cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), table.num_rows]
+    return [table.slice(start, end - start) for start, end in pairwise(cuts) if start < end]
 
 
 def clusters_of(workspace: Workspace, unit: Unit) -> dict[bytes, bytes]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_mask
+from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_groups, kept_mask, text_slices
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
@@ -83,9 +83,7 @@ class SplitCheck:
 def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
     """Compare a unit of the token store with the documents that were kept of it."""
     unit = work.unit
-    table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
-    kept = table.filter(pa.array(kept_mask(workspace, unit)))
-    wanted = set(zip(kept.column("id").to_pylist(), kept.column("digest").to_pylist(), strict=True))
+    wanted = _wanted(workspace, unit)
     path = workspace.path(f"{unit.tokens}/documents.parquet")
     try:
         TokenUnit.open(workspace.path(unit.tokens))
@@ -107,6 +105,23 @@ def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
             )
         )
     return _result(findings, documents=len(found))
+
+
+def _wanted(workspace: Workspace, unit: Unit) -> set[tuple[bytes, bytes]]:
+    """Give the kept documents' ids with the digests of the texts that their rows must decode to."""
+    tokenizer = load_tokenizer(workspace)
+    if not tokenizer.normalises:
+        table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
+        kept = table.filter(pa.array(kept_mask(workspace, unit)))
+        return set(zip(kept.column("id").to_pylist(), kept.column("digest").to_pylist(), strict=True))
+    return {
+        (identity, content_digest(tokenizer.normalise(text)))
+        for group in kept_groups(workspace, unit, ["id", "text_bytes", "text"])
+        for part in text_slices(group)
+        for identity, text in zip(
+            part.column("id").to_pylist(), part.column("text").to_pylist(), strict=True
+        )
+    }
 
 
 def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pipeline.config import RunFile
 from pipeline.journal import read_log
 from pipeline.report.page import render_page
 from stages.errors import VerificationError
+from stages.tokenizer.normalization import normalization_loss
 
 REPORT = "report"
 
@@ -43,6 +44,7 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "passed": all(v["passed"] for v in verify.values()) if verify else None,
         "documents": _documents(records),
         "tokenizer": records.get("tokenizer"),
+        "warnings": list(filter(None, [normalization_loss(file.tokenizer.train.normalization)])),
         "languages": _languages(records),
         "split": records.get("split"),
         "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},

@@ -30,6 +30,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             "state": status.state.value,
             "units_committed": status.commits,
             "why": status.why,
+            "warning": status.step.warning,
             "reads": list(status.step.inputs),
             "fingerprint": status.step.fingerprint,
         }
@@ -49,6 +50,9 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             status.why,
         )
     _console().print(table)
+    for row in rows:
+        if row["warning"]:
+            _console().print(f"\nwarning: {row['warning']}", markup=False)
     if any(status.state is State.STALE for status in steps):
         _console().print("\nA run into this folder needs --replace to redo what is stale.")
 
@@ -67,6 +71,8 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
         console.print(_languages(report["languages"]))
     if report["datasets"]:
         console.print(_datasets(report["datasets"]))
+    for warning in report["warnings"]:
+        console.print(f"warning: {warning}", markup=False)
     for name, verdict in (report["verify"] or {}).items():
         _print_verdict(console, name, verdict)
     console.print(f"report: {report['output']}/report/report.html", markup=False)

@@ -2,7 +2,7 @@
 #
 #   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
 #   make test      set up, then the tests
-#   make check     set up, then format, lint and types
+#   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clean     remove what the above made
 
@@ -12,7 +12,7 @@ BIN := $(VENV)/bin
 DEMO ?= demo-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check campaign clean
+.PHONY: setup demo test check lint-docker campaign clean
 
 setup: $(VENV)/.ready
 
@@ -28,10 +28,15 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-check: setup
+check: setup lint-docker
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+lint-docker: setup
+	$(BIN)/hadolint docker/Dockerfile docker/Dockerfile.gpu
+	$(BIN)/yamllint --strict docker
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
 
 campaign: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws

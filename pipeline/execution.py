@@ -1,14 +1,14 @@
 """Execution: tasks in, commits out; the bridge between steps, pools, commits and the journal."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
 from pipeline.journal import Journal
-from pipeline.memory import MemoryWatch, fitting_workers, show_bytes
+from pipeline.memory import BASE, WORKER, MemoryWatch, fitting_workers, show_bytes
 from pipeline.needs import Need
 from pipeline.plan import StepPlan
 from pipeline.progress import Progress
@@ -32,9 +32,8 @@ class Resources:
 
 @dataclass(frozen=True)
 class _PoolKind:
-    """A step's actors: how many, and what Ray reserves for each; size 0 is this process."""
+    """A pool's actors: how many, and what Ray reserves for each; size 0 is this process."""
 
-    step: str
     size: int
     num_cpus: float = 1.0
     num_gpus: float = 0.0
@@ -83,7 +82,7 @@ class Execution:
         commit = self.commits.get(step.name, task.unit, task.fingerprint)
         if commit is None:
             done: dict[str, Commit] = {}
-            kind = _PoolKind(step.name, 1, num_cpus=0.0, num_gpus=num_gpus)
+            kind = _PoolKind(1, num_cpus=0.0, num_gpus=num_gpus)
             self._do(step, [task], done, title=title, kind=kind)
             commit = done[task.unit]
         return commit
@@ -93,7 +92,7 @@ class Execution:
         commit = self.commits.get(step.name, task.unit, task.fingerprint)
         if commit is None:
             done: dict[str, Commit] = {}
-            self._do(step, [task], done, title=title, kind=_PoolKind(step.name, 0))
+            self._do(step, [task], done, title=title, kind=_PoolKind(0))
             commit = done[task.unit]
         return commit
 
@@ -160,44 +159,62 @@ class Execution:
         self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))
         for task in tasks:
             self.journal.log("dispatch", step=step.name, unit=task.unit)
-        size = self._fitting(step.name, self.resources.workers)
         self.watch.take_peak()
-        self._pool_for(kind or _PoolKind(step.name, size)).run(tasks, commit)
+        with self._pool_for(step.name, kind) as pool:
+            pool.run(tasks, commit)
         self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
         self.progress.stop()
 
-    def _fitting(self, step: str, workers: int) -> int:
+    def _fitting(self, step: str) -> int:
         """Give how many workers of a step fit into memory, and tell people if not all do."""
-        need = self.needs[step]
-        fitting = fitting_workers(
-            self.resources.memory, workers or 1, step=step, need=need.bytes, remedy=need.remedy
-        )
+        need, workers = self.needs[step], self.resources.workers
+        memory = self.resources.memory
+        fitting = fitting_workers(memory, workers, step=step, need=need.bytes, remedy=need.remedy)
         if fitting < workers:
             self.progress.note(
-                f"resources.memory = {show_bytes(self.resources.memory)} has room for {fitting} of"
-                f" {workers} workers in step {step}"
+                f"resources.memory = {show_bytes(memory)} has room for {fitting} of {workers} workers in"
+                f" step {step}"
             )
-        return min(fitting, workers)
+        return fitting
 
-    def _pool_for(self, kind: "_PoolKind") -> "Pool":
-        """Give the pool of a step, keeping it until another kind is asked for."""
-        from pipeline.pool import InlinePool, RayPool  # noqa: PLC0415  # see has_gpu
+    @contextmanager
+    def _pool_for(self, step: str, kind: "_PoolKind | None") -> Iterator["Pool"]:
+        """Give the run's pool, with as many actors as fit the step, or one made for a single task."""
+        from pipeline.pool import InlinePool  # noqa: PLC0415  # see has_gpu
 
-        if not self.resources.workers or not kind.size:
-            return InlinePool(self.root, self.attempt, watch=self.watch)
-        if self._pool is None or self._pool[0] != kind:
-            self._close_pool()
-            self._start()
-            pool = RayPool(
-                self.root,
-                self.attempt,
-                size=kind.size,
-                num_cpus=kind.num_cpus,
-                num_gpus=kind.num_gpus,
-                watch=self.watch,
-            )
-            self._pool = (kind, pool)
-        return self._pool[1]
+        if not self.resources.workers or (kind and not kind.size):
+            yield InlinePool(self.root, self.attempt, watch=self.watch)
+        elif kind:
+            if self._pool and not self._leaves_room(step, self._pool[0].size):
+                self._close_pool()
+            pool = self._start_pool(kind)
+            try:
+                yield pool
+            finally:
+                pool.close()  # with what its libraries hold: only this task needed them
+        else:
+            fitting = self._fitting(step)
+            if self._pool is None or self._pool[0].size != fitting:
+                self._close_pool()
+                self._pool = (_PoolKind(fitting), self._start_pool(_PoolKind(fitting)))
+            yield self._pool[1]
+
+    def _start_pool(self, kind: "_PoolKind") -> "Pool":
+        from pipeline.pool import RayPool  # noqa: PLC0415  # see has_gpu
+
+        self._start()
+        return RayPool(
+            self.root,
+            self.attempt,
+            size=kind.size,
+            num_cpus=kind.num_cpus,
+            num_gpus=kind.num_gpus,
+            watch=self.watch,
+        )
+
+    def _leaves_room(self, step: str, idle: int) -> bool:
+        """Say whether a worker of a step fits beside the pool's idle ones."""
+        return self.resources.memory >= BASE + (idle + 1) * WORKER + self.needs[step].bytes
 
     def _close_pool(self) -> None:
         if self._pool is not None:

@@ -142,31 +142,49 @@ def _write_evidence(workspace: Workspace, work: Resolution, decisions: Decisions
         clustered[unit.first : unit.last] |= others
         clustered[own[others]] = True
     same_text = 0
-    with (
-        _Names(workspace, work.units, clustered, scratch) as names,
-        _table_writer(workspace, "dedup/removed.parquet", REMOVED) as removed,
-        _table_writer(workspace, "dedup/clusters.parquet", CLUSTERS) as clusters,
-    ):
+
+    def removed(names: _Names) -> Iterator[pa.Table]:
+        nonlocal same_text
         for unit in work.units:
             repeats = repeats_of(workspace, unit, work.pieces)
             exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
             same_text += len(exact)
             gone = decisions.witness[unit.first : unit.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + unit.first):
-                removed.write_table(_removed(names, rows, decisions, exact))
+                yield _removed(names, rows, decisions, exact)
+
+    def members(names: _Names) -> Iterator[pa.Table]:
+        for unit in work.units:
             for rows in _blocks(np.flatnonzero(clustered[unit.first : unit.last]) + unit.first):
-                columns = {
-                    "number": rows,
-                    "id": names.take(rows).column("id"),
-                    "cluster": names.take(roots[rows].astype(np.int64)).column("id"),
-                    "kept": decisions.witness[rows] == KEPT,
-                }
-                clusters.write_table(pa.table(columns, schema=CLUSTERS))
+                yield _members(names, rows, decisions)
+
+    with _Names(workspace, work.units, clustered, scratch) as names:
+        _write_table(workspace.create("dedup/removed.parquet"), REMOVED, removed(names))
+        _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
     return same_text
 
 
-def _table_writer(workspace: Workspace, key: str, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(workspace.create(key), schema, compression="zstd")
+def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> None:
+    """Write tables end to end, in row groups that do not show where one ended."""
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        held = schema.empty_table()
+        for part in parts:
+            held = pa.concat_tables([held, part])
+            while held.num_rows >= EVIDENCE_ROWS:
+                writer.write_table(held.slice(0, EVIDENCE_ROWS).combine_chunks())
+                held = held.slice(EVIDENCE_ROWS)
+        if held.num_rows:
+            writer.write_table(held.combine_chunks())
+
+
+def _members(names: _Names, rows: NDArray[np.int64], decisions: Decisions) -> pa.Table:
+    columns = {
+        "number": rows,
+        "id": names.take(rows).column("id"),
+        "cluster": names.take(decisions.cluster[rows].astype(np.int64)).column("id"),
+        "kept": decisions.witness[rows] == KEPT,
+    }
+    return pa.table(columns, schema=CLUSTERS)
 
 
 def _mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:

@@ -17,6 +17,7 @@ from datasketch import MinHash, MinHashLSH
 
 from pipeline.config import Ingest
 from pipeline.steps import dedup, ingest, pairs
+from pipeline.steps import resolve as resolving
 from pipeline.steps.dedup import Piece, UnitKeys, cut_digests, cut_keys, find_candidates, find_exact
 from pipeline.steps.ingest import Part, ingest_part
 from pipeline.steps.pairs import PairRange, pairs_key, unit_runs, verify_pairs
@@ -279,6 +280,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
     monkeypatch.setattr(ingest, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
+    monkeypatch.setattr(resolving, "EVIDENCE_ROWS", 4)
     monkeypatch.setattr(pairs, "RUN_BYTES", 3_000)
     monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)

@@ -36,7 +36,8 @@ def arrow_slices(file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, 
         with pa.ipc.open_file(file) as table:
             check_columns(table.schema, fields, name=name, key=key)
         only_text = FieldMapping(text_column=fields.text_column)
-        pieces = ((batch.num_rows, batch.nbytes) for batch in _batches(file, only_text))
+        # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
+        pieces = ((batch.num_rows, batch.get_total_buffer_size()) for batch in _batches(file, only_text))
         return run_slices(pieces, unit)
 
 

@@ -33,7 +33,7 @@ def reading_table(name: str) -> Iterator[None]:
     """
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: a column's name
         reason = str(error).strip().splitlines()
         raise DataError(
             f"{name}: cannot be read as its ending says ({reason[0] if reason else 'no reason given'});"
@@ -118,10 +118,12 @@ def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
 
 
 def _binary(column: pa.Array) -> pa.Array:
-    """Give strings as binary, without a copy, and checked to lie within their buffers."""
+    """Give strings as binary, checked to lie within their buffers before any is looked at."""
+    column.validate()
     if pa.types.is_integer(column.type):
-        column = column.cast(pa.string())
-    binary = column.cast(pa.binary() if pa.types.is_string(column.type) else pa.large_binary())
+        return column.cast(pa.string()).cast(pa.binary())
+    same = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    binary = column.cast(same.get(column.type, pa.binary_view()))
     binary.validate(full=True)
     return binary
 

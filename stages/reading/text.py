@@ -39,7 +39,12 @@ def whole_text(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Line]:
 
 
 def paragraphs(
-    lines: Iterable[Line], *, max_bytes: int, last: int | None = None, inside: bool = False
+    lines: Iterable[Line],
+    *,
+    max_bytes: int,
+    first: int = 0,
+    last: int | None = None,
+    inside: bool = False,
 ) -> Iterator[Line]:
     r"""Give the groups of lines between blank ones, each as one piece.
 
@@ -48,7 +53,8 @@ def paragraphs(
     Args:
         lines: the lines in order.
         max_bytes: longest group held; a longer one keeps its size, not its data.
-        last: no group that starts at this byte or later is given.
+        first: no group that starts before this byte is given.
+        last: nor one that starts at this byte or later.
         inside: the first lines belong to a group that started earlier, and are passed over.
     """
     start: Line | None = None
@@ -63,6 +69,7 @@ def paragraphs(
         if start is None:
             if last is not None and line.position >= last:
                 return
+            inside = inside or line.position < first
             if inside:
                 continue
             start, held = line, []
@@ -79,7 +86,7 @@ def paragraphs_of_slice(file: BinaryIO, part: Slice, *, max_bytes: int) -> Itera
     """Give the groups that start in a slice of a plain file."""
     at = _last_ink(file, part.first)
     lines = lines_after(file, part, at=at, max_bytes=max_bytes, end=None)
-    return paragraphs(lines, max_bytes=max_bytes, last=part.last, inside=at >= 0)
+    return paragraphs(lines, max_bytes=max_bytes, first=part.first, last=part.last, inside=at >= 0)
 
 
 def _joined(start: Line, held: list[bytes], size: int) -> Line:

@@ -1,14 +1,13 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunFile
-from pipeline.journal import read_log
 from pipeline.report.page import render_page
+from pipeline.report.steps import step_metrics
 from stages.errors import VerificationError
 from stages.tokenizer.normalization import normalization_loss
 
@@ -49,7 +48,7 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "split": records.get("split"),
         "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},
         "verify": verify,
-        "steps": step_metrics(output),
+        "steps": step_metrics(output, records),
     }
     _require_conservation(report, records)
     return report
@@ -94,31 +93,3 @@ def _require_conservation(report: Mapping[str, Any], records: Mapping[str, Any])
                 f"tokens of {name} do not add up: {stored:,} stored, {made:,} in rows or cut; this"
                 " is a bug, please report it with the log"
             )
-
-
-def step_metrics(output: Path) -> list[dict[str, Any]]:
-    """Give what each step cost over all attempts, from the log."""
-    steps: defaultdict[str, dict[str, Any]] = defaultdict(
-        lambda: {"units": 0, "seconds": 0.0, "cpu_seconds": 0.0, "peak_rss": 0.0, "first": 0.0}
-    )
-    for event in read_log(output):
-        if event["event"] != "commit":
-            continue
-        step = steps[event["step"]]
-        step["units"] += 1
-        step["seconds"] += event["seconds"]
-        step["cpu_seconds"] += event["cpu_seconds"]
-        step["peak_rss"] = max(step["peak_rss"], event["peak_rss"])
-        step["first"] = step["first"] or event["time"] - event["seconds"]
-        step["wall_seconds"] = round(event["time"] - step["first"], 2)
-    return [
-        {
-            "step": name,
-            "units": values["units"],
-            "wall_seconds": values["wall_seconds"],
-            "worker_seconds": round(values["seconds"], 2),
-            "cpu_seconds": round(values["cpu_seconds"], 2),
-            "peak_rss_mib": round(values["peak_rss"] / 2**20, 1),
-        }
-        for name, values in steps.items()
-    ]

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.journal import STATUS
+from pipeline.memory import show_bytes
 from pipeline.plan import State, StepStatus
 from pipeline.storage import LocalStorage
 
@@ -71,6 +72,7 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
         console.print(_languages(report["languages"]))
     if report["datasets"]:
         console.print(_datasets(report["datasets"]))
+    console.print(_steps(report["steps"]))
     for warning in report["warnings"]:
         console.print(f"warning: {warning}", markup=False)
     for name, verdict in (report["verify"] or {}).items():
@@ -140,6 +142,28 @@ def _datasets(datasets: dict[str, Any]) -> Table:
     for dataset, splits in datasets.items():
         for split, totals in splits.items():
             table.add_row(f"{dataset}/{split}", *(f"{totals[name]:,}" for name in names))
+    table.add_row("")
+    return table
+
+
+def _steps(rows: list[dict[str, Any]]) -> Table:
+    names = ("units", "documents", "MB", "tokens", "wall s", "CPU s", "MB/s", "peak memory")
+    table = Table("step", *names, box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for row in rows:
+        size, rate = row["bytes"], row["bytes_per_second"]
+        table.add_row(
+            row["step"],
+            f"{row['units']:,}",
+            f"{row['documents']:,}" if row["documents"] else "",
+            f"{size / 1e6:,.1f}" if size else "",
+            f"{row['tokens']:,}" if row["tokens"] else "",
+            f"{row['wall_seconds']:,.1f}",
+            f"{row['cpu_seconds']:,.1f}",
+            f"{rate / 1e6:,.2f}" if rate else "",
+            show_bytes(row["peak_memory"]),
+        )
     table.add_row("")
     return table
 

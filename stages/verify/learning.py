@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from stages.errors import DataError
-from stages.verify.gates import LearningConfig, LearningResult, gates
+from stages.verify.gates import LearningResult, LearningSettings, gates
 from stages.verify.model import (
     NO_LABEL,
     PADDING,
@@ -131,7 +131,7 @@ def shuffle_tokens(rows: LabelledRows, draws: np.random.Generator) -> LabelledRo
     )
 
 
-def learning_rate(step: int, steps: int, *, config: LearningConfig) -> float:
+def learning_rate(step: int, steps: int, *, config: LearningSettings) -> float:
     """Give a step's learning rate: linear to the highest, then half a cosine towards 0."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -139,7 +139,7 @@ def learning_rate(step: int, steps: int, *, config: LearningConfig) -> float:
     return config.learning_rate * (1 + math.cos(math.pi * share)) / 2
 
 
-def step_rows(rows: LabelledRows, config: LearningConfig, *, seed: int) -> NDArray[np.int64]:
+def step_rows(rows: LabelledRows, config: LearningSettings, *, seed: int) -> NDArray[np.int64]:
     """Give the rows of each step, (steps, batch_rows): all once an epoch, in a new order.
 
     There are as many steps as reach labelled_tokens, or max_epochs if that is less.
@@ -155,7 +155,7 @@ def step_rows(rows: LabelledRows, config: LearningConfig, *, seed: int) -> NDArr
 
 def train(
     rows: LabelledRows,
-    config: LearningConfig,
+    config: LearningSettings,
     *,
     num_ids: int,
     seed: int,
@@ -168,7 +168,8 @@ def train(
     """
     log_probabilities = log_unigram(rows, num_ids)
     generator = torch.Generator().manual_seed(seed)
-    model = TinyTransformer(torch.from_numpy(log_probabilities).float(), generator).to(device)
+    bias = torch.from_numpy(log_probabilities).float()
+    model = TinyTransformer(bias, generator, causal=rows.causal).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), fused=True)
     order = step_rows(rows, config, seed=seed)
     curve: list[tuple[int, float]] = []
@@ -209,7 +210,7 @@ def check_learning(
     training: LabelledRows,
     heldout: LabelledRows,
     *,
-    config: LearningConfig,
+    config: LearningSettings,
     seed: int,
     device: str = "cpu",
     progress: Callable[[str, int, int], None] | None = None,
@@ -265,7 +266,7 @@ def check_learning(
 
 
 def _slices(
-    training: LabelledRows, heldout: LabelledRows, *, config: LearningConfig, seed: int
+    training: LabelledRows, heldout: LabelledRows, *, config: LearningSettings, seed: int
 ) -> tuple[LabelledRows, LabelledRows, int]:
     """Give both slices as windows with compact ids, and how many ids there are."""
     training = cut_windows(training, config.row_length)

@@ -1,7 +1,7 @@
 """The reader that shards are tried on: a tiny transformer, the rows it reads, its loss on them.
 
-Not a model to keep: 2 layers of width 64 that learn bigrams and a little more in 150 steps on one
-CPU thread. Who may attend to whom follows from `segment_ids`, so each document of a packed row is
+Not a model to keep: 2 layers of width 64 that learn bigrams and a little more in some hundred steps on
+one CPU thread. Who may attend to whom follows from `segment_ids`, so each document of a packed row is
 learned from as if it stood alone.
 
 Axes: N rows, L tokens, H heads, K channels of a head, V ids.
@@ -10,7 +10,7 @@ Axes: N rows, L tokens, H heads, K channels of a head, V ids.
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -38,6 +38,8 @@ class LabelledRows:
         labels: (N, L) int64, unshifted (causal labels are the inputs), -100 where there is no loss.
         segment_ids: (N, L) int32, the document within the row, -1 on padding.
         position_ids: (N, L) int32, the position within the document.
+        causal: whether later tokens are hidden and the model predicts the next one; if not, it sees
+            the whole document and predicts the label where it stands.
 
     """
 
@@ -45,15 +47,19 @@ class LabelledRows:
     labels: NDArray[np.int64]
     segment_ids: NDArray[np.int32]
     position_ids: NDArray[np.int32]
+    causal: bool = True
 
 
-def shifted_labels(rows: LabelledRows) -> NDArray[np.int64]:
-    """Give the label that each position but the last must predict: the next, in its own document.
+def predicted_labels(rows: LabelledRows) -> NDArray[np.int64]:
+    """Give the label that each position must predict.
 
     labels       3  5  7  8  .      (. is -100)
     segment_ids  0  0  1  1 -1
-    shifted      5  .  8  .
+    causal       5  .  8  .         each but the last: the next, in its own document
+    otherwise    3  5  7  8  .      its own
     """
+    if not rows.causal:
+        return rows.labels
     segments = rows.segment_ids
     same = (segments[:, 1:] == segments[:, :-1]) & (segments[:, 1:] != PADDING)
     return np.where(same, rows.labels[:, 1:], NO_LABEL)
@@ -61,12 +67,13 @@ def shifted_labels(rows: LabelledRows) -> NDArray[np.int64]:
 
 def count_labelled(rows: LabelledRows) -> int:
     """Count the labels that are predicted."""
-    return int(np.count_nonzero(shifted_labels(rows) != NO_LABEL))
+    return int(np.count_nonzero(predicted_labels(rows) != NO_LABEL))
 
 
 def take_rows(rows: LabelledRows, chosen: NDArray[np.int64]) -> LabelledRows:
     """Give copies of the chosen rows, in the order chosen."""
-    return LabelledRows(
+    return replace(
+        rows,
         input_ids=rows.input_ids[chosen],
         labels=rows.labels[chosen],
         segment_ids=rows.segment_ids[chosen],
@@ -77,13 +84,14 @@ def take_rows(rows: LabelledRows, chosen: NDArray[np.int64]) -> LabelledRows:
 def cut_windows(rows: LabelledRows, length: int) -> LabelledRows:
     """Cut each row into windows of at most this length; those with nothing to predict go."""
     length = min(length, rows.input_ids.shape[1])
-    cut = LabelledRows(
+    cut = replace(
+        rows,
         input_ids=_cut(rows.input_ids, length, fill=0),
         labels=_cut(rows.labels, length, fill=NO_LABEL),
         segment_ids=_cut(rows.segment_ids, length, fill=PADDING),
         position_ids=_cut(rows.position_ids, length, fill=0),
     )
-    return take_rows(cut, np.flatnonzero((shifted_labels(cut) != NO_LABEL).any(axis=1)))
+    return take_rows(cut, np.flatnonzero((predicted_labels(cut) != NO_LABEL).any(axis=1)))
 
 
 def _cut(array: NDArray[_Integer], length: int, *, fill: int) -> NDArray[_Integer]:
@@ -182,7 +190,7 @@ class Block(nn.Module):
 
 
 class TinyTransformer(nn.Module):
-    """Says what comes next at each position of packed rows.
+    """Says what comes next at each position of packed rows or, seeing both sides, what stood there.
 
     The output weights start at 0 and the output bias at the log unigram probabilities, so the first
     loss is the unigram entropy: without this 60 steps never got below it.
@@ -233,14 +241,14 @@ class TinyTransformer(nn.Module):
 
 def log_unigram(rows: LabelledRows, num_ids: int) -> NDArray[np.float64]:
     """Give the log probability of each id as a label, (V,), one added to each count."""
-    targets = shifted_labels(rows)
+    targets = predicted_labels(rows)
     counts = np.bincount(targets[targets != NO_LABEL], minlength=num_ids) + 1
     return np.log(counts) - math.log(counts.sum())
 
 
 def unigram_entropy(heldout: LabelledRows, log_probabilities: NDArray[np.float64]) -> float:
     """Give the held-out loss of guessing every label from the training slice's frequencies."""
-    targets = shifted_labels(heldout)
+    targets = predicted_labels(heldout)
     return -float(log_probabilities[targets[targets != NO_LABEL]].mean())
 
 
@@ -251,7 +259,7 @@ def summed_loss(model: TinyTransformer, rows: LabelledRows) -> tuple[Tensor, int
     get a gradient. On a GPU the model runs in bfloat16, the loss in float32.
     """
     device = model.output_bias.device
-    targets = torch.from_numpy(shifted_labels(rows)).to(device)
+    targets = torch.from_numpy(predicted_labels(rows)).to(device)
     labelled = targets != NO_LABEL
     with torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda"):
         hidden = model(
@@ -259,7 +267,7 @@ def summed_loss(model: TinyTransformer, rows: LabelledRows) -> tuple[Tensor, int
             torch.from_numpy(rows.segment_ids).to(device),
             position_ids=torch.from_numpy(rows.position_ids).to(device),
         )
-        logits = model.logits(hidden[:, :-1][labelled])
+        logits = model.logits(hidden[:, : targets.shape[1]][labelled])
     loss = functional.cross_entropy(logits.float(), targets[labelled], reduction="sum")
     return loss, int(labelled.sum())
 

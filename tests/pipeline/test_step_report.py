@@ -1,0 +1,63 @@
+"""What the report of steps promises: sums over units, no time between attempts, real rates."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipeline.report.steps import step_metrics
+
+
+def write_log(folder: Path, events: list[dict[str, Any]]) -> None:
+    """Write a run's log."""
+    (folder / "log.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def event(kind: str, time: float, attempt: str = "a", **fields: Any) -> dict[str, Any]:
+    """Give one event of step ingest."""
+    return {"event": kind, "time": time, "attempt": attempt, "step": "ingest", **fields}
+
+
+def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nobodys(
+    tmp_path: Path,
+) -> None:
+    write_log(
+        tmp_path,
+        [
+            {"event": "start", "time": 5.0, "attempt": "a"},
+            event("begin", 10.0, title="read", tasks=2),
+            event("commit", 12.0, unit="x", seconds=2.0, cpu_seconds=1.5, peak_rss=1.0),
+            event("begin", 1_000.0, "b", title="read", tasks=1),
+            event("commit", 1_004.0, "b", unit="y", seconds=3.5, cpu_seconds=3.0, peak_rss=1.0),
+            event("end", 1_004.0, "b", title="read", peak_memory=700),
+        ],
+    )
+    records = {"ingest": {"read": 9, "units": [{"text_bytes": 600, "documents": 8}]}}
+    assert step_metrics(tmp_path, records) == [
+        {
+            "step": "ingest",
+            "units": 2,
+            "documents": 9,
+            "bytes": 600,
+            "tokens": None,
+            "wall_seconds": 6.0,
+            "worker_seconds": 5.5,
+            "cpu_seconds": 4.5,
+            "peak_memory": 700,
+            "bytes_per_second": 100,
+        }
+    ]
+
+
+def test_a_real_run_reports_every_step_with_what_went_through_it(reference: Path) -> None:
+    report = json.loads((reference / "report" / "report.json").read_text())
+    steps = {row["step"]: row for row in report["steps"]}
+    assert list(steps) == ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"]
+    documents = report["documents"]
+    assert steps["ingest"]["documents"] == documents["read"]
+    assert steps["dedup"]["bytes"] == documents["text_bytes"]
+    stored = sum(row["tokens"] for row in report["languages"])
+    assert steps["tokenize"]["tokens"] == steps["shard-clm"]["tokens"] == stored > 0
+    for row in report["steps"]:
+        assert row["units"] > 0
+        assert row["cpu_seconds"] > 0
+        assert row["peak_memory"] > 1 << 20

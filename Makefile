@@ -4,15 +4,18 @@
 #   make test      set up, then the tests
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
+#   make bench     kernels against their limits and peers, as a table (minutes)
+#   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo-output
+SCALE ?= scale-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check lint-docker campaign clean
+.PHONY: setup demo test check lint-docker campaign bench scale clean
 
 setup: $(VENV)/.ready
 
@@ -41,5 +44,13 @@ lint-docker: setup
 campaign: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws
 
+bench: setup
+	$(BIN)/python benchmarks/kernels.py
+
+scale: setup
+	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
+	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
+	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
+
 clean:
-	rm -rf $(VENV) $(DEMO) build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info

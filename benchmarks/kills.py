@@ -27,7 +27,15 @@ from typing import Any
 
 from digests import differences, file_digests
 from run_log import Event, broken_promises, committed, current_step, next_commit
-from run_processes import RunProcess, launch, new_marker, run_command, run_processes, wait_until_gone
+from run_processes import (
+    RunProcess,
+    corpus_override,
+    launch,
+    new_marker,
+    run_command,
+    run_processes,
+    wait_until_gone,
+)
 
 from pipeline.journal import read_log
 
@@ -315,10 +323,13 @@ def parse_arguments() -> argparse.Namespace:
         metavar="S",
         help="longest wait for a dead driver's processes; 0 starts again at once [default: 60]",
     )
+    parser.add_argument("--corpus", metavar="GLOB", help="read these files instead of the run file's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args()
+    if arguments.corpus:
+        arguments.overrides.append(corpus_override(arguments.corpus))
     if (arguments.output / "log.jsonl").exists():
         parser.error(f"--output {arguments.output}: holds a run; choose another")
     if not (arguments.reference / "log.jsonl").exists():

@@ -4,6 +4,7 @@ Ray's daemons and workers change their parent, their group and their title, but 
 environment it was started with, and so does every process that it starts. Linux only.
 """
 
+import json
 import os
 import secrets
 import shlex
@@ -71,6 +72,15 @@ def run_command(
     words = [*shlex.split(command), "run", str(run_file), "--output", str(output)]
     words += ["--workers", str(workers)]
     return words + [word for override in overrides for word in ("--set", override)]
+
+
+def corpus_override(corpus: str) -> str:
+    """Give the setting that puts one corpus, a glob of files, in place of a run file's sources.
+
+    Its records have their id in "id" and their language in "lang", if they have them.
+    """
+    place = json.dumps(str(Path(corpus).absolute()))
+    return f'sources=[{{name="corpus", paths=[{place}], id_column="id", language={{column="lang"}}}}]'
 
 
 def run_processes(marker: str) -> list[RunProcess]:

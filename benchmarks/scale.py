@@ -19,7 +19,14 @@ from typing import Any
 from digests import print_summary, summary
 from process_memory import PERIOD, MemorySampler, mib
 from run_log import edges, step_figures
-from run_processes import launch, new_marker, run_command, run_processes, wait_until_gone
+from run_processes import (
+    corpus_override,
+    launch,
+    new_marker,
+    run_command,
+    run_processes,
+    wait_until_gone,
+)
 
 from pipeline.journal import read_log
 
@@ -143,12 +150,15 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("run_file", type=Path, metavar="RUN.toml", help="the run file")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder of the run")
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="[default: 2]")
+    parser.add_argument("--corpus", metavar="GLOB", help="read these files instead of the run file's")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
     parser.add_argument("--period", type=float, default=PERIOD, help="seconds between two samples")
     parser.add_argument("--resume", action="store_true", help="go on with a folder that holds a run")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args()
+    if arguments.corpus:
+        arguments.overrides.append(corpus_override(arguments.corpus))
     if (arguments.output / "log.jsonl").exists() and not arguments.resume:
         parser.error(f"--output {arguments.output}: holds a run; choose another or add --resume")
     return arguments

@@ -11,14 +11,19 @@ from process_memory import STARTING, MemorySampler, Peaks, private_bytes, runnin
 from run_log import broken_promises, committed, current_step, edges, next_commit, step_figures
 from run_processes import (
     RunProcess,
+    corpus_override,
     cpu_seconds,
     launch,
     new_marker,
     process_tree,
+    run_command,
     run_processes,
     wait_until_gone,
 )
 from scale import top_languages
+
+from pipeline.config import load_run_file
+from pipeline.inputs import find_inputs
 
 MIB = 1 << 20
 HOLD = "import sys; held = b'x' * (64 << 20); print('ready', flush=True); sys.stdin.read()"
@@ -190,6 +195,18 @@ def test_a_sound_log_breaks_no_promise() -> None:
 )
 def test_a_broken_promise_is_named(more: list[dict[str, Any]], message: str) -> None:
     assert broken_promises([*LOG, *more]) == [message]
+
+
+def test_a_corpus_takes_the_place_of_the_sources_of_the_run_file(tmp_path: Path) -> None:
+    run_file = Path(__file__).parents[2] / "benchmarks" / "scale.toml"
+    assert find_inputs(load_run_file(run_file), run_file.parent, output=tmp_path)
+    (tmp_path / 'a "quoted".jsonl').write_text('{"text": "x"}')
+    file = load_run_file(run_file, [corpus_override(f'{tmp_path}/a "*".jsonl')])
+    (found,) = find_inputs(file, run_file.parent, output=tmp_path / "run")
+    assert found.source == "corpus"
+    command = run_command("a 'b c'", run_file, tmp_path, workers=2, overrides=["x=1"])
+    assert command[:4] == ["a", "b c", "run", str(run_file)]
+    assert command[4:] == ["--output", str(tmp_path), "--workers", "2", "--set", "x=1"]
 
 
 def test_languages_beyond_the_limit_are_one_row() -> None:

@@ -28,7 +28,7 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import SPACE_SYMBOL, cut_pieces
 from stages.tokenizer.special import control_symbols, num_reserved, special_ids
-from stages.tokenizer.train import TrainConfig, train_model
+from stages.tokenizer.train import TrainConfig, train_model, training_memory
 
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
 FILE_BYTES = 60_000
@@ -325,6 +325,26 @@ def test_a_training_out_of_bounds_is_refused(wrong: dict[str, object]) -> None:
 @pytest.mark.parametrize("coverage", [0.98, 1.0])
 def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) -> None:
     assert train_model(SMALL, config_of(model, character_coverage=coverage))
+
+
+@pytest.mark.parametrize(
+    ("model", "mebibytes", "vocab_size", "measured"),
+    [
+        ("bpe", 8, 32_000, 228),
+        ("bpe", 16, 32_000, 304),
+        ("bpe", 16, 128_000, 351),
+        ("bpe", 32, 32_000, 430),
+        ("bpe", 64, 32_000, 758),
+        ("unigram", 8, 32_000, 187),
+        ("unigram", 16, 32_000, 306),
+        ("unigram", 32, 32_000, 617),
+    ],
+)
+def test_the_memory_of_a_training_is_above_what_was_measured(
+    model: str, mebibytes: int, vocab_size: int, measured: int
+) -> None:
+    config = config_of(model, sample_size=f"{mebibytes}MiB", vocab_size=vocab_size)
+    assert measured < training_memory(config) / 2**20 < 2 * measured
 
 
 def foreign_model(settings_: dict[str, Any]) -> bytes:

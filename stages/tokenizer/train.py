@@ -37,7 +37,7 @@ class TrainConfig(SamplingConfig):
     """Share of the sample's characters that get pieces; the rest is written as bytes."""
 
 
-_MEMORY = {"bpe": 16, "unigram": 24}
+_MEMORY = {"bpe": 28, "unigram": 24}
 """Bytes of memory that training takes for a byte of the sample, at the most."""
 _MEMORY_PER_PIECE = 1 << 10
 _MEMORY_BASE = 128 << 20
@@ -51,14 +51,14 @@ def training_memory(config: TrainConfig) -> int:
     natural and 6 programming languages, drawn as a run draws them; `code` is mostly Python; `joined` has
     all spaces taken out, so that words are lines.
 
-    sample, MiB    8      16     32     64     13 joined   32 code   64 code
-    bpe            228    304    430    758    315         303       575
+    sample, MiB    8      16     32     64     16 joined   32 code   64 code
+    bpe            228    304    430    758    545         303       575
     unigram        187    306    -      -      -           617       -
 
     The unigram figures at 8 and 16 MiB are of a corpus of 16 MiB. BPE with a vocabulary of 128,000 took
     351 MiB for 16 MiB, half a KiB more for each further piece. Unigram sorts the suffixes of the whole
-    sample, some 20 bytes a character, so samples of ASCII are the dearest. It took 2 to 5 CPU minutes
-    where BPE took 5 to 50 seconds.
+    sample, some 20 bytes a character, so samples of ASCII are the dearest. It took 1 to 4 CPU minutes
+    where BPE took 4 to 46 seconds.
     """
     pieces = config.vocab_size * _MEMORY_PER_PIECE
     return _MEMORY_BASE + pieces + int(config.sample_size) * _MEMORY[config.model]

@@ -332,6 +332,7 @@ def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) ->
     [
         ("bpe", 8, 32_000, 228),
         ("bpe", 16, 32_000, 304),
+        ("bpe", 16, 32_000, 545),
         ("bpe", 16, 128_000, 351),
         ("bpe", 32, 32_000, 430),
         ("bpe", 64, 32_000, 758),
@@ -344,7 +345,7 @@ def test_the_memory_of_a_training_is_above_what_was_measured(
     model: str, mebibytes: int, vocab_size: int, measured: int
 ) -> None:
     config = config_of(model, sample_size=f"{mebibytes}MiB", vocab_size=vocab_size)
-    assert measured < training_memory(config) / 2**20 < 2 * measured
+    assert measured < training_memory(config) / 2**20 < 3 * measured
 
 
 def foreign_model(settings_: dict[str, Any]) -> bytes:

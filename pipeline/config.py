@@ -69,7 +69,7 @@ class Ingest(LengthFilter):
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
     """Bytes that are committed together: decompressed ones of a text file, those of the text column in
     row groups or record batches, of which at least one; scheduling alone, no result depends on it."""
-    max_document_bytes: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
+    max_document_bytes: ByteSize = Field(ByteSize(32 << 20), ge=1 << 10, validate_default=True)
     """Longest document read: a line, a text or a cell; a longer one is dropped and counted."""
     max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
     """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it

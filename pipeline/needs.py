@@ -11,13 +11,24 @@ from pipeline.config import RunFile
 from pipeline.memory import fitting_workers
 from pipeline.steps.ingest import BATCH_BYTES
 from stages.dedup.lsh import MAX_KEYS
+from stages.mixing.placement import MAX_DOCUMENTS
+from stages.tokenizer.train import training_memory
 
-DOCUMENT_FACTOR = 8
-"""Copies of one long document in ingest: its line, the parsed and the cleaned text, its shingles."""
+READ_FACTOR = 20
+"""Of the longest document, in ingest: one of 32 MiB took 638 MiB. One character past the first 65,536 of
+Unicode makes Python hold four bytes for each, and the parsed and the cleaned text stand side by side."""
+TEXT_FACTOR = 10
+"""Likewise where its text is sampled, encoded or decoded: 323 MiB."""
 BATCH_FACTOR = 6
-"""Likewise for a batch of documents and the row group that it becomes."""
+"""Of a batch of documents and the row group that it becomes."""
 KEY_BYTES = 100
 """Of a key while a piece of a band is worked on."""
+PAIRS = 192 << 20
+"""The pairs of a batch with their shingles."""
+DOCUMENT_ROW = 150
+"""Of a document in a shard: its ids, lengths, places and names."""
+LEARNING = 512 << 20
+"""Torch, a tiny model and its rows."""
 
 
 @dataclass(frozen=True)
@@ -32,18 +43,21 @@ class Need:
 
 def step_needs(file: RunFile) -> dict[str, Need]:
     """Give the need of every step."""
-    document = int(file.ingest.max_document_bytes)
-    batch = BATCH_FACTOR * BATCH_BYTES
+    longest = int(file.ingest.max_document_bytes)
+    text = BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * longest
+    shorter, smaller = "lower ingest.max_document_bytes", "lower tokenizer.train.sample_size"
+    train = training_memory(file.tokenizer.train)
     needs = {
-        "ingest": Need(batch + DOCUMENT_FACTOR * document, "lower ingest.max_document_bytes"),
-        "dedup": Need(KEY_BYTES * MAX_KEYS + 2 * batch),
-        "tokenizer": Need(batch),
-        "split": Need(batch),
-        "tokenize": Need(batch + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
+        "ingest": Need(BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter),
+        "dedup": Need(max(KEY_BYTES * MAX_KEYS, PAIRS + text), shorter),
+        "tokenizer": Need(max(text, train), smaller if train > text else shorter),
+        "split": Need(text, shorter),
+        "tokenize": Need(text + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
     }
+    rows = DOCUMENT_ROW * MAX_DOCUMENTS
     for dataset in file.datasets:
-        needs[f"shard-{dataset.name}"] = Need(batch)
-        needs[f"verify-{dataset.name}"] = Need(5 * batch)
+        needs[f"shard-{dataset.name}"] = Need(rows)
+        needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text), shorter)
     return needs
 
 

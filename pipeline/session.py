@@ -270,5 +270,11 @@ def _signals() -> Iterator[None]:
         raise Stopped("SIGTERM: stopped; run again to resume") from error
     except KeyboardInterrupt as error:
         raise Interrupted("Ctrl-C: stopped; run again to resume") from error
+    except SystemError as error:  # what Ray's compiled half makes of either
+        if isinstance(error.__cause__, Terminated):
+            raise Stopped("SIGTERM: stopped; run again to resume") from error
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise Interrupted("Ctrl-C: stopped; run again to resume") from error
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)

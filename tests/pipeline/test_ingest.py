@@ -1,0 +1,207 @@
+"""What ingest promises.
+
+The same records give the same documents, whatever format and slices they come in and wherever they
+stand; nothing is held that grows with a unit; an input that is broken stops the run, early.
+"""
+
+import gzip
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.steps import ingest_files
+from stages.errors import ConfigError, DataError
+from tests.conftest import bundled_lines, run_small, small_run
+
+COLUMNS = ["own_id", "language", "text_bytes", "digest", "text"]
+
+
+@pytest.fixture(scope="module")
+def records() -> list[dict[str, Any]]:
+    """Some bundled records, with a null text and an empty one among them."""
+    found = [json.loads(line) for line in bundled_lines("text/*", 4)]
+    rows = [{"id": str(r["id"]), "lang": r["lang"], "text": r["text"]} for r in found]
+    rows[3]["text"], rows[7]["text"], rows[9]["text"] = None, "", " \n"
+    assert len(rows) > 20
+    return rows
+
+
+def lines_of(records: list[dict[str, Any]]) -> bytes:
+    """Give records as JSON lines."""
+    return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+
+
+def write(folder: Path, kind: str, records: list[dict[str, Any]]) -> Path:
+    """Write the records to a new folder in one format."""
+    folder.mkdir()
+    table = pa.Table.from_pylist(records)
+    if kind == "parquet":
+        pq.write_table(table, folder / "a.parquet", row_group_size=9)
+    elif kind == "arrow":
+        with pa.ipc.new_file(folder / "a.arrow", table.schema) as writer:
+            writer.write_table(table, max_chunksize=9)
+    elif kind == "jsonl.gz":
+        (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines_of(records), mtime=0))
+    else:
+        (folder / "a.jsonl").write_bytes(lines_of(records))
+    return folder
+
+
+def source(pattern: str = "a.*", **more: Any) -> list[dict[str, Any]]:
+    """Give the sources of a run over one pattern."""
+    fields = {"id_column": "id", "language": {"column": "lang"}}
+    return [{"name": "s", "paths": [pattern], **fields, **more}]
+
+
+def ingest(corpus: Path, output: Path, **changes: Any) -> pa.Table:
+    """Ingest a folder and give its documents in canonical order."""
+    run_small(corpus, output, until="ingest", **{"sources": source(), **changes})
+    tables = [pq.read_table(path) for path in sorted(output.glob("ingest/*/*/documents.parquet"))]
+    return pa.concat_tables(tables)
+
+
+def summary(output: Path) -> dict[str, Any]:
+    """Give what ingest committed of itself."""
+    commit = json.loads((output / "commits/ingest/_step.json").read_text())
+    record: dict[str, Any] = commit["record"]
+    return record
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "arrow"])
+def test_every_format_gives_the_documents_of_compressed_json_lines(
+    kind: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    size = {"unit_size": "10KiB"}
+    expected = ingest(write(tmp_path / "gz", "jsonl.gz", records), tmp_path / "run-gz", ingest=size)
+    found = ingest(write(tmp_path / kind, kind, records), tmp_path / "run", ingest=size)
+    assert found.select(COLUMNS).equals(expected.select(COLUMNS))
+    assert found.num_rows == len(records) - 3
+    one, other = summary(tmp_path / "run-gz"), summary(tmp_path / "run")
+    for key in ("read", "drops", "cleaned"):
+        assert one[key] == other[key]
+    assert one["drops"] == {"empty": 2, "missing_text": 1}
+    assert len(other["units"]) > 2
+
+
+@pytest.mark.parametrize("unit_size", ["7KiB", "1MiB"])
+def test_slices_and_a_chain_give_the_same_files(
+    unit_size: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    whole = {}
+    for kind in ("jsonl", "jsonl.gz"):
+        output = tmp_path / f"run-{kind}"
+        found = ingest(write(tmp_path / kind, kind, records), output, ingest={"unit_size": unit_size})
+        drops = [pq.read_table(path) for path in sorted(output.glob("ingest/*/*/drops.parquet"))]
+        places = pa.concat_tables(drops).select(["line", "position", "reason", "detail"])
+        whole[kind] = (found.drop_columns(["id"]), places)
+    for one, other in zip(whole["jsonl"], whole["jsonl.gz"], strict=True):
+        assert one.equals(other)
+        assert one.num_rows >= 3
+
+
+def test_text_files_give_a_document_a_file_or_a_paragraph_group(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    text = "First line\nof a group.\n\n \nSecond.\r\n\r\nThird, é.\n" * 200
+    (corpus / "a.txt").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    (corpus / "b.txt.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+    plain = {"name": "s", "paths": ["*.txt*"], "language": "en"}
+    found = {}
+    for split in ("file", "blank_line"):
+        sources = [{**plain, "text_split": split}]
+        options = {"sources": sources, "ingest": {"unit_size": "3KiB"}}
+        found[split] = ingest(corpus, tmp_path / split, **options)
+    assert found["file"].column("position").to_pylist() == [0, 0]
+    assert found["file"].column("text")[0] == found["file"].column("text")[1]
+    groups = found["blank_line"].column("text").to_pylist()
+    assert groups[:3] == ["First line\nof a group.", "Second.", "Third, é.\nFirst line\nof a group."]
+    assert groups[: len(groups) // 2] == groups[len(groups) // 2 :]
+    assert len(groups) == 2 * (200 * 2 + 1)
+
+
+def test_the_signatures_are_those_of_an_array_written_at_once(
+    records: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = write(tmp_path / "corpus", "jsonl", records)
+    ingest(corpus, tmp_path / "whole")
+    monkeypatch.setattr(ingest_files, "ROWS_TURNED", 7)
+    ingest(corpus, tmp_path / "blocks")
+    (one,) = (tmp_path / "whole").glob("ingest/*/*/signatures.npy")
+    (other,) = (tmp_path / "blocks").glob("ingest/*/*/signatures.npy")
+    assert one.read_bytes() == other.read_bytes()
+    again = io.BytesIO()
+    np.save(again, np.load(one))
+    assert again.getvalue() == one.read_bytes()
+    assert np.load(one).shape == (128, len(records) - 3)
+    assert sorted(path.name for path in one.parent.iterdir()) == [
+        "documents.parquet",
+        "drops.parquet",
+        "signatures.npy",
+    ]
+
+
+def test_drops_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest_files, "DROPS_HELD", 4)
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    (corpus / "a.jsonl").write_bytes(b'{"text": 7}\n' * 10 + b'{"text": "a good one"}\n')
+    ingest(corpus, tmp_path / "run", ingest={"max_bad_fraction": 1.0})
+    (path,) = (tmp_path / "run").glob("ingest/*/*/drops.parquet")
+    assert pq.read_metadata(path).num_row_groups == 3
+    assert pq.read_table(path).column("line").to_pylist() == list(range(1, 11))
+
+
+def test_a_broken_input_stops_the_run_before_its_end(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    bad, good = b'{"text": 7777}\n', b'{"text": "ab"}\n'
+    (corpus / "a.jsonl").write_bytes(good * 900 + b"\xff{}\n" + bad * 99 + good * 9_000)
+    with pytest.raises(DataError) as caught:
+        ingest(corpus, tmp_path / "run", ingest={"unit_size": "5KiB"})
+    message = str(caught.value)
+    assert message.startswith("ingest.max_bad_fraction = 0.05: ")
+    assert ": 100 of the first 1,0" in message
+    assert "s: a.jsonl, line 901: bad_utf8: byte 0 of the record, 0xff" in message
+    units = list((tmp_path / "run/commits/ingest").iterdir())
+    assert len(units) == 3
+    more = {"unit_size": "5KiB", "max_bad_fraction": 0.1}
+    assert ingest(corpus, tmp_path / "run", ingest=more).num_rows == 9_900
+
+
+@pytest.mark.parametrize("protocol", ["memory", "file"])
+def test_a_url_gives_the_documents_of_a_local_path(
+    protocol: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    corpus = write(tmp_path / "corpus", "parquet", records)
+    (corpus / "a.jsonl").write_bytes(lines_of(records))
+    (corpus / "a.jsonl.gz").write_bytes(gzip.compress(lines_of(records), mtime=0))
+    local = ingest(corpus, tmp_path / "local", ingest={"unit_size": "10KiB"})
+    url = f"file://{corpus}"
+    if protocol == "memory":
+        url = "memory://ingest-test"
+        for path in corpus.iterdir():
+            fsspec.filesystem("memory").pipe(f"/ingest-test/{path.name}", path.read_bytes())
+    sources = source(f"{url}/a.*")
+    remote = ingest(tmp_path, tmp_path / "run", sources=sources, ingest={"unit_size": "10KiB"})
+    assert remote.equals(local)
+    assert remote.num_rows == 3 * (len(records) - 3)
+
+
+def test_a_column_that_is_not_there_is_refused_before_any_work(
+    records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    corpus = write(tmp_path / "corpus", "parquet", records)
+    wrong = source(text_column="body")
+    with pytest.raises(
+        ConfigError, match=r"sources\.s\.text_column = 'body': .*columns there: id, lang"
+    ):
+        ingest(corpus, tmp_path / "run", sources=wrong)
+    assert not (tmp_path / "run" / "ingest").exists()
+    assert small_run(sources=wrong).sources[0].text_column == "body"

@@ -55,8 +55,8 @@ def is_url(text: str) -> bool:
 
 
 def is_pattern(text: str) -> bool:
-    """Say whether a path has wildcards; the ? of a web address is none."""
-    return bool(_WILD.search(text.removeprefix("http")))
+    """Say whether a path has wildcards."""
+    return bool(_WILD.search(text))
 
 
 def check_url(url: str, *, key: str) -> None:

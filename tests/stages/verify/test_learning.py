@@ -1,8 +1,7 @@
 """What the learning check promises.
 
 A language that can be learned passes, labels without relation to their inputs do not, and visible
-labels trip the floor; documents of a row do not see each other; the same seed gives the same bits;
-nothing outside is touched.
+labels trip the floor, for each objective; the same seed gives the same bits; nothing outside is touched.
 """
 
 import json
@@ -13,10 +12,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 
 from stages.errors import DataError
-from stages.verify.gates import LearningConfig, LearningResult, gates
+from stages.objectives.table import TRAITS
+from stages.verify.gates import (
+    SETTINGS,
+    LearningConfig,
+    LearningResult,
+    LearningSettings,
+    gates,
+    settings_for,
+)
 from stages.verify.learning import (
     check_learning,
     compact_ids,
@@ -27,24 +33,11 @@ from stages.verify.learning import (
     step_rows,
     train,
 )
-from stages.verify.model import (
-    NO_LABEL,
-    PADDING,
-    LabelledRows,
-    TinyTransformer,
-    attention_mask,
-    count_labelled,
-    cut_windows,
-    heldout_loss,
-    log_unigram,
-    shifted_labels,
-    summed_loss,
-    take_rows,
-    unigram_entropy,
-)
+from stages.verify.model import NO_LABEL, LabelledRows, cut_windows, take_rows
+from tests.stages.verify.languages import MASK, NUM_IDS, arrays_of, language, masked, restored, rows_of
 
-NUM_IDS = 64
-QUICK = LearningConfig(
+QUICK = LearningSettings(
+    min_order_ablation=0.3,
     row_length=32,
     labelled_tokens=16_000,
     warmup_steps=5,
@@ -53,46 +46,16 @@ QUICK = LearningConfig(
     min_heldout_tokens=500,
 )
 SHORT = QUICK.model_copy(update={"labelled_tokens": 3_000})
-
-
-def rows_of(
-    input_ids: list[list[int]],
-    *,
-    labels: list[list[int]] | None = None,
-    segment_ids: list[list[int]] | None = None,
-) -> LabelledRows:
-    """Rows written out; labels are the inputs, each row one document, unless said otherwise."""
-    inputs = np.array(input_ids, np.int64)
-    segments = np.zeros(inputs.shape, np.int32)
-    if segment_ids is not None:
-        segments = np.array(segment_ids, np.int32)
-    targets = np.where(segments == PADDING, NO_LABEL, inputs)
-    if labels is not None:
-        targets = np.array(labels, np.int64)
-    return LabelledRows(inputs, targets, segments, positions_of(segments))
-
-
-def positions_of(segment_ids: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The slow plain count of positions from each document's first token."""
-    positions = np.zeros_like(segment_ids)
-    for row, column in np.ndindex(segment_ids.shape):
-        same = column > 0 and segment_ids[row, column] == segment_ids[row, column - 1]
-        positions[row, column] = positions[row, column - 1] + 1 if same else 0
-    return positions
-
-
-def language(num_rows: int, *, seed: int, length: int = 96) -> LabelledRows:
-    """A language where each token has two usual successors, 40 % each; documents of 24 tokens."""
-    draws = np.random.default_rng(seed)
-    successors = np.random.default_rng(0).permuted(np.tile(np.arange(NUM_IDS), (2, 1)), axis=1)
-    tokens = np.empty((num_rows, length), np.int64)
-    tokens[:, 0] = draws.integers(NUM_IDS, size=num_rows)
-    for column in range(1, length):
-        usual = successors[draws.integers(2, size=num_rows), tokens[:, column - 1]]
-        other = draws.integers(NUM_IDS, size=num_rows)
-        tokens[:, column] = np.where(draws.random(num_rows) < 0.8, usual, other)
-    segments = np.tile(np.arange(length) // 24, (num_rows, 1)).astype(np.int32)
-    return LabelledRows(tokens, tokens.copy(), segments, positions_of(segments))
+MASKED = LearningSettings(
+    causal=False,
+    row_length=32,
+    labelled_tokens=16_000,
+    warmup_steps=5,
+    heldout_rows=200,
+    min_labelled_tokens=1_000,
+    min_heldout_tokens=500,
+    max_epochs=4.0,
+)
 
 
 def labels_permuted(rows: LabelledRows) -> LabelledRows:
@@ -110,7 +73,7 @@ def tokens_shuffled(rows: LabelledRows) -> LabelledRows:
 def check(
     damage: Callable[[LabelledRows], LabelledRows] = lambda rows: rows,
     *,
-    config: LearningConfig = QUICK,
+    config: LearningSettings = QUICK,
     seed: int = 0,
 ) -> LearningResult:
     training, heldout = language(200, seed=1), language(30, seed=2)
@@ -119,24 +82,6 @@ def check(
 
 def failed(result: LearningResult) -> set[str]:
     return {gate.name for gate in result.gates if not gate.passed}
-
-
-def tiny(num_ids: int, *, causal: bool = True) -> TinyTransformer:
-    """A model whose output weights are not 0, so that its logits depend on what it reads."""
-    generator = torch.Generator().manual_seed(0)
-    model = TinyTransformer(torch.zeros(num_ids), generator, causal=causal)
-    torch.nn.init.normal_(model.output_weight, generator=generator)
-    return model
-
-
-@torch.no_grad()
-def logits_of(model: TinyTransformer, rows: LabelledRows) -> torch.Tensor:
-    hidden = model(
-        torch.from_numpy(rows.input_ids),
-        torch.from_numpy(rows.segment_ids),
-        position_ids=torch.from_numpy(rows.position_ids),
-    )
-    return model.logits(hidden)
 
 
 def test_a_language_that_can_be_learned_passes_every_gate() -> None:
@@ -164,6 +109,42 @@ def test_damaged_rows_fail_the_gates_meant_for_them(
     assert not result.passed
 
 
+MASKED_FAULTS: dict[str, tuple[Callable[[LabelledRows], LabelledRows], set[str]]] = {
+    "correct": (lambda rows: rows, set()),
+    "labels permuted": (labels_permuted, {"gain"}),
+    "inputs show the labels": (lambda rows: replace(rows, input_ids=restored(rows)), {"leak_floor"}),
+    "labels on all tokens": (lambda rows: replace(rows, labels=restored(rows)), {"leak_floor"}),
+}
+
+
+@pytest.mark.parametrize("fault", MASKED_FAULTS)
+def test_masked_rows_pass_and_fail_the_gates_meant_for_them(fault: str) -> None:
+    damage, caught_by = MASKED_FAULTS[fault]
+    training = masked(language(600, seed=1), seed=1)
+    heldout = masked(language(60, seed=2), seed=2)
+    result = check_learning(damage(training), damage(heldout), config=MASKED, seed=0)
+    assert caught_by <= failed(result) <= caught_by | ({"gain_over_control"} if caught_by else set())
+    assert "order_ablation" not in {gate.name for gate in result.gates}
+
+
+def test_the_mask_keeps_an_id_of_its_own_among_rarer_tokens() -> None:
+    rows = masked(language(20, seed=1), seed=1)
+    kept = frequent_ids(rows, 8)
+    assert kept[0] == MASK
+    compact = compact_ids(rows, kept)
+    assert np.array_equal(compact.input_ids == 0, rows.input_ids == MASK)
+    assert (compact.input_ids == len(kept)).any()
+    assert (cut_windows(compact, 32).causal, take_rows(compact, np.arange(2)).causal) == (False, False)
+
+
+def test_what_a_run_file_leaves_open_is_the_objectives_own() -> None:
+    assert settings_for("clm", LearningConfig()) == SETTINGS["clm"]
+    chosen = settings_for("mlm", LearningConfig(labelled_tokens=40_000, min_gain=0.2))
+    assert (chosen.labelled_tokens, chosen.min_gain) == (40_000, 0.2)
+    assert (chosen.batch_rows, chosen.causal) == (SETTINGS["mlm"].batch_rows, False)
+    assert SETTINGS.keys() == TRAITS.keys()
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
     first, second, other = (check(config=SHORT, seed=seed) for seed in (7, 7, 8))
     assert first == second
@@ -173,7 +154,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
 
 def test_global_generators_threads_and_arguments_are_left_alone() -> None:
     training, heldout = language(200, seed=1), language(30, seed=2)
-    for array in (*vars(training).values(), *vars(heldout).values()):
+    for array in arrays_of(training) + arrays_of(heldout):
         array.flags.writeable = False
     torch.manual_seed(5)
     before = torch.get_rng_state(), np.random.get_state(legacy=False)  # noqa: NPY002
@@ -191,96 +172,6 @@ def test_global_generators_threads_and_arguments_are_left_alone() -> None:
     assert deterministic == torch.are_deterministic_algorithms_enabled()
     steps = range(1, result.steps + 1)
     assert told == [(run, step, len(steps)) for run in ("labels", "control") for step in steps]
-
-
-def test_a_document_changes_no_bit_of_its_neighbours_logits() -> None:
-    rows = rows_of([[1, 2, 3, 4, 5, 6, 7, 8, 0]], segment_ids=[[0, 0, 0, 1, 1, 2, 2, 2, -1]])
-    changed = replace(rows, input_ids=np.array([[9, 8, 7, 4, 5, 1, 2, 3, 9]]))
-    model = tiny(10)
-    before, after = logits_of(model, rows), logits_of(model, changed)
-    assert torch.equal(before[:, 3:5], after[:, 3:5])
-    assert not torch.equal(before[:, :3], after[:, :3])
-    assert not torch.equal(before[:, 5:8], after[:, 5:8])
-
-
-def test_a_packed_document_is_read_as_it_is_alone() -> None:
-    packed = rows_of([[1, 2, 3, 4, 5, 6]], segment_ids=[[0, 0, 0, 1, 1, 1]])
-    model = tiny(10)
-    alone = logits_of(model, rows_of([[4, 5, 6]]))
-    torch.testing.assert_close(logits_of(model, packed)[:, 3:], alone, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_only_a_causal_model_is_blind_to_later_tokens(*, causal: bool) -> None:
-    model = tiny(10, causal=causal)
-    before, after = (logits_of(model, rows_of([[1, 2, 3, last]])) for last in (4, 9))
-    assert torch.equal(before[:, :3], after[:, :3]) is causal
-
-
-def test_the_mask_written_out() -> None:
-    segments = torch.tensor([[0, 0, 1, -1]])
-    causal = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    both_ways = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    assert attention_mask(segments, causal=True).int().tolist() == [[causal]]
-    assert attention_mask(segments, causal=False).int().tolist() == [[both_ways]]
-
-
-def test_the_first_loss_is_the_unigram_entropy() -> None:
-    training, heldout = language(50, seed=1), language(20, seed=2)
-    unigram = log_unigram(training, NUM_IDS)
-    bias = torch.from_numpy(unigram).float()
-    model = TinyTransformer(bias, torch.Generator().manual_seed(0))
-    entropy = unigram_entropy(heldout, unigram)
-    assert heldout_loss(model, heldout) == pytest.approx(entropy, abs=1e-3)
-
-
-def test_the_unigram_entropy_written_out() -> None:
-    training = rows_of([[2, 0, 0, 1]])
-    heldout = rows_of([[2, 0, 2, 5, 5]], segment_ids=[[0, 0, 0, 1, -1]])
-    assert np.exp(log_unigram(training, 3)).tolist() == pytest.approx([3 / 6, 2 / 6, 1 / 6])
-    entropy = unigram_entropy(heldout, log_unigram(training, 3))
-    assert entropy == pytest.approx(-(math.log(3 / 6) + math.log(1 / 6)) / 2)
-
-
-def test_the_loss_is_that_of_a_plain_loop_over_labels() -> None:
-    rows = rows_of(
-        [[1, 2, 3, 4, 5, 6]],
-        labels=[[1, 2, NO_LABEL, 4, 5, 6]],
-        segment_ids=[[0, 0, 0, 1, 1, -1]],
-    )
-    model = tiny(10)
-    log_probabilities = logits_of(model, rows).log_softmax(dim=-1)
-    expected = -(log_probabilities[0, 0, 2] + log_probabilities[0, 3, 5])
-    loss, labelled = summed_loss(model, rows)
-    assert labelled == 2
-    torch.testing.assert_close(loss.detach(), expected)
-
-
-def test_rows_without_labels_cost_0_and_pull_nowhere() -> None:
-    rows = rows_of([[1, 2, 3]], labels=[[NO_LABEL] * 3])
-    model = tiny(10)
-    loss, labelled = summed_loss(model, rows)
-    loss.backward()  # type: ignore[no-untyped-call]
-    gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
-    assert (loss.item(), labelled) == (0.0, 0)
-    assert len(gradients) > 10
-    assert not any(gradient.any() for gradient in gradients)
-
-
-def test_labels_are_predicted_from_their_own_document_alone() -> None:
-    rows = rows_of([[3, 5, 7, 8, 0]], segment_ids=[[0, 0, 1, 1, -1]])
-    assert shifted_labels(rows).tolist() == [[5, NO_LABEL, 8, NO_LABEL]]
-    assert count_labelled(rows) == 2
-
-
-def test_rows_are_cut_into_windows_and_the_last_is_padded() -> None:
-    rows = rows_of([[1, 2, 3, 4, 5], [6, 7, 8, 9, 0]], segment_ids=[[0] * 5, [0, 0, 1, -1, -1]])
-    cut = cut_windows(rows, 3)
-    assert cut.input_ids.tolist() == [[1, 2, 3], [4, 5, 0], [6, 7, 8]]
-    assert cut.labels.tolist() == [[1, 2, 3], [4, 5, NO_LABEL], [6, 7, 8]]
-    assert cut.segment_ids.tolist() == [[0, 0, 0], [0, 0, -1], [0, 0, 1]]
-    assert cut.position_ids.tolist() == [[0, 1, 2], [3, 4, 0], [0, 1, 0]]
-    assert [array.dtype for array in vars(cut).values()] == [np.int64, np.int64, np.int32, np.int32]
 
 
 def test_the_most_frequent_ids_keep_an_id_and_ties_go_by_number() -> None:
@@ -336,7 +227,7 @@ def test_training_stops_at_the_budget_of_labelled_tokens() -> None:
 
 
 def test_the_learning_rate_rises_then_falls() -> None:
-    rates = [learning_rate(step, 100, config=LearningConfig()) for step in range(100)]
+    rates = [learning_rate(step, 100, config=SETTINGS["clm"]) for step in range(100)]
     assert rates[0] == pytest.approx(1e-2 / 20)
     assert max(rates) == rates[19] == rates[20] == 1e-2
     assert rates[20:] == sorted(rates[20:], reverse=True)
@@ -375,7 +266,7 @@ def test_a_loss_that_is_not_a_number_fails_and_is_null_in_json() -> None:
         curve=((0, 4.0), (9, math.nan)),
         control_curve=((0, 4.0),),
     )
-    result = replace(result, gates=gates(result, LearningConfig()))
+    result = replace(result, gates=gates(result, SETTINGS["clm"]))
     record = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert not result.passed
     assert failed(result) == {gate.name for gate in result.gates}

@@ -4,9 +4,10 @@ r"""A crash campaign on a real run: kill -9 at random moments, then the same byt
         --kills 10 --seed 1 --workers-choices 1,2,3 --json kills.json
 
 WHOLE is the folder of a run of the same file that nothing disturbed, and 600 the seconds it took. The
-moments are uniform over the work that remains: progress is the number of commits, and how long that many
-took comes from the log of WHOLE. The victim is the driver or one Ray worker, by a coin. After a driver's
-death the run is started again with another number of workers; after a worker's death it goes on.
+moments are uniform over the work, in the time that WHOLE took for it: as many commits as there are, and
+the time since the last one, so that long tasks are hit in their midst. The victim is the driver or one
+Ray worker, by a coin. After a driver's death the run is started again with another number of workers;
+after a worker's death it goes on.
 
 Passes if every kill was made, the run completed, its artifacts are those of WHOLE, no unit was committed
 twice, and none was given out again after its commit.
@@ -42,8 +43,6 @@ from pipeline.journal import read_log
 POLL = 0.2
 SPARE_STARTS = 5
 """Starts beyond those that kills explain, before a campaign is given up."""
-_SHORTEST = 1.0
-"""Seconds that are taken to remain, however far the run is."""
 
 
 @dataclass
@@ -100,6 +99,9 @@ class Campaign:
     """Seconds from the reference's start to each of its commits."""
     kills: list[Kill] = field(default_factory=list)
     attempts: list[Attempt] = field(default_factory=list)
+    _commits: int = 0
+    _changed: float = 0.0
+    """When the number of commits was seen to change, or the program was started."""
 
     def run(self) -> None:
         """Start, kill and start again until the run completes."""
@@ -138,9 +140,10 @@ class Campaign:
 
     def _attend(self, attempt: Attempt) -> None:
         """Wait for the end of an attempt, and kill its workers or itself when it is time."""
+        self._changed = time.monotonic()
         while True:
-            moment = time.monotonic() + self._delay()
-            while attempt.process.poll() is None and time.monotonic() < moment:
+            target = self._target()
+            while attempt.process.poll() is None and self._progress() < target:
                 time.sleep(POLL)
                 self._watch_lost()
                 for kill in self.kills:
@@ -154,14 +157,22 @@ class Campaign:
                 attempt.process.wait()
                 return
 
-    def _delay(self) -> float:
-        """Draw the seconds to the next of the kills that remain, uniform over what remains to do."""
+    def _progress(self) -> float:
+        """Give how far the run is, in seconds of the reference."""
+        log = self.arguments.output / "log.jsonl"
+        commits = log.read_bytes().count(b'"event": "commit"') if log.exists() else 0
+        if commits != self._commits:
+            self._commits, self._changed = commits, time.monotonic()
+        return progress(self.progress_times, commits, time.monotonic() - self._changed)
+
+    def _target(self) -> float:
+        """Draw where to make the next of the kills that remain, uniform over what remains to do."""
         remaining_kills = self.arguments.kills - len(self.kills)
         if remaining_kills < 1:
             return float("inf")
-        done = progress(self.progress_times, list(read_log(self.arguments.output)))
-        reference: float = self.arguments.reference_seconds
-        return max(reference - done, _SHORTEST) * first_of_uniform(remaining_kills, self.chance.random())
+        done = self._progress()
+        remaining = self.progress_times[-1] - done
+        return done + remaining * first_of_uniform(remaining_kills, self.chance.random())
 
     def _kill(self, attempt: Attempt) -> Kill:
         workers = [process for process in run_processes(attempt.marker) if process.is_worker]
@@ -213,13 +224,20 @@ def first_of_uniform(number: int, draw: float) -> float:
     return float(1.0 - (1.0 - draw) ** (1.0 / number))
 
 
-def progress(times: Sequence[float], events: Sequence[Event]) -> float:
-    """Give the seconds that the reference took for as many commits.
+def progress(times: Sequence[float], commits: int, since: float) -> float:
+    """Give the seconds that the reference took to come as far.
 
-    times 1.0 1.5 4.0, two commits -> 1.5
+    times 1.0 1.5 4.0, two commits, 0.5 seconds ago -> 2.0; 9 seconds ago -> 4.0
+
+    Args:
+        times: of the reference's commits, ascending.
+        commits: that the run has.
+        since: seconds since the last of them; it counts up to the reference's next commit.
     """
-    number = sum(event["event"] == "commit" for event in events)
-    return times[min(number, len(times)) - 1] if number and times else 0.0
+    number = min(commits, len(times))
+    before = times[number - 1] if number else 0.0
+    following = times[number] if number < len(times) else before
+    return min(before + since, following)
 
 
 def commit_times(events: Sequence[Event]) -> list[float]:

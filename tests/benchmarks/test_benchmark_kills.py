@@ -37,12 +37,13 @@ def kill_at(moment: float) -> Kill:
     )
 
 
-def test_progress_is_the_time_that_the_reference_took_for_as_many_commits() -> None:
+def test_progress_is_the_time_that_the_reference_took_to_come_as_far() -> None:
     times = commit_times(COMMITS)
     assert times == [1.0, 1.5, 4.0]
-    assert progress(times, COMMITS[:1]) == 0.0
-    assert progress(times, COMMITS[:3]) == 1.5
-    assert progress(times, [*COMMITS, *COMMITS]) == 4.0
+    assert progress(times, 0, 0.25) == 0.25
+    assert progress(times, 2, 0.5) == 2.0
+    assert progress(times, 2, 9.0) == 4.0
+    assert progress(times, 3, 9.0) == progress(times, 7, 0.0) == 4.0
 
 
 def test_kills_drawn_one_after_the_other_are_uniform_over_the_run() -> None:

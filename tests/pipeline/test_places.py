@@ -9,7 +9,7 @@ import pytest
 from pipeline import inputs
 from pipeline.config import RunFile
 from pipeline.inputs import InputFile, find_inputs, remember_digests
-from pipeline.places import is_pattern, is_url, open_place, place_status
+from pipeline.places import Place, is_pattern, is_url, open_place, place_status
 from stages.errors import ConfigError
 
 
@@ -73,7 +73,7 @@ def test_a_url_that_did_not_change_is_read_once(tmp_path: Path, monkeypatch: pyt
     remember_digests(first, tmp_path)
     opened: list[object] = []
 
-    def counted(place: inputs.Place) -> Any:
+    def counted(place: Place) -> Any:
         opened.append(place)
         return open_place(place)
 

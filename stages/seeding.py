@@ -28,6 +28,7 @@ _HALF = np.uint64(32)
 
 MAX_SHARDS = 1 << 24
 MAX_ROWS = 1 << 32
+MAX_EPOCHS = 1 << 32
 MAX_SEED = 1 << 64
 
 
@@ -63,7 +64,7 @@ class Key:
     def __post_init__(self) -> None:
         """Refuse fields that do not fit their bits; a bug would otherwise reuse draws."""
         assert 0 <= self.seed < MAX_SEED, self.seed
-        assert 0 <= self.epoch < 1 << 32, self.epoch
+        assert 0 <= self.epoch < MAX_EPOCHS, self.epoch
         assert 0 <= self.shard < MAX_SHARDS, self.shard
 
 

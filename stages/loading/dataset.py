@@ -19,7 +19,7 @@ from stages.loading.segments import dense_segments
 from stages.objectives.rows import StoredRows
 from stages.objectives.table import TRAITS, read_objective, training_columns
 from stages.objectives.vocabulary import vocabulary_of
-from stages.seeding import shard_field
+from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
 from stages.store.digests import xxh3_file
 from stages.store.manifest import SEGMENT_COLUMNS, Manifest, Shard, read_manifest
@@ -64,7 +64,7 @@ class ShardDataset(Sequence[Batch]):
     ) -> None:
         self.folder = folder
         self.manifest = manifest
-        self.epoch = epoch
+        self.epoch = _sound_epoch(epoch)
         self._shuffle = shuffle
         self._check = check
         self.objective = read_objective(manifest.objective)
@@ -86,7 +86,7 @@ class ShardDataset(Sequence[Batch]):
 
     def set_epoch(self, epoch: int) -> None:
         """Go to another epoch: another order of the same rows, and other masks."""
-        self.epoch = epoch
+        self.epoch = _sound_epoch(epoch)
 
     def batch(self, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
@@ -143,6 +143,12 @@ class ShardDataset(Sequence[Batch]):
         if len(self._mapped) > MAX_OPEN_SHARDS:
             self._mapped.popitem(last=False)
         return self._mapped[number]
+
+
+def _sound_epoch(epoch: int) -> int:
+    if not 0 <= epoch < MAX_EPOCHS:
+        raise ConfigError(f"epoch = {epoch}: must be at least 0 and below {MAX_EPOCHS:,}")
+    return epoch
 
 
 _COLUMNS = ("input_ids", "labels", "position_ids", "segment_ids")

@@ -22,6 +22,8 @@ from stages.seeding import (
     draw_u64,
     permutation,
     philox4x32,
+    scale,
+    shard_field,
     threshold,
 )
 
@@ -172,6 +174,26 @@ def test_each_part_of_a_document_hash_counts() -> None:
         for copy in (0, 1, 2**32 - 1)
     }
     assert len(hashes) == 2 * 3 * len(Purpose) * 3
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=8), st.integers(1, 2**32 - 1))
+def test_scaling_is_the_exact_product(numbers: list[int], size: int) -> None:
+    found = scale(np.array([*numbers, 0, 2**64 - 1], np.uint64), size)
+    assert found.tolist() == [number * size >> 64 for number in (*numbers, 0, 2**64 - 1)]
+
+
+def test_each_row_may_have_a_block_of_its_own() -> None:
+    key = Key(7, 3, 5, Tag.MASK_SELECTION)
+    together = draw_u64(key, np.array([4, 9, 4], np.uint64), block=np.array([0, 1, 2], np.uint64))
+    assert together.tolist() == [
+        draws(key, row, block=block)[0] for row, block in ((4, 0), (9, 1), (4, 2))
+    ]
+
+
+def test_shards_of_both_splits_key_draws_of_their_own() -> None:
+    assert [shard_field("train", number) for number in (0, 2)] == [0, 2]
+    assert [shard_field("validation", number) for number in (0, 2)] == [MAX_SHARDS - 1, MAX_SHARDS - 3]
 
 
 def test_no_global_generator_is_touched() -> None:

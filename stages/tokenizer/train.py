@@ -53,11 +53,11 @@ def training_memory(config: TrainConfig) -> int:
 
     sample, MiB    8      16     32     64     16 joined   32 code   64 code
     bpe            228    304    430    758    545         303       575
-    unigram        187    306    -      -      -           617       -
+    unigram        187    306    602    -      -           617       -
 
     The unigram figures at 8 and 16 MiB are of a corpus of 16 MiB. BPE with a vocabulary of 128,000 took
     351 MiB for 16 MiB, half a KiB more for each further piece. Unigram sorts the suffixes of the whole
-    sample, some 20 bytes a character, so samples of ASCII are the dearest. It took 1 to 4 CPU minutes
+    sample, some 20 bytes a character, so samples of ASCII are the dearest. It took 1 to 9 CPU minutes
     where BPE took 4 to 46 seconds.
     """
     pieces = config.vocab_size * _MEMORY_PER_PIECE

@@ -88,6 +88,7 @@ class Commits:
                 raise DataError(f"{outcome.folder / key}: changed between writing and commit")
         for key in outcome.files:
             self.storage.publish(outcome.folder / key, key)
+        self.storage.settle(outcome.files.keys())
         commit = Commit(fingerprint=fingerprint, files=dict(outcome.files), record=outcome.record)
         if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
             raise DataError(

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +44,10 @@ class Storage(Protocol):
 
     def publish(self, temporary: Path, key: str) -> None:
         """Move a finished file to its key, replacing what an uncommitted attempt left there."""
+        ...
+
+    def settle(self, keys: Collection[str]) -> None:
+        """Return once the moves to these keys would outlast a loss of power."""
         ...
 
 
@@ -103,11 +107,15 @@ class LocalStorage:
             path.unlink(missing_ok=True)
 
     def publish(self, temporary: Path, key: str) -> None:
-        """Rename a finished file to its key and bring the folder to the disk."""
+        """Rename a finished file to its key."""
         target = self.path(key)
         make_folder(target.parent)
         os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
-        sync_path(target.parent)
+
+    def settle(self, keys: Collection[str]) -> None:
+        """Bring the folders of some keys to the disk."""
+        for folder in {self.path(key).parent for key in keys}:
+            sync_path(folder)
 
 
 def make_folder(folder: Path) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from pipeline.commits import Outcome
 from pipeline.storage import TEMPORARY
-from stages.store.digests import digest_file, sync_tree
+from stages.store.digests import digest_file, sync_files
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Worker:
         wall, processor = time.perf_counter(), time.process_time()
         record = task.function(Workspace(self._root, folder, self._cache), task.payload)
         files = {key: digest_file(folder / key) for key in _keys(folder)}
-        sync_tree(folder)
+        sync_files(folder)
         metrics = {
             "seconds": time.perf_counter() - wall,
             "cpu_seconds": time.process_time() - processor,

@@ -40,12 +40,11 @@ def xxh3_file(path: Path) -> str:
     return xxh3.hexdigest()
 
 
-def sync_tree(folder: Path) -> None:
-    """Bring a folder's files and directories to the disk, deepest first."""
-    for parent, _, names in os.walk(folder, topdown=False):
+def sync_files(folder: Path) -> None:
+    """Bring the files below a folder to the disk; their names are the business of who moves them."""
+    for parent, _, names in os.walk(folder):
         for name in names:
             sync_path(Path(parent) / name)
-        sync_path(Path(parent))
 
 
 def sync_path(path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stages.errors import FormatError
-from stages.store.digests import FileDigest, digest_file, sync_tree, xxh3_file
+from stages.store.digests import FileDigest, digest_file, sync_files, xxh3_file
 from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
@@ -154,7 +154,7 @@ def test_digests_are_those_of_the_published_algorithms(tmp_path: Path) -> None:
 def test_bringing_a_tree_to_the_disk_changes_nothing_in_it(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"x")
-    sync_tree(tmp_path)
+    sync_files(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == [
         "a",
         "a/b",

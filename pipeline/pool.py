@@ -197,7 +197,8 @@ class RayPool:
         self._lanes.remove(lane)
         self._size -= 1
         ray.kill(lane.actor)
-        watch.note(f"memory is short: going on with {len(self._lanes)} workers")
+        left = len(self._lanes)
+        watch.note(f"memory is short: going on with {left} worker{'s' if left > 1 else ''}")
 
     def _grow(self, number: int) -> None:
         """Start actors and wait until each runs the driver's code."""

@@ -186,4 +186,4 @@ def test_a_pool_short_of_memory_goes_on_with_a_worker_less_and_stops_at_the_last
         with pytest.raises(Stopped, match=r"^resources.memory = 1 B: .* one worker left, .* say_who"):
             pool.run([task(say_who, number) for number in range(3)], endless.done)
         pool.close()
-    assert notes == ["memory is short: going on with 1 workers"]
+    assert notes == ["memory is short: going on with 1 worker"]

@@ -7,6 +7,8 @@ import pytest
 
 from pipeline.config import RunFile, load_run_file
 from stages.errors import ConfigError
+from stages.objectives.clm import CausalLM
+from stages.objectives.mlm import MaskedLM, Selection
 
 Load = Callable[..., RunFile]
 
@@ -50,6 +52,11 @@ def test_sources_and_datasets_are_all_that_a_run_needs(load: Load) -> None:
         (LEAST + "[tokenizer.train]\nvocab = 5\n", "tokenizer.train.vocab", "vocab_size"),
         (SOURCE + 'text_colum = "x"\n' + DATASET, "sources.0.text_colum", "text_column"),
         (LEAST + "[datasets.objective]\nknd = 1\n", "datasets.0.objective.knd", "kind"),
+        (
+            LEAST + '[datasets.objective]\nkind = "mlm"\nmask_prob = 0.2\n',
+            "datasets.0.objective.mask_prob",
+            "mask_probability",
+        ),
         (LEAST + "[datasets.packing]\nseq_lenn = 8\n", "datasets.0.packing.seq_lenn", "seq_len"),
     ],
 )
@@ -136,6 +143,26 @@ def test_an_empty_list_of_sources_is_refused(text: str, place: str, load: Load) 
 )
 def test_a_name_that_stands_twice_is_refused(text: str, explanation: str, load: Load) -> None:
     assert explanation in refusal(load, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "explanation"),
+    [
+        ('kind = "rtd"', "run.toml: datasets.0.objective.kind = 'rtd': must be one of 'clm', 'mlm'"),
+        ('kind = "mlm"\nmask_probability = 0.0', "datasets.0.objective.mask_probability = 0.0: "),
+        ('kind = "mlm"\nmask_share = 0.95', "mask_share = 0.95 and random_share = 0.1 must not pass 1"),
+        ('kind = "mlm"\nmask_first_token = true', "datasets.0.objective.mask_first_token: no such key"),
+    ],
+)
+def test_an_objective_that_cannot_be_is_refused(text: str, explanation: str, load: Load) -> None:
+    assert explanation in refusal(load, LEAST + f"[datasets.objective]\n{text}\n")
+
+
+def test_an_objective_is_causal_unless_its_kind_says_otherwise(load: Load) -> None:
+    plain = load(LEAST + "[datasets.objective]\nmask_first_token = true\n").datasets[0].objective
+    assert plain == CausalLM(mask_first_token=True)
+    masked = load(LEAST + '[datasets.objective]\nkind = "mlm"\nselection = "exact"\n')
+    assert masked.datasets[0].objective == MaskedLM(selection=Selection.EXACT)
 
 
 @pytest.mark.parametrize("name", ["a/b", "", "..", "-a", ".a", "a b", "a.b", "é", r"a\n"])

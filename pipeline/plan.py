@@ -23,7 +23,7 @@ from stages.verify.gates import settings_for
 SAMPLE = "sample"
 """Begins the names of the tokenizer's samples, one a unit of ingest."""
 BYTES_VERSIONS = {
-    "ingest": 1,
+    "ingest": 2,
     "dedup": 2,
     "tokenizer": 1,
     "split": 1,

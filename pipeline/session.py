@@ -5,8 +5,10 @@
 The only way to resume is to run again; what is committed is not done twice.
 """
 
+import errno
 import json
 import secrets
+import shutil
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +24,7 @@ from pipeline.config import RunFile
 from pipeline.execution import Execution, Resources
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
-from pipeline.memory import MemoryWatch
+from pipeline.memory import MemoryWatch, show_bytes
 from pipeline.needs import Need, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
@@ -128,7 +130,7 @@ def open_execution(
         watch = MemoryWatch(resources.memory, progress.note)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
         try:
-            with watch:
+            with watch, _enough_disk(output):
                 yield execution
         except BaseException as error:
             journal.log("stop", error=f"{type(error).__name__}: {error}")
@@ -139,6 +141,20 @@ def open_execution(
             execution.close()
             sweep(output)
         journal.log("stop")
+
+
+@contextmanager
+def _enough_disk(output: Path) -> Iterator[None]:
+    """Turn a full disk, here or at a worker, into a stop that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        free = show_bytes(shutil.disk_usage(output).free)
+        raise Stopped(
+            f"{output}: the disk is full ({free} are left); free space and run again to resume"
+        ) from error
 
 
 def _steps(request: Request, execution: Execution) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.journal import STATUS
-from pipeline.memory import show_bytes
+from pipeline.memory import MIB
 from pipeline.plan import State, StepStatus
 from pipeline.storage import LocalStorage
 
@@ -147,22 +147,22 @@ def _datasets(datasets: dict[str, Any]) -> Table:
 
 
 def _steps(rows: list[dict[str, Any]]) -> Table:
-    names = ("units", "documents", "MB", "tokens", "wall s", "CPU s", "MB/s", "peak memory")
+    names = ("units", "documents", "MB", "M tokens", "wall s", "CPU s", "MB/s", "MiB held")
     table = Table("step", *names, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in rows:
-        size, rate = row["bytes"], row["bytes_per_second"]
+        size, rate, tokens = row["bytes"], row["bytes_per_second"], row["tokens"]
         table.add_row(
             row["step"],
             f"{row['units']:,}",
             f"{row['documents']:,}" if row["documents"] else "",
             f"{size / 1e6:,.1f}" if size else "",
-            f"{row['tokens']:,}" if row["tokens"] else "",
+            f"{tokens / 1e6:,.2f}" if tokens else "",
             f"{row['wall_seconds']:,.1f}",
             f"{row['cpu_seconds']:,.1f}",
             f"{rate / 1e6:,.2f}" if rate else "",
-            show_bytes(row["peak_memory"]),
+            f"{row['peak_memory'] / MIB:,.0f}",
         )
     table.add_row("")
     return table

@@ -29,10 +29,10 @@ def parse_line(line: Line, fields: FieldMapping) -> Record:
         return _bad_line(line, str(error))
     if not isinstance(record, dict):
         kind = type(record).__name__
-        return Drop(line.number, line.position, DropReason.BAD_JSON, f"a {kind}, not an object")
+        return Drop(line.number, line.position, DropReason.BAD_JSON, f"of type {kind}, not an object")
     text = record.get(fields.text_column)
     if not isinstance(text, str):
-        found = "absent" if text is None else f"a {type(text).__name__}"
+        found = "absent" if text is None else f"of type {type(text).__name__}"
         return Drop(
             line.number,
             line.position,

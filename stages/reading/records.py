@@ -62,7 +62,7 @@ def language_of(value: object) -> str:
 
 def too_large(line: int, position: int, size: int) -> Drop:
     """Give the drop of a record that is longer than `max_document_bytes`."""
-    return Drop(line, position, DropReason.TOO_LARGE, f"{size:,} bytes")
+    return Drop(line, position, DropReason.TOO_LARGE, f"{size:,} bytes, over ingest.max_document_bytes")
 
 
 def bad_utf8(line: int, position: int, error: UnicodeDecodeError) -> Drop:

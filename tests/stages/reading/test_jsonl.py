@@ -61,13 +61,13 @@ def test_a_record_gives_its_document(data: bytes, text: str) -> None:
         (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, DropReason.BAD_JSON, ""),
         (b"[" * 100_000, DropReason.BAD_JSON, ""),
         (b"null", DropReason.BAD_JSON, "NoneType"),
-        (b'"text"', DropReason.BAD_JSON, "a str, not an object"),
-        (b'[{"text": "a"}]', DropReason.BAD_JSON, "a list, not an object"),
+        (b'"text"', DropReason.BAD_JSON, "of type str, not an object"),
+        (b'[{"text": "a"}]', DropReason.BAD_JSON, "of type list, not an object"),
         (b"{}", DropReason.MISSING_TEXT, "field 'text' is absent"),
         (b'{"Text": "a"}', DropReason.MISSING_TEXT, "field 'text' is absent"),
         (b'{"text": null}', DropReason.MISSING_TEXT, "field 'text'"),
-        (b'{"text": 7}', DropReason.MISSING_TEXT, "field 'text' is a int"),
-        (b'{"text": ["a"]}', DropReason.MISSING_TEXT, "field 'text' is a list"),
+        (b'{"text": 7}', DropReason.MISSING_TEXT, "field 'text' is of type int"),
+        (b'{"text": ["a"]}', DropReason.MISSING_TEXT, "field 'text' is of type list"),
     ],
 )
 def test_a_bad_record_gives_its_drop(data: bytes, reason: DropReason, detail: str) -> None:
@@ -80,7 +80,7 @@ def test_a_bad_record_gives_its_drop(data: bytes, reason: DropReason, detail: st
 
 def test_a_line_that_was_too_long_to_hold_is_dropped_with_its_size() -> None:
     drop = parse_line(Line(4, 9, b"", 1_234_567), PLAIN)
-    assert drop == Drop(4, 9, DropReason.TOO_LARGE, "1,234,567 bytes")
+    assert drop == Drop(4, 9, DropReason.TOO_LARGE, "1,234,567 bytes, over ingest.max_document_bytes")
 
 
 @pytest.mark.parametrize(

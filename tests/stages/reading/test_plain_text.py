@@ -102,6 +102,8 @@ def test_what_is_too_long_is_never_held() -> None:
 def test_a_piece_gives_its_document_or_the_reason_why_it_is_none() -> None:
     fields = FieldMapping(language="de")
     assert parse_text(Line(3, 9, "é\n".encode(), 3), fields) == RawDocument(3, 9, "é\n", None, "de")
-    assert parse_text(Line(3, 9, b"", 7), fields) == Drop(3, 9, DropReason.TOO_LARGE, "7 bytes")
+    assert parse_text(Line(3, 9, b"", 7), fields) == Drop(
+        3, 9, DropReason.TOO_LARGE, "7 bytes, over ingest.max_document_bytes"
+    )
     bad = parse_text(Line(3, 9, b"ab\xff", 3), fields)
     assert bad == Drop(3, 9, DropReason.BAD_UTF8, "byte 2 of the record, 0xff: invalid start byte")

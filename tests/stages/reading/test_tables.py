@@ -111,7 +111,7 @@ def test_rows_give_documents_and_drops_whatever_the_type_of_string(
         RawDocument(1, 0, "a", "k0", "no"),
         RawDocument(2, 1, "é😀\n", "k1", UNDETERMINED),
         Drop(3, 2, DropReason.MISSING_TEXT, "column 'body' is null"),
-        Drop(4, 3, DropReason.TOO_LARGE, "100 bytes"),
+        Drop(4, 3, DropReason.TOO_LARGE, "100 bytes, over ingest.max_document_bytes"),
         RawDocument(5, 4, "", "k4", "no"),
         RawDocument(6, 5, "a", "", "no"),
     ]

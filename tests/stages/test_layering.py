@@ -36,7 +36,7 @@ BETWEEN_SIBLINGS = {
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "store"): "the loader reads what the store wrote",
     ("verify", "store"): "rows are put together again by the copy that laid them out",
-    ("verify", "objectives"): "the label without loss is one number, defined once",
+    ("verify", "objectives"): "labels are held to the objective that made them",
 }
 """Which folder of stages imports which other, and why."""
 

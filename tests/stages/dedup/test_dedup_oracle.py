@@ -19,8 +19,9 @@ from pipeline.config import Ingest
 from pipeline.steps import dedup, ingest, pairs
 from pipeline.steps import resolve as resolving
 from pipeline.steps.dedup import Piece, UnitKeys, cut_digests, cut_keys, find_candidates, find_exact
-from pipeline.steps.ingest import Part, ingest_part
+from pipeline.steps.ingest import ingest_part
 from pipeline.steps.pairs import PairRange, pairs_key, unit_runs, verify_pairs
+from pipeline.steps.parts import Part
 from pipeline.steps.resolve import Resolution, resolve
 from pipeline.steps.units import Unit
 from pipeline.tasks import Function, Task, Worker

@@ -94,7 +94,8 @@ def learning_slices(folder: Path, splits: Sequence[str], settings: LearningSetti
     if heldout is None:  # too little is held out: take the end of the training split instead
         end -= min(wanted, len(train) // 5)
         heldout = _rows(train, end, len(train), settings=settings)
-    needed = int(settings.labelled_tokens * _SPARE / _labelled_share(train)) // seq_len + 1
+    share = min(_labelled_share(train), settings.label_share)
+    needed = int(settings.labelled_tokens * _SPARE / share) // seq_len + 1
     most = math.ceil(settings.max_epochs) if TRAITS[train.objective.kind].dynamic else 1
     passes = min(math.ceil(needed / max(end, 1)), most)
     parts = []

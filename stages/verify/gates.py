@@ -72,6 +72,9 @@ class LearningSettings(LearningConfig):
     min_labelled_tokens: int = Field(20_000, ge=1)
     learning_rate: float = Field(1e-2, gt=0)
     min_gain: float = Field(0.10, ge=0)
+    label_share: float = Field(1.0, gt=0, le=1)
+    """Share of the tokens that labels are usual on: more labels than that shorten no training, or labels
+    on all tokens would be too soon done to be learned by heart."""
     causal: bool = True
     """Whether the model sees earlier tokens alone."""
 
@@ -83,6 +86,7 @@ SETTINGS = {
         batch_rows=32,
         labelled_tokens=60_000,
         min_labelled_tokens=30_000,
+        label_share=0.15,
         learning_rate=5e-3,
     ),
 }

@@ -144,7 +144,8 @@ def step_rows(rows: LabelledRows, config: LearningSettings, *, seed: int) -> NDA
 
     There are as many steps as reach labelled_tokens, or max_epochs if that is less.
     """
-    labelled, num_rows = count_labelled(rows), len(rows.labels)
+    usual = config.label_share * np.count_nonzero(rows.segment_ids != PADDING)
+    labelled, num_rows = min(count_labelled(rows), usual), len(rows.labels)
     epochs = min(config.labelled_tokens / labelled, config.max_epochs)
     steps = max(1, round(epochs * num_rows / config.batch_rows))
     draws = _draws(seed, _Draw.ROW_ORDER)

@@ -276,3 +276,13 @@ def test_a_loss_that_is_not_a_number_fails_and_is_null_in_json() -> None:
         False,
     )
     assert record["gates"][0] == {"name": "gain", "value": None, "bound": 0.1, "passed": False}
+
+
+def test_labels_on_all_tokens_shorten_no_training() -> None:
+    rows = masked(language(40, seed=1), seed=1)
+    config = MASKED.model_copy(update={"label_share": 0.15, "labelled_tokens": 2_000})
+    everywhere = replace(rows, labels=restored(rows))
+    usual = step_rows(rows, config, seed=0)
+    assert len(step_rows(everywhere, config, seed=0)) == pytest.approx(len(usual), rel=0.2)
+    shorter = step_rows(everywhere, config.model_copy(update={"label_share": 1.0}), seed=0)
+    assert len(shorter) < len(usual) / 4

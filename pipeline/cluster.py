@@ -63,7 +63,11 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
                     _start(config, Path(folder), empty)
         except (RayError, ConnectionError, RuntimeError, TimeoutError, OSError) as error:
             if config.address:
-                raise ConfigError(f"--address {config.address}: no cluster: {error}") from error
+                raise ConfigError(
+                    f"--address {config.address}: no cluster: {error}; a node of it must run on this"
+                    " machine (ray start --address), and if it asks for a token, set"
+                    " RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+                ) from error
             raise Stopped(f"Ray did not start: {error}") from error
         try:
             yield

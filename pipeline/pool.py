@@ -116,7 +116,7 @@ class RayPool:
         watch: MemoryWatch | None = None,
     ) -> None:
         self._arguments = (root, attempt)
-        self._size = size
+        self._asked = self._size = size
         self._watch = watch
         self._actor = ray.remote(
             num_cpus=num_cpus, num_gpus=num_gpus, max_restarts=0, max_task_retries=0
@@ -128,6 +128,7 @@ class RayPool:
     def run(self, tasks: Iterable[Task], done: Done) -> None:
         """Do every task and what `done` adds to them."""
         waiting = deque(tasks)
+        self._size, self._losses = self._asked, {}  # what an earlier step lost is no news of this one
         self._grow(min(self._size, len(waiting)))
         while waiting or any(lane.running for lane in self._lanes):
             self._give_out(waiting)

@@ -121,6 +121,11 @@ def has_gpu() -> bool:
     return bool(ray.cluster_resources().get("GPU", 0) >= 1)
 
 
+def num_nodes() -> int:
+    """Give how many nodes of the cluster can hold workers."""
+    return sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes())
+
+
 def check_nodes() -> None:
     """Stop the run if no node is left to do its work.
 

@@ -54,6 +54,8 @@ class Execution:
     """What a worker of each step may take."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
+    _short: set[str] = field(default_factory=set)
+    """Steps that people know to have fewer workers than asked for."""
     _pool: "tuple[_PoolKind, Pool] | None" = None
 
     def run(
@@ -170,10 +172,16 @@ class Execution:
         need, workers = self.needs[step], self.resources.workers
         memory = self.resources.memory
         fitting = fitting_workers(memory, workers, step=step, need=need.bytes, remedy=need.remedy)
-        if fitting < workers:
+        if self.resources.address:
+            from pipeline.cluster import num_nodes  # noqa: PLC0415  # see has_gpu
+
+            self._start()
+            fitting = min(workers, fitting * num_nodes())
+        if fitting < workers and step not in self._short:
+            self._short.add(step)
             self.progress.note(
-                f"resources.memory = {show_bytes(memory)} has room for {fitting} of {workers} workers in"
-                f" step {step}"
+                f"resources.memory = {show_bytes(memory)} a node has room for {fitting} of {workers}"
+                f" workers in step {step}"
             )
         return fitting
 

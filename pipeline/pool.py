@@ -129,7 +129,7 @@ class RayPool:
         """Do every task and what `done` adds to them."""
         waiting = deque(tasks)
         self._size, self._losses = self._asked, {}  # what an earlier step lost is no news of this one
-        self._grow(min(self._size, len(waiting)))
+        self._grow(min(self._size, len(waiting)) - len(self._lanes))
         while waiting or any(lane.running for lane in self._lanes):
             self._give_out(waiting)
             running = {ref: lane for lane in self._lanes for ref in lane.running}
@@ -215,10 +215,12 @@ class RayPool:
                 f" {ray.available_resources().get('CPU', 0):.0f} CPUs free"
             )
         for actor, ref in zip(actors, digests, strict=True):
-            if ref in missing:  # the cluster has fewer CPUs than asked for; go on with those it has
+            if ref in missing:
                 ray.kill(actor)
                 continue
             self._lanes.append(_Lane(actor, _require_same_code(ref)))
+        if missing:  # the cluster has fewer CPUs than asked for: go on with those it has, for good
+            self._asked = self._size = len(self._lanes)
 
     def _check_nodes(self) -> None:
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:

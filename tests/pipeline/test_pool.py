@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import ray.cloudpickle
 
+from pipeline.cluster import num_nodes
 from pipeline.commits import Outcome
 from pipeline.memory import MemoryWatch
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
@@ -128,6 +129,23 @@ def test_ray_gives_every_outcome_once_and_a_chain_stays_on_its_worker(
     workers = set.union(*pids.values())
     assert len(workers) == 2
     assert os.getpid() not in workers
+
+
+def test_a_pool_grows_to_as_many_actors_as_there_are_tasks_and_no_further(
+    shared: tuple[Path, RayPool], tmp_path: Path
+) -> None:
+    assert shared, "its functions travel by value"
+    pool = RayPool(tmp_path, "attempt", size=3, num_cpus=0.1)
+    book = _Book()
+    for number in range(3):
+        pool.run([task(say_who, number)], book.done)
+    pool.close()
+    assert len(set.union(*book.pids().values())) == 1
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_nodes_that_can_hold_workers_are_counted() -> None:
+    assert num_nodes() == 1
 
 
 def test_a_pool_that_is_given_nothing_ends(shared: tuple[Path, RayPool]) -> None:

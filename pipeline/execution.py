@@ -180,7 +180,7 @@ class Execution:
         if fitting < workers and step not in self._short:
             self._short.add(step)
             self.progress.note(
-                f"resources.memory = {show_bytes(memory)} a node has room for {fitting} of {workers}"
+                f"resources.memory = {show_bytes(memory)}: a node has room for {fitting} of {workers}"
                 f" workers in step {step}"
             )
         return fitting

@@ -179,10 +179,6 @@ def _exit_code(call: Callable[[], object]) -> int:
         return _say(error, FAILED)
     except ShardmillError as error:
         return _say(error, USAGE)
-    except OSError as error:
-        if error.errno == 28:  # noqa: PLR2004  # ENOSPC
-            return _say(f"the disk is full ({error.filename}); free space and run again", STOPPED)
-        raise
     return DONE
 
 

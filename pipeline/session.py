@@ -119,7 +119,7 @@ def open_execution(
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = secrets.token_hex(6)
-    with run_lock(output), _signals():
+    with _enough_disk(output), run_lock(output), _signals():
         sweep(output)
         end_last_line(output)
         journal = Journal(output, attempt)
@@ -130,7 +130,7 @@ def open_execution(
         watch = MemoryWatch(resources.memory, progress.note)
         execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
         try:
-            with watch, _enough_disk(output):
+            with watch:
                 yield execution
         except BaseException as error:
             journal.log("stop", error=f"{type(error).__name__}: {error}")

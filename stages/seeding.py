@@ -41,6 +41,9 @@ class Tag(IntEnum):
     """Which positions are masked."""
     MASK_REPLACEMENT = 3
     """What is shown at masked positions."""
+    # 4 to 9: masked language modelling and replaced tokens
+    # 10 to 19: spans, prefixes, denoisers
+    # 20 to 29: infilling, in the middle and of spans; views
 
 
 class Purpose(StrEnum):

@@ -1,9 +1,19 @@
-"""Rows as an objective takes them: what is stored of them, and what keys their draws."""
+"""Rows as an objective takes them: what is stored of them, and what keys their draws.
+
+    row              A A E B E . .      E is EOS, . is padding
+    segment_length   3 2                they follow each other from position 0
+    filled           5
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from stages.seeding import Key, Tag
+
+Columns = dict[str, NDArray[np.generic]]
+"""What an objective makes of N rows: columns by name, each (N, ...)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -11,26 +21,83 @@ class StoredRows:
     """N rows of L tokens of one shard; the arrays are never changed.
 
     Args:
-        input_ids: (N, L) int64, as stored.
-        segment_ids: (N, L) int32, the segment within the row, -1 on padding.
+        input_ids: (N, L), of any integer dtype, as stored.
+        segment_ptr: (N + 1,) int64, the segments of row n are segment_ptr[n] .. segment_ptr[n + 1].
+        segment_length: (S,) int64, tokens of each; a row's segments follow each other from position 0.
         numbers: (N,) int64, each row's number in its shard.
         seed: the run's seed.
         epoch: the pass over the data.
         shard: as `seeding.shard_field` numbers the shards of both splits.
+        components: (N,) uint8, which component of a mixture each row belongs to; None without one.
+        unigram: (V,) int64, the shard's ordinary ids counted up, for draws by frequency; None if the
+            objective makes none.
     """
 
-    input_ids: NDArray[np.int64]
-    segment_ids: NDArray[np.int32]
+    input_ids: NDArray[np.integer]
+    segment_ptr: NDArray[np.int64]
+    segment_length: NDArray[np.int64]
     numbers: NDArray[np.int64]
     seed: int
     epoch: int
     shard: int
+    components: NDArray[np.uint8] | None = None
+    unigram: NDArray[np.int64] | None = None
 
-    def take(self, part: slice) -> "StoredRows":
-        """Give some of the rows."""
+    @property
+    def filled(self) -> NDArray[np.int64]:
+        """Tokens of each row: (N,) int64. The rest of a row is padding."""
+        ends = np.concatenate([[0], np.cumsum(self.segment_length)])[self.segment_ptr]
+        filled: NDArray[np.int64] = np.diff(ends)
+        return filled
+
+    @property
+    def covered(self) -> NDArray[np.bool_]:
+        """Where a token stands and no padding: (N, L) bool."""
+        covered: NDArray[np.bool_] = np.arange(self.input_ids.shape[1]) < self.filled[:, None]
+        return covered
+
+    def key(self, tag: Tag) -> Key:
+        """Give what keys the draws of these rows for one purpose."""
+        return Key(self.seed, self.epoch, self.shard, tag)
+
+    def take(self, chosen: NDArray[np.int64]) -> "StoredRows":
+        """Give some of the rows, in the order chosen."""
+        counts = np.diff(self.segment_ptr)[chosen]
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
         return replace(
             self,
-            input_ids=self.input_ids[part],
-            segment_ids=self.segment_ids[part],
-            numbers=self.numbers[part],
+            input_ids=self.input_ids[chosen],
+            segment_ptr=ptr,
+            segment_length=self.segment_length[np.repeat(self.segment_ptr[chosen], counts) + within],
+            numbers=self.numbers[chosen],
+            components=None if self.components is None else self.components[chosen],
         )
+
+
+@dataclass(frozen=True)
+class Widths:
+    """How many tokens the rows of a dataset hold."""
+
+    stored: int
+    """Of a row on disk."""
+    inputs: int
+    """Of `input_ids` as a trainer gets them."""
+    labels: int
+    """Of `labels`; those of an encoder-decoder have a length of their own."""
+
+
+def single_segments(lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give (segment_ptr, segment_length) of rows that hold one segment each."""
+    return np.arange(len(lengths) + 1), lengths.astype(np.int64)
+
+
+def bodies(rows: StoredRows, eos: int) -> NDArray[np.int64]:
+    """Give how many tokens of each row are transformed: all, less an EOS at the end: (N,) int64.
+
+    An encoder-decoder objective closes its inputs and its targets with an EOS of their own.
+    """
+    filled = rows.filled
+    last = rows.input_ids[np.arange(len(filled)), np.maximum(filled - 1, 0)]
+    closed: NDArray[np.int64] = filled - ((filled > 0) & (last == eos))
+    return closed

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,13 @@ class Vocabulary:
     def special(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Say which ids are special; an id outside the vocabulary is treated as the nearest inside."""
         return self.is_special.take(ids, mode="clip")
+
+    @property
+    def sentinels(self) -> NDArray[np.int64]:
+        """Give the sentinels' ids in order of use: (K,) int64."""
+        names = (f"sentinel_{number}" for number in range(len(self.special_ids)))
+        ids = [self.special_ids[name] for name in takewhile(self.special_ids.__contains__, names)]
+        return np.array(ids, np.int64)
 
     def named(self, name: str) -> int:
         """Give the id of a special symbol.

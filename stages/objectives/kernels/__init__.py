@@ -1,0 +1,1 @@
+"""Objectives compiled: the same columns as the plain functions of each objective, over whole shards."""

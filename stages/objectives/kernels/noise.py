@@ -1,0 +1,51 @@
+"""Noise for kernels: `seeding.draw_u64` for one block at a time, inside compiled code.
+
+A row has a stream of draws for each tag; draw number n of it is u64[n % 2] of block n // 2.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.kernels import kernel
+from stages.objectives.rows import StoredRows
+from stages.seeding import Tag
+
+_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+def stream_words(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
+    """Give what all draws of these rows for one purpose share: (4,) uint64: k0, k1, c2, c3."""
+    key = rows.key(tag)
+    return np.array(
+        [key.seed & 0xFFFFFFFF, key.seed >> 32, key.shard | key.tag << 24, key.epoch], np.uint64
+    )
+
+
+@kernel
+def draw_block(words: NDArray[np.uint64], row: int, block: int) -> tuple[np.uint64, np.uint64]:
+    """Give the two 64-bit draws of one block of a row's stream."""
+    k0, k1 = words[0], words[1]
+    c0, c1, c2, c3 = np.uint64(block), np.uint64(row), words[2], words[3]
+    for _ in range(10):
+        product0, product1 = _M0 * c0, _M1 * c2
+        c0, c2 = (product1 >> _HALF) ^ c1 ^ k0, (product0 >> _HALF) ^ c3 ^ k1
+        c1, c3 = product1 & _LOW, product0 & _LOW
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    return c0 | c1 << _HALF, c2 | c3 << _HALF
+
+
+@kernel
+def draw(words: NDArray[np.uint64], row: int, number: int) -> np.uint64:
+    """Give one draw of a row's stream."""
+    first, second = draw_block(words, row, number >> 1)
+    return second if number & 1 else first
+
+
+@kernel
+def scaled(value: np.uint64, size: int) -> int:
+    """Give floor(value * size / 2**64), a number in range(size); size is below 2**32."""
+    factor = np.uint64(size)
+    low = (value & _LOW) * factor >> _HALF
+    return np.int64(((value >> _HALF) * factor + low) >> _HALF)  # type: ignore[return-value]

@@ -18,7 +18,7 @@ from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
-from stages.objectives.table import TRAITS, Objective
+from stages.objectives.table import KINDS, Objective
 from stages.packing.layout import PackingConfig
 from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
@@ -221,8 +221,7 @@ def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     return tuple(
         part
         for before, part in zip((None, *location), location, strict=False)
-        if part not in ("str", LanguageColumn.__name__)
-        and not (before == "objective" and part in TRAITS)
+        if part not in ("str", LanguageColumn.__name__) and not (before == "objective" and part in KINDS)
     )
 
 
@@ -230,8 +229,8 @@ def _nearest(location: tuple[int | str, ...]) -> str:
     """Name the key that was probably meant."""
     model: Any = RunFile
     for before, part in zip((None, *location), location[:-1], strict=False):
-        if before == "objective" and part in TRAITS:
-            model = TRAITS[str(part)].config
+        if before == "objective" and part in KINDS:
+            model = KINDS[str(part)]
         elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
             model = _model_of(model, part)
     known = list(model.model_fields) if model is not None else []

@@ -296,6 +296,7 @@ def run_shards(
             split=part,
             number=number,
             group=number + (shards["train"] if part == "validation" else 0),
+            objective=dataset.objective,
             packing=packing,
             seed=run.file.seed,
             vocab_size=vocab_size,

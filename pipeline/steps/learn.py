@@ -12,7 +12,7 @@ from pipeline.tasks import Workspace
 from stages.errors import DataError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import IGNORED
-from stages.objectives.table import TRAITS
+from stages.objectives.table import traits_of
 from stages.verify.gates import LearningConfig, LearningSettings, settings_for
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def learning_slices(folder: Path, splits: Sequence[str], settings: LearningSetti
         heldout = _rows(train, end, len(train), settings=settings)
     share = min(_labelled_share(train), settings.label_share)
     needed = int(settings.labelled_tokens * _SPARE / share) // seq_len + 1
-    most = math.ceil(settings.max_epochs) if TRAITS[train.objective.kind].dynamic else 1
+    most = math.ceil(settings.max_epochs) if traits_of(train.objective).dynamic else 1
     passes = min(math.ceil(needed / max(end, 1)), most)
     parts = []
     for epoch in range(passes):

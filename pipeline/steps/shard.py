@@ -16,11 +16,12 @@ from pipeline.steps.tokenizer import MODEL
 from pipeline.steps.units import Unit, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
-from stages.objectives.table import TRAITS, Objective
+from stages.objectives.table import Objective, traits_of, widths_of
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
-from stages.packing.layout import Layout, PackingConfig, Strategy, shuffle_rows
-from stages.seeding import Key, Tag
+from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows
+from stages.packing.single import pack_single
+from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import digest_file
 from stages.store.manifest import (
@@ -37,7 +38,7 @@ from stages.store.manifest import (
 from stages.tokenizer.special import special_ids
 
 EPOCH_FOLDER = "epoch-0000"
-_PACKERS = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
+_PACKERS: dict[Strategy, Packer] = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class ShardWork:
     number: int
     group: int
     """Its group in the token store."""
+    objective: Objective
     packing: PackingConfig
     seed: int
     vocab_size: int
@@ -81,8 +83,9 @@ class ManifestWork:
 def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     """Merge, pack, shuffle and write one shard."""
     group = merge_group(workspace, work.units, work.group)
-    layout = _PACKERS[work.packing.strategy](group.lengths, row_length=work.packing.seq_len)
-    layout = shuffle_rows(layout, Key(work.seed, 0, work.group, Tag.ROW_ORDER))
+    layout = _layout(group, work)
+    order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
+    layout = shuffle_rows(layout, order)
     folder = workspace.create(work.key)
     _write_segments(folder / "segments", layout)
     _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
@@ -95,6 +98,16 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         "tokens": tokens,
         "tokens_cut": int(group.lengths.sum()) - tokens,
     }
+
+
+def _layout(group: MergedGroup, work: ShardWork) -> Layout:
+    """Lay the documents into rows as the objective wants them."""
+    traits = traits_of(work.objective)
+    stored = widths_of(work.objective, work.packing.seq_len).stored
+    if traits.single:
+        return pack_single(group.lengths, row_length=stored)
+    pack = _PACKERS[work.packing.strategy]
+    return pack(group.lengths, row_length=stored, growth=traits.growth)
 
 
 def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dtype[np.generic]) -> None:
@@ -142,7 +155,8 @@ def _documents(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
 def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
     """Write the manifest of a split from the commits of its shards."""
     model = digest_file(workspace.path(MODEL))
-    traits = TRAITS[work.objective.kind]
+    traits = traits_of(work.objective)
+    widths = widths_of(work.objective, work.packing.seq_len)
     shards = tuple(
         Shard(
             path=shard.path,
@@ -168,7 +182,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         columns={
             "input_ids": Column(
                 dtype=id_dtype(work.vocab_size).str,
-                shape=(work.packing.seq_len,),
+                shape=(widths.stored,),
                 meaning="token ids; pad where no segment lies",
             )
         },

@@ -26,7 +26,7 @@ from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.table import TRAITS, read_objective
+from stages.objectives.table import read_objective, traits_of
 from stages.objectives.vocabulary import vocabulary_of
 from stages.store.digests import digest_file
 from stages.store.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, sum_totals
@@ -129,14 +129,14 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     name = f"{work.folder}/{MANIFEST_NAME}"
     try:
         manifest = read_manifest(workspace.path(work.folder))
-        kind = read_objective(manifest.objective).kind
+        objective = read_objective(manifest.objective)
     except FormatError as error:
         return _result([(name, Finding("manifest", str(error)))])
     findings = []
     for key in ("label_convention", "attention"):
-        declared, known = getattr(manifest, key), getattr(TRAITS[kind], key)
+        declared, known = getattr(manifest, key), getattr(traits_of(objective), key)
         if declared != known:
-            findings.append(Finding(key, f"declares {declared!r}, but {kind} has {known!r}"))
+            findings.append(Finding(key, f"declares {declared!r}, but {objective.kind} has {known!r}"))
     if len(manifest.shards) != work.shards:
         findings.append(Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}"))
     if manifest.totals != sum_totals(manifest.shards):
@@ -157,14 +157,14 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
-        rows = Rows(mapped.input_ids, segments)
+        rows = Rows(mapped.columns["input_ids"], segments)
         table = pq.read_table(workspace.path(f"{place}/documents.parquet"), columns=["id"])
         group = merge_group(workspace, work.units, work.group)
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return _result([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
     findings += _contents(workspace, place, rows, manifest, group)
-    findings += _labels(workspace, work, manifest, rows.input_ids)
+    findings += _labels(workspace, work, manifest)
     tokens = int(segments["length"].sum())
     stored = int(group.lengths.sum())
     if (shard.tokens, shard.tokens_cut) != (tokens, stored - tokens):
@@ -266,15 +266,13 @@ def _decoded_digests(
     return [content_digest(text) for text in tokenizer.decode(sound)]
 
 
-def _labels(
-    workspace: Workspace, work: ShardCheck, manifest: Manifest, stored: NDArray[np.integer]
-) -> Iterator[tuple[str, Finding]]:
+def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Iterator[tuple[str, Finding]]:
     """The columns that the loader gives are what the objective says of the stored rows."""
     try:
         dataset = ShardDataset(workspace.path(work.folder), manifest, shuffle=False, check="size")
         found = labels.label_findings(
             dataset.objective,
-            _items(dataset, stored, first=sum(s.rows for s in manifest.shards[: work.number])),
+            _items(dataset, work.number),
             convention=manifest.label_convention,
             vocabulary=vocabulary_of(manifest.vocab_size, manifest.special_ids),
         )
@@ -283,18 +281,15 @@ def _labels(
     yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
 
 
-def _items(dataset: ShardDataset, stored: NDArray[np.integer], *, first: int) -> Iterator[labels.Items]:
+def _items(dataset: ShardDataset, number: int) -> Iterator[labels.Items]:
     """Give the rows of a shard as the loader gives them, beside what is stored of them."""
-    step = max(2, _ROW_TOKENS // stored.shape[1] // 2 * 2)
-    for start in range(0, len(stored), step):
-        part = stored[start : start + step]
-        positions = first + start + np.arange(len(part))
+    shards = dataset.manifest.shards
+    first = sum(shard.rows for shard in shards[:number])
+    step = max(2, _ROW_TOKENS // dataset.widths.stored // 2 * 2)
+    for start in range(0, shards[number].rows, step):
+        part = np.arange(start, min(start + step, shards[number].rows))
         epochs = []
-        for epoch in range(labels.num_epochs(dataset.objective)):
+        for epoch in reversed(range(labels.num_epochs(dataset.objective))):
             dataset.set_epoch(epoch)
-            epochs.append(dataset.batch(positions))
-        yield labels.Items(
-            part,
-            epochs[0]["segment_ids"] >= 0,
-            tuple(labels.Columns(columns["input_ids"], columns["labels"]) for columns in epochs),
-        )
+            epochs.append(dataset.batch(first + part))
+        yield labels.Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))

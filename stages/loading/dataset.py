@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from stages.errors import ConfigError, FormatError
 from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
-from stages.objectives.rows import StoredRows
-from stages.objectives.table import TRAITS, read_objective, training_columns
+from stages.objectives.drawing import draw_columns
+from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.table import read_objective, traits_of, widths_of
 from stages.objectives.vocabulary import vocabulary_of
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
 from stages.store.digests import xxh3_file
-from stages.store.manifest import SEGMENT_COLUMNS, Manifest, Shard, read_manifest
+from stages.store.manifest import SEGMENT_COLUMNS, UNIGRAM, Manifest, Shard, read_manifest
 
 MAX_OPEN_SHARDS = 64
 """Shards mapped at a time; each takes six file descriptors, of which many machines allow 1,024."""
@@ -34,16 +35,20 @@ Batch = dict[str, NDArray[np.int64]]
 class MappedShard:
     """The arrays of one shard."""
 
-    input_ids: NDArray[np.integer]
+    columns: dict[str, NDArray[np.integer]]
+    """Of the rows, by name; `input_ids` among them."""
     segments: dict[str, NDArray[np.integer]]
+    unigram: NDArray[np.int64] | None = None
+    """The shard's ordinary ids counted up, if the objective draws by frequency."""
 
 
 class ShardDataset(Sequence[Batch]):
     """The rows of one split in the order of one epoch; `open_dataset` makes it.
 
-    An item is a dict of int64 arrays (L,): input_ids; labels, -100 where there is no loss;
-    position_ids, from 0 in each document; segment_ids, -1 on padding. What a masked language model is
-    shown differs from epoch to epoch, and depends on nothing but the seed, the epoch and the row.
+    An item is a dict of int64 arrays, (L,) unless said otherwise: input_ids and labels, -100 where
+    there is no loss, and what else the objective declares (docs/objectives.md); for packed rows
+    position_ids, from 0 in each document, and segment_ids, -1 on padding. What is drawn differs from
+    epoch to epoch, and depends on nothing but the seed, the epoch and the row.
 
     Args:
         folder: the split's folder.
@@ -68,6 +73,8 @@ class ShardDataset(Sequence[Batch]):
         self._shuffle = shuffle
         self._check = check
         self.objective = read_objective(manifest.objective)
+        self.widths = widths_of(self.objective, manifest.seq_len)
+        self._traits = traits_of(self.objective)
         self._vocabulary = vocabulary_of(manifest.vocab_size, manifest.special_ids)
         self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
         self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
@@ -98,37 +105,44 @@ class ShardDataset(Sequence[Batch]):
             seed = self.manifest.seed
             rows = shuffled(rows, len(self), seed=seed, epoch=self.epoch)
         shards = np.searchsorted(self._row_ptr, rows, side="right") - 1
-        shape = (len(rows), self.manifest.seq_len)
-        batch = {name: np.empty(shape, np.int64) for name in _COLUMNS}
+        batch: Batch = {}
         for shard in np.unique(shards):
             chosen = np.flatnonzero(shards == shard)
             part = self._read(int(shard), rows[chosen] - self._row_ptr[shard])
             for name, column in part.items():
-                batch[name][chosen] = column
+                shape = (len(rows), *column.shape[1:])
+                batch.setdefault(name, np.empty(shape, np.int64))[chosen] = column
         return batch
 
-    def _read(self, number: int, rows: NDArray[np.int64]) -> Batch:
+    def stored_rows(self, number: int, rows: NDArray[np.int64]) -> StoredRows:
+        """Give rows of a shard as they are stored, with what keys their draws."""
         shard = self._map(number)
-        segment_ids, position_ids = dense_segments(
-            np.asarray(shard.segments["row_ptr"], np.int64),
-            shard.segments["start"],
-            shard.segments["length"],
-            rows=rows,
-            row_length=self.manifest.seq_len,
-        )
-        stored = StoredRows(
-            shard.input_ids[rows].astype(np.int64),
-            segment_ids,
+        row_ptr, length = shard.segments["row_ptr"], shard.segments["length"]
+        first, counts = row_ptr[rows], row_ptr[rows + 1] - row_ptr[rows]
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
+        components = shard.columns.get("objective_id")
+        return StoredRows(
+            shard.columns["input_ids"][rows],
+            ptr,
+            length[np.repeat(first, counts) + within].astype(np.int64),
             rows,
             seed=self.manifest.seed,
             epoch=self.epoch,
             shard=shard_field(self.manifest.split, number),
+            components=None if components is None else components[rows].astype(np.uint8),
+            unigram=shard.unigram,
         )
-        return {
-            **training_columns(stored, self.objective, self._vocabulary),
-            "position_ids": position_ids.astype(np.int64),
-            "segment_ids": segment_ids.astype(np.int64),
-        }
+
+    def _read(self, number: int, rows: NDArray[np.int64]) -> Columns:
+        stored = self.stored_rows(number, rows)
+        drawn = draw_columns(stored, self.objective, self._vocabulary, self.widths)
+        if self._traits.single or "segment_ids" in drawn:
+            return drawn
+        segment_ids, position_ids = dense_segments(
+            stored.segment_ptr, stored.segment_length, row_length=self.widths.stored
+        )
+        return {**drawn, "position_ids": position_ids, "segment_ids": segment_ids}
 
     def _map(self, number: int) -> MappedShard:
         """Give a shard's arrays, mapping it if need be and unmapping the one least recently used."""
@@ -149,9 +163,6 @@ def _sound_epoch(epoch: int) -> int:
     if not 0 <= epoch < MAX_EPOCHS:
         raise ConfigError(f"epoch = {epoch}: must be at least 0 and below {MAX_EPOCHS:,}")
     return epoch
-
-
-_COLUMNS = ("input_ids", "labels", "position_ids", "segment_ids")
 
 
 def open_dataset(
@@ -175,11 +186,11 @@ def open_dataset(
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)
     dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check)
-    kind = dataset.objective.kind
-    if manifest.label_convention != TRAITS[kind].label_convention:
+    convention = traits_of(dataset.objective).label_convention
+    if manifest.label_convention != convention:
         raise FormatError(
             f"{folder}: label_convention {manifest.label_convention!r}, but the labels of"
-            f" {kind} are {TRAITS[kind].label_convention!r}"
+            f" {dataset.objective.kind} are {convention!r}"
         )
     for shard in manifest.shards:
         _check_sizes(folder, shard)
@@ -189,14 +200,19 @@ def open_dataset(
 def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
     """Map the arrays of a shard, their headers checked against the manifest."""
     path = folder / shard.path
-    column = manifest.columns["input_ids"]
-    input_ids = open_array(path / "input_ids.npy", shape=(shard.rows, *column.shape), dtype=column.dtype)
+    columns = {
+        name: open_array(path / f"{name}.npy", shape=(shard.rows, *column.shape), dtype=column.dtype)
+        for name, column in manifest.columns.items()
+    }
     lengths = dict.fromkeys(SEGMENT_COLUMNS, shard.segments) | {"row_ptr": shard.rows + 1}
     segments = {
         name: open_array(path / "segments" / f"{name}.npy", shape=(lengths[name],), dtype=dtype)
         for name, dtype in SEGMENT_COLUMNS.items()
     }
-    return MappedShard(input_ids, segments)  # type: ignore[arg-type]
+    unigram = None
+    if UNIGRAM in shard.files:
+        unigram = open_array(path / UNIGRAM, shape=(manifest.vocab_size,), dtype="<i8")
+    return MappedShard(columns, segments, unigram)  # type: ignore[arg-type]
 
 
 def check_digests(folder: Path, shard: Shard) -> None:

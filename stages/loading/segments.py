@@ -11,32 +11,25 @@ from numpy.typing import NDArray
 
 
 def dense_segments(
-    row_ptr: NDArray[np.int64],
-    start: NDArray[np.integer],
-    length: NDArray[np.integer],
-    *,
-    rows: NDArray[np.int64],
-    row_length: int,
+    segment_ptr: NDArray[np.int64], segment_length: NDArray[np.int64], *, row_length: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Give (segment_ids, position_ids), each (N, L) int32; -1 and 0 on padding.
 
     Args:
-        row_ptr: (R + 1,) where each row's segments begin.
-        start: (S,) first position of each segment.
-        length: (S,) tokens of each segment.
-        rows: (N,) the rows wanted.
+        segment_ptr: (N + 1,) the segments of row n are segment_ptr[n] .. segment_ptr[n + 1].
+        segment_length: (S,) tokens of each; a row's segments follow each other from position 0.
         row_length: L.
     """
-    counts = row_ptr[rows + 1] - row_ptr[rows]
-    first = np.cumsum(counts) - counts
-    number = np.arange(counts.sum()) - np.repeat(first, counts)
-    segments = np.repeat(row_ptr[rows], counts) + number
-    lengths = np.asarray(length[segments], np.int64)
-    begin = np.repeat(np.arange(len(rows)) * row_length, counts) + start[segments]
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    places = np.repeat(begin, lengths) + within
-    segment_ids = np.full(len(rows) * row_length, -1, np.int32)
-    position_ids = np.zeros(len(rows) * row_length, np.int32)
-    segment_ids[places] = np.repeat(number, lengths)
+    counts = np.diff(segment_ptr)
+    ends = np.cumsum(segment_length)
+    before = ends - segment_length
+    row_begin = np.concatenate([[0], ends])[segment_ptr[:-1]]
+    begin = np.repeat(np.arange(len(counts)) * row_length - row_begin, counts) + before
+    number = np.arange(len(segment_length)) - np.repeat(segment_ptr[:-1], counts)
+    within = np.arange(segment_length.sum()) - np.repeat(before, segment_length)
+    places = np.repeat(begin, segment_length) + within
+    segment_ids = np.full(len(counts) * row_length, -1, np.int32)
+    position_ids = np.zeros(len(counts) * row_length, np.int32)
+    segment_ids[places] = np.repeat(number, segment_length)
     position_ids[places] = within
     return segment_ids.reshape(-1, row_length), position_ids.reshape(-1, row_length)

@@ -4,7 +4,7 @@
     labels      The quick brown fox </s> -100 -100        (. is padding)
 
 Labels are *unshifted*: the model shifts them by one, as transformers' models do. The rows hold
-`input_ids` alone; labels follow from them and from the segments.
+`input_ids` alone; labels follow from them and from the segments. Nothing is drawn.
 
 Source: objectives of GPT, Radford et al. 2018, section 3.1.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.config import Config
+from stages.objectives.rows import Columns, StoredRows
 
 IGNORED = -100
 """The label of a position without loss, as torch's cross entropy has it."""
@@ -29,22 +30,19 @@ class CausalLM(Config):
     """No loss on the first token of a segment, which nothing in its document comes before."""
 
 
-def causal_labels(
-    input_ids: NDArray[np.int64], segment_ids: NDArray[np.int32], config: CausalLM
-) -> NDArray[np.int64]:
-    """Give the labels of packed rows.
-
-    Args:
-        input_ids: (N, L) int64.
-        segment_ids: (N, L) int32, -1 on padding.
-        config: the objective.
-
-    Returns:
-        (N, L) int64, the ids themselves, or -100 where there is no loss.
-    """
-    silent = segment_ids < 0
+def label_causally(rows: StoredRows, config: CausalLM) -> Columns:
+    """Give `input_ids` (N, L) as stored and `labels` (N, L) int32: the ids, or -100 without loss."""
+    labels = np.where(rows.covered, rows.input_ids.astype(np.int32), np.int32(IGNORED))
     if config.mask_first_token:
-        first = np.ones_like(silent)
-        first[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
-        silent = silent | first
-    return np.where(silent, IGNORED, input_ids)
+        row, start = segment_starts(rows)
+        labels[row, start] = IGNORED
+    return {"input_ids": rows.input_ids, "labels": labels}
+
+
+def segment_starts(rows: StoredRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give (row, first position) of each segment, both (S,) int64."""
+    counts = np.diff(rows.segment_ptr)
+    row = np.repeat(np.arange(len(counts)), counts)
+    ends = np.cumsum(rows.segment_length)
+    before = np.concatenate([[0], ends])[rows.segment_ptr[:-1]]
+    return row, ends - rows.segment_length - before[row]

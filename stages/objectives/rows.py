@@ -1,8 +1,8 @@
 """Rows as an objective takes them: what is stored of them, and what keys their draws.
 
-    row              A A E B E . .      E is EOS, . is padding
-    segment_length   3 2                they follow each other from position 0
-    filled           5
+row              A A E B E . .      E is EOS, . is padding
+segment_length   3 2                they follow each other from position 0
+filled           5
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stages.seeding import Key, Tag
 
-Columns = dict[str, NDArray[np.generic]]
+Columns = dict[str, NDArray[np.integer]]
 """What an objective makes of N rows: columns by name, each (N, ...)."""
 
 

@@ -1,48 +1,69 @@
-"""The objectives that exist: their configs, what a manifest says of them, what they make of rows.
+"""The objectives that exist: their configs, what a manifest says of them, how their rows are laid out.
 
-Whoever adds one adds its config to `Objective`, a line to `TRAITS` and a case to `training_columns`.
+Whoever adds one adds its config to `Objective`, a case to `traits_of` and one to
+`stages.objectives.drawing`.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, assert_never
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter, ValidationError
 
 from stages.config import Config
 from stages.errors import FormatError
-from stages.objectives.clm import CausalLM, causal_labels
-from stages.objectives.mlm import MaskedLM, mask_tokens
-from stages.objectives.rows import StoredRows
-from stages.objectives.vocabulary import Vocabulary
+from stages.objectives.clm import CausalLM
+from stages.objectives.mlm import MaskedLM
+from stages.objectives.rows import Widths
 
 Objective = Annotated[CausalLM | MaskedLM, Field(discriminator="kind")]
+"""The config of any objective; `kind` says which."""
+
+KINDS: dict[str, type[Config]] = {"clm": CausalLM, "mlm": MaskedLM}
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is the same for all datasets of one kind."""
+    """What follows from an objective's config."""
 
-    config: type[Config]
     attention: str
-    """Who may attend to whom; no mask is stored, it follows from the segments."""
+    """Who may attend to whom; no mask is stored, it follows from segments and lengths."""
     label_convention: str
-    """unshifted: labels[t] is input_ids[t]; masked: the token that stood at t before it was masked."""
-    dynamic: bool
+    """unshifted: labels[t] is input_ids[t]; masked: the token that stood at t before it was masked;
+    targets: what the decoder is to give at t; replaced: 1 where a token was replaced; pairs: none, a
+    row's views belong together."""
+    dynamic: bool = True
     """Whether another epoch gives other columns of the same stored row."""
+    single: bool = False
+    """Whether a row holds one piece of a document."""
+    growth: int = 0
+    """Tokens by which each segment of a row may grow when it is transformed."""
 
 
-TRAITS = {
-    "clm": Traits(CausalLM, "causal_within_document", "unshifted", dynamic=False),
-    "mlm": Traits(MaskedLM, "bidirectional_within_document", "masked", dynamic=True),
-}
+def traits_of(objective: Objective) -> Traits:
+    """Give what follows from an objective's config."""
+    match objective:
+        case CausalLM():
+            return Traits("causal_within_document", "unshifted", dynamic=False)
+        case MaskedLM():
+            return Traits("bidirectional_within_document", "masked")
+        case _:
+            assert_never(objective)
 
-_ADAPTER: TypeAdapter[CausalLM | MaskedLM] = TypeAdapter(Objective)
+
+def widths_of(objective: Objective, seq_len: int) -> Widths:
+    """Give how many tokens rows hold, on disk and as a trainer gets them."""
+    match objective:
+        case CausalLM() | MaskedLM():
+            return Widths(seq_len, seq_len, seq_len)
+        case _:
+            assert_never(objective)
 
 
-def read_objective(content: Mapping[str, str | int | float | bool]) -> CausalLM | MaskedLM:
+_ADAPTER: TypeAdapter[Objective] = TypeAdapter(Objective)
+
+
+def read_objective(content: Mapping[str, object]) -> Objective:
     """Give the objective that a manifest names.
 
     Raises:
@@ -54,20 +75,5 @@ def read_objective(content: Mapping[str, str | int | float | bool]) -> CausalLM 
         first = error.errors()[0]
         place = ".".join(map(str, ("objective", *first["loc"])))
         raise FormatError(
-            f"{place}: {first['msg']}; this reader knows the kinds {', '.join(TRAITS)}"
+            f"{place}: {first['msg']}; this reader knows the kinds {', '.join(KINDS)}"
         ) from error
-
-
-def training_columns(
-    rows: StoredRows, objective: CausalLM | MaskedLM, vocabulary: Vocabulary
-) -> dict[str, NDArray[np.int64]]:
-    """Give the columns that a trainer gets of some rows, each (N, L) int64."""
-    match objective:
-        case CausalLM():
-            labels = causal_labels(rows.input_ids, rows.segment_ids, objective)
-            return {"input_ids": rows.input_ids, "labels": labels}
-        case MaskedLM():
-            input_ids, labels = mask_tokens(rows, objective, vocabulary)
-            return {"input_ids": input_ids, "labels": labels}
-        case _:
-            assert_never(objective)

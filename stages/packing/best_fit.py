@@ -14,7 +14,7 @@ from stages.kernels import kernel
 from stages.packing.layout import Layout, layout_of
 
 
-def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int) -> Layout:
+def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
     """Give the best-fit decreasing layout of documents in rows.
 
     lengths 3 6 1 2, rows of 4:  B B B B | A A A C | B B D D
@@ -25,14 +25,16 @@ def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int) -> Layout:
     Args:
         lengths: (D,) tokens of each document, its EOS included.
         row_length: tokens in a row.
+        growth: tokens of room that each segment is left, all of it at the end of its row.
     """
-    pieces = -(-lengths // row_length)
+    longest = row_length - growth
+    pieces = -(-lengths // longest)
     doc = np.repeat(np.arange(len(lengths)), pieces)
     number = np.arange(len(doc)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    doc_offset = number * row_length
-    length = np.minimum(lengths[doc] - doc_offset, row_length)
+    doc_offset = number * longest
+    length = np.minimum(lengths[doc] - doc_offset, longest)
     order = np.argsort(-length, kind="stable")
-    row, start, num_rows = _fill(length[order], row_length)
+    row, start, num_rows = _fill(length[order], row_length, growth)
     return layout_of(
         row,
         row_length=row_length,
@@ -46,7 +48,7 @@ def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int) -> Layout:
 
 @kernel
 def _fill(
-    length: NDArray[np.int64], row_length: int
+    length: NDArray[np.int64], row_length: int, growth: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """Place descending lengths; free space is at most L, so rows wait in L + 1 queues.
 
@@ -61,9 +63,10 @@ def _fill(
     following = np.full(len(length), -1, np.int64)
     row = np.empty(len(length), np.int64)
     start = np.empty(len(length), np.int64)
+    filled = np.zeros(len(length), np.int64)  # tokens in each row, room left to grow not counted
     num_rows = 0
     for piece in range(len(length)):
-        space = _smallest_space(waiting, leaves, length[piece])
+        space = _smallest_space(waiting, leaves, length[piece] + growth)
         if space < 0:
             space, chosen = row_length, num_rows
             num_rows += 1
@@ -72,8 +75,9 @@ def _fill(
             first[space] = following[chosen]
             following[chosen] = -1
             _count(waiting, leaves + space, -1)
-        row[piece], start[piece] = chosen, row_length - space
-        space -= length[piece]
+        row[piece], start[piece] = chosen, filled[chosen]
+        filled[chosen] += length[piece]
+        space -= length[piece] + growth
         if space > 0:
             if first[space] < 0:
                 first[space] = chosen

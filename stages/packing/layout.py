@@ -3,15 +3,16 @@
 A layout names no token, so the same one lays out any column. It never depends on the epoch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ByteSize, Field
 
 from stages.config import Config
-from stages.seeding import Key, permutation
 
 
 class Strategy(StrEnum):
@@ -67,6 +68,13 @@ class Layout:
         return np.repeat(np.arange(self.num_rows), np.diff(self.row_ptr))
 
 
+class Packer(Protocol):
+    """A way to lay documents into rows."""
+
+    def __call__(self, lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
+        """Give the layout of documents of these lengths."""
+
+
 def layout_of(
     row: NDArray[np.int64],
     *,
@@ -89,9 +97,33 @@ def layout_of(
     )
 
 
-def shuffle_rows(layout: Layout, key: Key) -> Layout:
-    """Give the layout with its rows in random order; the segments of a row stay together."""
-    source = permutation(key, layout.num_rows)
+def stack_layouts(layouts: Sequence[Layout], members: Sequence[NDArray[np.int64]]) -> Layout:
+    """Give one layout of several, their rows one after the other.
+
+    Args:
+        layouts: each of documents of its own, numbered from 0.
+        members: for each, the numbers (D,) of its documents among all.
+    """
+    firsts = np.cumsum([0, *(len(layout.start) for layout in layouts)])
+    ptrs = [layout.row_ptr[1:] + first for layout, first in zip(layouts, firsts, strict=False)]
+    docs = [numbers[part.doc] for part, numbers in zip(layouts, members, strict=True)]
+    return Layout(
+        row_length=max(layout.row_length for layout in layouts),
+        row_ptr=np.concatenate([[0], *ptrs]),
+        start=np.concatenate([layout.start for layout in layouts]),
+        length=np.concatenate([layout.length for layout in layouts]),
+        doc=np.concatenate(docs).astype(np.int32),
+        doc_offset=np.concatenate([layout.doc_offset for layout in layouts]),
+    )
+
+
+def shuffle_rows(layout: Layout, source: NDArray[np.int64]) -> Layout:
+    """Give the layout with its rows in another order; the segments of a row stay together.
+
+    Args:
+        layout: any.
+        source: (R,) which row comes first, second and so on.
+    """
     counts = np.diff(layout.row_ptr)[source]
     row_ptr = np.concatenate([[0], np.cumsum(counts)])
     within = np.arange(row_ptr[-1]) - np.repeat(row_ptr[:-1], counts)

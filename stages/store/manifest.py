@@ -24,6 +24,8 @@ from stages.store.digests import FileDigest
 
 FORMAT_VERSION = 1
 MANIFEST_NAME = "dataset.json"
+UNIGRAM = "unigram.npy"
+"""(vocab_size,) <i8 in the shards of objectives that draw by frequency: the ordinary ids counted up."""
 SEGMENT_COLUMNS = {
     "row_ptr": "<i8",
     "start": "<i4",

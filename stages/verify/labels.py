@@ -4,16 +4,16 @@ The checks see rows as stored and as the loader gives them, some at a time, and 
 made at the end, over all of the shard.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.clm import CausalLM
 from stages.objectives.mlm import MaskedLM
-from stages.objectives.table import TRAITS
+from stages.objectives.rows import StoredRows
+from stages.objectives.table import Objective, traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.masking import MaskCounts, count_masks, mask_findings
 from stages.verify.mechanics import Finding, check_labels
@@ -22,35 +22,27 @@ _OFFSETS = {"unshifted": 0, "shifted": 1}
 """What a label convention says: labels[t] is input_ids[t + offset]."""
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """What the loader gives of N rows in one epoch."""
-
-    input_ids: NDArray[np.int64]
-    """(N, L)."""
-    labels: NDArray[np.int64]
-    """(N, L)."""
+Batch = Mapping[str, NDArray[np.integer]]
+"""What the loader gives of some rows in one epoch: columns by name."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """N rows of a shard, in order."""
 
-    stored: NDArray[np.integer]
-    """(N, L) the ids on disk."""
-    covered: NDArray[np.bool_]
-    """(N, L) where a segment lies."""
-    epochs: tuple[Columns, ...]
+    rows: StoredRows
+    """As they are on disk."""
+    epochs: tuple[Batch, ...]
     """What the loader gives: one epoch, or two if epochs differ."""
 
 
-def num_epochs(objective: CausalLM | MaskedLM) -> int:
+def num_epochs(objective: Objective) -> int:
     """Give how many epochs of each row the checks want to see."""
-    return 2 if TRAITS[objective.kind].dynamic else 1
+    return 2 if traits_of(objective).dynamic else 1
 
 
 def label_findings(
-    objective: CausalLM | MaskedLM,
+    objective: Objective,
     items: Iterable[Items],
     *,
     convention: str,
@@ -64,24 +56,24 @@ def label_findings(
         convention: the label convention that the manifest declares.
         vocabulary: of the tokenizer.
     """
-    match objective:
-        case CausalLM():
-            return _causal(objective, items, convention=convention)
-        case MaskedLM():
-            if convention != TRAITS[objective.kind].label_convention:
-                return [_unknown(convention)]
-            counts = MaskCounts()
-            for part in items:
-                counts += count_masks(
-                    part.stored,
-                    part.covered,
-                    [(epoch.input_ids, epoch.labels) for epoch in part.epochs],
-                    objective=objective,
-                    vocabulary=vocabulary,
-                )
-            return mask_findings(counts, objective, vocabulary)
-        case _:
-            assert_never(objective)
+    if isinstance(objective, CausalLM):
+        return _causal(objective, items, convention=convention)
+    if convention != traits_of(objective).label_convention:
+        return [_unknown(convention)]
+    return _masked(objective, items, vocabulary)
+
+
+def _masked(objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary) -> list[Finding]:
+    counts = MaskCounts()
+    for part in items:
+        counts += count_masks(
+            np.asarray(part.rows.input_ids, np.int64),
+            part.rows.covered,
+            [(epoch["input_ids"], epoch["labels"]) for epoch in part.epochs],
+            objective=objective,
+            vocabulary=vocabulary,
+        )
+    return mask_findings(counts, objective, vocabulary)
 
 
 def _causal(objective: CausalLM, items: Iterable[Items], *, convention: str) -> list[Finding]:
@@ -89,13 +81,13 @@ def _causal(objective: CausalLM, items: Iterable[Items], *, convention: str) -> 
         return [_unknown(convention)]
     for part in items:
         (columns,) = part.epochs
-        changed = int(np.count_nonzero(columns.input_ids != part.stored))
+        changed = int(np.count_nonzero(columns["input_ids"] != part.rows.input_ids))
         if changed:
             return [Finding("inputs", f"{changed:,} inputs are not the ids that are stored")]
         found = check_labels(
-            columns.input_ids,
-            columns.labels,
-            covered=part.covered,
+            columns["input_ids"],
+            columns["labels"],
+            covered=part.rows.covered,
             declared_offset=_OFFSETS[convention],
             every_token=not objective.mask_first_token,
         )

@@ -61,7 +61,7 @@ class MaskCounts:
 def count_masks(
     stored: NDArray[np.integer],
     covered: NDArray[np.bool_],
-    epochs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    epochs: Sequence[tuple[NDArray[np.integer], NDArray[np.integer]]],
     *,
     objective: MaskedLM,
     vocabulary: Vocabulary,

@@ -264,8 +264,8 @@ def copy_shares(
 
 
 def check_labels(
-    input_ids: NDArray[np.int64],
-    labels: NDArray[np.int64],
+    input_ids: NDArray[np.integer],
+    labels: NDArray[np.integer],
     *,
     covered: NDArray[np.bool_],
     declared_offset: int,

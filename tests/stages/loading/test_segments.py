@@ -15,32 +15,18 @@ ROWS = st.lists(st.lists(st.integers(1, 4), max_size=3), min_size=1, max_size=8)
 LENGTH = 12
 
 
-def flat(rows: list[list[int]]) -> tuple[list[int], list[int], list[int]]:
-    """Give (row_ptr, start, length)."""
-    row_ptr, start, length = [0], [], []
-    for segments in rows:
-        start += [sum(segments[:number]) for number in range(len(segments))]
-        length += segments
-        row_ptr.append(len(length))
-    return row_ptr, start, length
-
-
 def test_rows_are_as_drawn() -> None:
     segment_ids, position_ids = dense_segments(
-        np.array([0, 2, 3, 3]),
-        np.array([0, 3, 1], np.int32),
-        np.array([3, 2, 4], np.int32),
-        rows=np.array([1, 0, 2, 0]),
-        row_length=7,
+        np.array([0, 1, 3, 3, 5]), np.array([5, 3, 2, 3, 2]), row_length=7
     )
     assert segment_ids.tolist() == [
-        [-1, 0, 0, 0, 0, -1, -1],
+        [0, 0, 0, 0, 0, -1, -1],
         [0, 0, 0, 1, 1, -1, -1],
         [-1, -1, -1, -1, -1, -1, -1],
         [0, 0, 0, 1, 1, -1, -1],
     ]
     assert position_ids.tolist() == [
-        [0, 0, 1, 2, 3, 0, 0],
+        [0, 1, 2, 3, 4, 0, 0],
         [0, 1, 2, 0, 1, 0, 0],
         [0, 0, 0, 0, 0, 0, 0],
         [0, 1, 2, 0, 1, 0, 0],
@@ -49,21 +35,15 @@ def test_rows_are_as_drawn() -> None:
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)
-@given(ROWS, st.data())
-def test_any_rows_equal_the_plain_loop(rows: list[list[int]], data: st.DataObject) -> None:
-    wanted = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6))
-    row_ptr, start, length = flat(rows)
-    segment_ids, position_ids = dense_segments(
-        np.array(row_ptr),
-        np.array(start, np.int32),
-        np.array(length, np.int32),
-        rows=np.array(wanted, np.int64),
-        row_length=LENGTH,
-    )
+@given(ROWS)
+def test_any_rows_equal_the_plain_loop(rows: list[list[int]]) -> None:
+    ptr = np.concatenate([[0], np.cumsum([len(segments) for segments in rows])])
+    lengths = np.array([size for segments in rows for size in segments], np.int64)
+    segment_ids, position_ids = dense_segments(ptr, lengths, row_length=LENGTH)
     expected_ids, expected_positions = [], []
-    for row in wanted:
-        ids = [number for number, size in enumerate(rows[row]) for _ in range(size)]
-        positions = [place for size in rows[row] for place in range(size)]
+    for segments in rows:
+        ids = [number for number, size in enumerate(segments) for _ in range(size)]
+        positions = [place for size in segments for place in range(size)]
         expected_ids.append(ids + [-1] * (LENGTH - len(ids)))
         expected_positions.append(positions + [0] * (LENGTH - len(ids)))
     assert segment_ids.tolist() == expected_ids
@@ -72,5 +52,5 @@ def test_any_rows_equal_the_plain_loop(rows: list[list[int]], data: st.DataObjec
 
 def test_no_rows_give_none() -> None:
     none = np.empty(0, np.int64)
-    segment_ids, position_ids = dense_segments(np.array([0]), none, none, rows=none, row_length=5)
+    segment_ids, position_ids = dense_segments(np.array([0]), none, row_length=5)
     assert segment_ids.shape == position_ids.shape == (0, 5)

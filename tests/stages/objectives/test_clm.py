@@ -7,24 +7,34 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from stages.objectives.clm import IGNORED, CausalLM, causal_labels
+from stages.objectives.clm import IGNORED, CausalLM, label_causally
+from stages.objectives.rows import StoredRows
 
-INPUT_IDS = np.array([[10, 11, 12, 2, 3, 3], [10, 2, 11, 2, 12, 13], [3, 3, 3, 3, 3, 3]])
-SEGMENT_IDS = np.array([[0, 0, 0, 0, -1, -1], [0, 0, 1, 1, 2, 2], [-1] * 6], np.int32)
+INPUT_IDS = np.array([[10, 11, 12, 2, 3, 3], [10, 2, 11, 2, 12, 13], [3, 3, 3, 3, 3, 3]], np.uint16)
+ROWS = StoredRows(
+    INPUT_IDS,
+    np.array([0, 1, 4, 4]),
+    np.array([4, 2, 2, 2]),
+    np.arange(3),
+    seed=7,
+    epoch=0,
+    shard=0,
+)
 
 
 def test_labels_are_the_inputs_and_none_lies_on_padding() -> None:
-    labels = causal_labels(INPUT_IDS, SEGMENT_IDS, CausalLM())
-    assert labels.tolist() == [
+    columns = label_causally(ROWS, CausalLM())
+    assert columns["labels"].tolist() == [
         [10, 11, 12, 2, IGNORED, IGNORED],
         [10, 2, 11, 2, 12, 13],
         [IGNORED] * 6,
     ]
-    assert labels.dtype == np.int64
+    assert columns["labels"].dtype == np.int32
+    assert columns["input_ids"] is INPUT_IDS
 
 
 def test_the_first_token_of_each_segment_may_go_without_loss() -> None:
-    labels = causal_labels(INPUT_IDS, SEGMENT_IDS, CausalLM(mask_first_token=True))
+    labels = label_causally(ROWS, CausalLM(mask_first_token=True))["labels"]
     assert labels.tolist() == [
         [IGNORED, 11, 12, 2, IGNORED, IGNORED],
         [IGNORED, 2, IGNORED, 2, IGNORED, 13],
@@ -33,14 +43,22 @@ def test_the_first_token_of_each_segment_may_go_without_loss() -> None:
 
 
 def test_the_inputs_stay_as_they_are() -> None:
-    before = INPUT_IDS.copy(), SEGMENT_IDS.copy()
-    causal_labels(INPUT_IDS, SEGMENT_IDS, CausalLM(mask_first_token=True))
-    assert (before[0] == INPUT_IDS).all()
-    assert (before[1] == SEGMENT_IDS).all()
+    before = INPUT_IDS.copy()
+    label_causally(ROWS, CausalLM(mask_first_token=True))
+    assert (before == INPUT_IDS).all()
 
 
 def test_no_rows_give_no_labels() -> None:
-    assert causal_labels(INPUT_IDS[:0], SEGMENT_IDS[:0], CausalLM()).shape == (0, 6)
+    none = ROWS.take(np.empty(0, np.int64))
+    assert label_causally(none, CausalLM(mask_first_token=True))["labels"].shape == (0, 6)
+
+
+def test_rows_are_taken_with_their_segments() -> None:
+    taken = ROWS.take(np.array([1, 0, 1]))
+    assert taken.segment_ptr.tolist() == [0, 3, 4, 7]
+    assert taken.segment_length.tolist() == [2, 2, 2, 4, 2, 2, 2]
+    assert taken.filled.tolist() == [6, 4, 6]
+    assert taken.numbers.tolist() == [1, 0, 1]
 
 
 def test_another_kind_is_refused() -> None:

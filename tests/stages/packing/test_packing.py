@@ -15,12 +15,14 @@ from pydantic import ValidationError
 
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
-from stages.packing.layout import Layout, PackingConfig, shuffle_rows
+from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
+from stages.packing.single import pack_single
 from stages.seeding import Key, Tag, permutation
 from stages.store.ranges import copy_ranges
 
 Packer = Callable[..., Layout]
 PACKERS = [pack_best_fit, pack_concat]
+GROWTH = 3
 LENGTHS = st.lists(st.integers(1, 40), max_size=60)
 ROW_LENGTHS = st.integers(2, 24)
 KEY = Key(7, 0, 3, Tag.ROW_ORDER)
@@ -30,6 +32,11 @@ QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 def packed(packer: Packer, lengths: list[int], row_length: int) -> Layout:
     """Pack documents of some lengths."""
     return packer(np.array(lengths, np.int64), row_length=row_length)
+
+
+def shuffled(layout: Layout, key: Key) -> Layout:
+    """Give the layout with its rows in a random order."""
+    return shuffle_rows(layout, permutation(key, layout.num_rows))
 
 
 def drawn(layout: Layout) -> str:
@@ -128,6 +135,67 @@ def test_segments_fill_their_row_from_its_start_without_gap(
     assert layout.num_rows == len(layout.row_ptr) - 1
 
 
+@pytest.mark.parametrize("packer", PACKERS)
+@QUICK
+@given(LENGTHS, st.integers(GROWTH + 1, 24))
+def test_room_to_grow_is_left_for_every_segment_and_no_token_is_lost(
+    packer: Packer, lengths: list[int], row_length: int
+) -> None:
+    layout = packer(np.array(lengths, np.int64), row_length=row_length, growth=GROWTH)
+    found = [
+        (doc, offset + token)
+        for _, _, length, doc, offset in segments(layout)
+        for token in range(length)
+    ]
+    assert sorted(found) == [(doc, token) for doc, n in enumerate(lengths) for token in range(n)]
+    place = [0] * layout.num_rows
+    for row, start, length, _, _ in segments(layout):
+        assert start == place[row]
+        place[row] += length
+    grown = np.array(place) + GROWTH * np.diff(layout.row_ptr)
+    assert (grown <= row_length).all()
+
+
+def test_layouts_with_room_to_grow_are_as_drawn() -> None:
+    lengths = np.array([3, 3])
+    assert drawn(pack_concat(lengths, row_length=4, growth=1)) == "A A A . | B B B ."
+    assert drawn(pack_best_fit(np.array([5, 2, 1]), row_length=6, growth=2)) == (
+        "A A A A . . | B B . . . . | A C . . . ."
+    )
+
+
+@QUICK
+@given(LENGTHS, ROW_LENGTHS)
+def test_single_gives_each_piece_a_row_and_an_eos_never_stands_alone(
+    lengths: list[int], row_length: int
+) -> None:
+    layout = packed(pack_single, lengths, row_length)
+    found = [
+        (doc, offset + token)
+        for _, _, length, doc, offset in segments(layout)
+        for token in range(length)
+    ]
+    assert sorted(found) == [(doc, token) for doc, n in enumerate(lengths) for token in range(n)]
+    assert layout.num_rows == len(layout.start)
+    for doc, total in enumerate(lengths):
+        sizes = layout.length[layout.doc == doc]
+        bodies = sizes - np.append(np.zeros(len(sizes) - 1, np.int64), 1)
+        assert len(sizes) == max(1, -(-(total - 1) // (row_length - 1)))
+        assert bodies.max() - bodies.min() <= 1, "pieces are of like length"
+        assert total == 1 or bodies.min() >= 1
+
+
+def test_single_is_as_drawn() -> None:
+    layout = packed(pack_single, [3, 7, 1], 4)
+    assert drawn(layout) == "A A A . | B B B . | B B B B | C . . ."
+
+
+def test_stacked_layouts_keep_their_rows_and_name_documents_among_all() -> None:
+    parts = [packed(pack_single, [3, 2], 4), packed(pack_best_fit, [2, 2], 4)]
+    layout = stack_layouts(parts, [np.array([0, 3]), np.array([1, 2])])
+    assert drawn(layout) == "A A A . | D D . . | B B C C"
+
+
 @QUICK
 @given(LENGTHS, ROW_LENGTHS)
 def test_best_fit_cuts_only_documents_longer_than_a_row(lengths: list[int], row_length: int) -> None:
@@ -169,7 +237,8 @@ def test_concat_pads_the_last_row_alone_and_keeps_the_order(lengths: list[int], 
 def test_shuffling_moves_whole_rows(packer: Packer, lengths: list[int], row_length: int) -> None:
     layout = packed(packer, lengths, row_length)
     before = rows_of(layout)
-    assert rows_of(shuffle_rows(layout, KEY)) == [before[n] for n in permutation(KEY, layout.num_rows)]
+    order = permutation(KEY, layout.num_rows)
+    assert rows_of(shuffle_rows(layout, order)) == [before[n] for n in order]
     assert rows_of(layout) == before
 
 
@@ -185,7 +254,7 @@ def rows_of(layout: Layout) -> list[list[tuple[int, int, int, int]]]:
 def test_shuffling_changes_the_order_by_shard_and_seed() -> None:
     layout = packed(pack_concat, [400], 4)
     keys = [KEY, Key(8, 0, 3, Tag.ROW_ORDER), Key(7, 0, 4, Tag.ROW_ORDER)]
-    orders = {tuple(shuffle_rows(layout, key).doc_offset.tolist()) for key in keys}
+    orders = {tuple(shuffled(layout, key).doc_offset.tolist()) for key in keys}
     assert len(orders) == 3
     assert tuple(layout.doc_offset.tolist()) not in orders
 
@@ -197,7 +266,7 @@ def test_shuffling_changes_the_order_by_shard_and_seed() -> None:
 def test_laying_out_equals_the_plain_loop(
     packer: Packer, dtype: str, lengths: list[int], row_length: int
 ) -> None:
-    layout = shuffle_rows(packed(packer, lengths, row_length), KEY)
+    layout = shuffled(packed(packer, lengths, row_length), KEY)
     tokens = np.arange(100, 100 + sum(lengths)).astype(dtype)
     document_ptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
     rows = np.full((layout.num_rows, row_length), 3, dtype)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from stages.objectives.clm import IGNORED, CausalLM
 from stages.objectives.mlm import MaskedLM, Selection, mask_tokens
 from stages.objectives.rows import StoredRows
+from stages.objectives.table import widths_of
 from stages.objectives.vocabulary import vocabulary_of
-from stages.verify.labels import Columns, Items, label_findings, num_epochs
+from stages.verify.labels import Batch, Items, label_findings, num_epochs
 from stages.verify.masking import MaskCounts, deviation
 
 SPECIAL = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, "mask": 5}
@@ -30,18 +31,20 @@ def stored_rows(num_rows: int = ROWS, *, length: int = LENGTH) -> StoredRows:
     ids = np.random.default_rng(1).integers(len(SPECIAL), VOCABULARY.size, (num_rows, length))
     ids[:, length // 2] = EOS
     ids[:, length - length // 8 :] = PAD
-    segments = np.where(ids == PAD, -1, np.arange(length) > length // 2).astype(np.int32)
-    return StoredRows(ids, segments, np.arange(num_rows), seed=3, epoch=0, shard=0)
+    first, padding = length // 2 + 1, length // 8
+    lengths = np.tile([first, length - padding - first], num_rows)
+    ptr = np.arange(num_rows + 1) * 2
+    return StoredRows(ids, ptr, lengths, np.arange(num_rows), seed=3, epoch=0, shard=0)
 
 
-def columns_of(rows: StoredRows, config: MaskedLM) -> Columns:
-    input_ids, labels = mask_tokens(rows, config, VOCABULARY)
-    return Columns(input_ids, labels)
+def columns_of(rows: StoredRows, config: MaskedLM) -> Batch:
+    drawn = mask_tokens(rows, config, VOCABULARY, widths_of(config, rows.input_ids.shape[1]))
+    return {name: column.astype(np.int64) for name, column in drawn.items()}
 
 
 def items_of(rows: StoredRows, config: MaskedLM = CONFIG) -> Items:
     epochs = tuple(columns_of(replace(rows, epoch=epoch), config) for epoch in range(2))
-    return Items(rows.input_ids, rows.segment_ids >= 0, epochs)
+    return Items(rows, epochs)
 
 
 def broken(
@@ -78,83 +81,87 @@ def test_rows_may_come_in_parts() -> None:
     whole = items_of(stored_rows())
     parts = [
         Items(
-            whole.stored[start : start + 100],
-            whole.covered[start : start + 100],
+            whole.rows.take(np.arange(start, start + 100)),
             tuple(
-                Columns(epoch.input_ids[start : start + 100], epoch.labels[start : start + 100])
+                {name: column[start : start + 100] for name, column in epoch.items()}
                 for epoch in whole.epochs
             ),
         )
         for start in range(0, ROWS, 100)
     ]
     assert broken(parts) == set()
-    epochs = (Columns(parts[3].stored.astype(np.int64), parts[3].epochs[0].labels), *parts[3].epochs[1:])
+    clean = {**parts[3].epochs[0], "input_ids": parts[3].rows.input_ids}
+    epochs = (clean, *parts[3].epochs[1:])
     assert "mask_share" in broken([*parts[:3], replace(parts[3], epochs=epochs)])
 
 
-def in_both(items: Items, change: Callable[[Items, Columns], Columns]) -> Items:
+def in_both(items: Items, change: Callable[[Items, Batch], Batch]) -> Items:
     """Plant a fault into both epochs."""
     return replace(items, epochs=tuple(change(items, epoch) for epoch in items.epochs))
 
 
-def restored(columns: Columns) -> NDArray[np.int64]:
-    return np.where(columns.labels == IGNORED, columns.input_ids, columns.labels)
+def restored(columns: Batch) -> NDArray[np.int64]:
+    return np.where(columns["labels"] == IGNORED, columns["input_ids"], columns["labels"])
 
 
-def labels_everywhere(items: Items, columns: Columns) -> Columns:
-    return replace(columns, labels=np.where(items.covered, restored(columns), IGNORED))
+def labels_everywhere(items: Items, columns: Batch) -> Batch:
+    return {**columns, "labels": np.where(items.rows.covered, restored(columns), IGNORED)}
 
 
-def labels_off_by_one(_: Items, columns: Columns) -> Columns:
-    return replace(columns, labels=np.roll(columns.labels, -1, axis=1))
+def labels_off_by_one(_: Items, columns: Batch) -> Batch:
+    return {**columns, "labels": np.roll(columns["labels"], -1, axis=1)}
 
 
-def inputs_clean(_: Items, columns: Columns) -> Columns:
-    return replace(columns, input_ids=restored(columns))
+def inputs_clean(_: Items, columns: Batch) -> Batch:
+    return {**columns, "input_ids": restored(columns)}
 
 
-def unselected_changed(_: Items, columns: Columns) -> Columns:
-    input_ids = columns.input_ids.copy()
-    input_ids[3, int(np.argmax(columns.labels[3] == IGNORED))] = 299
-    return replace(columns, input_ids=input_ids)
+def unselected_changed(_: Items, columns: Batch) -> Batch:
+    input_ids = columns["input_ids"].copy()
+    input_ids[3, int(np.argmax(columns["labels"][3] == IGNORED))] = 299
+    return {**columns, "input_ids": input_ids}
 
 
-def eos_selected(items: Items, columns: Columns) -> Columns:
-    labels = np.where(items.stored == EOS, EOS, columns.labels)
-    return replace(columns, labels=labels)
+def eos_selected(items: Items, columns: Batch) -> Batch:
+    labels = np.where(items.rows.input_ids == EOS, EOS, columns["labels"])
+    return {**columns, "labels": labels}
 
 
-def padding_selected(items: Items, columns: Columns) -> Columns:
-    return replace(columns, labels=np.where(items.covered, columns.labels, PAD))
+def padding_selected(items: Items, columns: Batch) -> Batch:
+    return {**columns, "labels": np.where(items.rows.covered, columns["labels"], PAD)}
 
 
-def show(id_: int) -> Callable[[Items, Columns], Columns]:
+def show(id_: int) -> Callable[[Items, Batch], Batch]:
     """Give a fault: random replacements are all this id."""
 
-    def plant(items: Items, columns: Columns) -> Columns:
-        changed = (columns.input_ids != items.stored) & (columns.input_ids != MASK)
-        return replace(columns, input_ids=np.where(changed, id_, columns.input_ids))
+    def plant(items: Items, columns: Batch) -> Batch:
+        changed = (columns["input_ids"] != items.rows.input_ids) & (columns["input_ids"] != MASK)
+        return {**columns, "input_ids": np.where(changed, id_, columns["input_ids"])}
 
     return plant
 
 
-def always_masked(_: Items, columns: Columns) -> Columns:
-    return replace(columns, input_ids=np.where(columns.labels == IGNORED, columns.input_ids, MASK))
+def always_masked(_: Items, columns: Batch) -> Batch:
+    return {**columns, "input_ids": np.where(columns["labels"] == IGNORED, columns["input_ids"], MASK)}
 
 
-def never_kept(items: Items, columns: Columns) -> Columns:
-    kept = (columns.labels != IGNORED) & (columns.input_ids == items.stored)
-    return replace(columns, input_ids=np.where(kept, (items.stored + 1) % 200 + 50, columns.input_ids))
+def never_kept(items: Items, columns: Batch) -> Batch:
+    kept = (columns["labels"] != IGNORED) & (columns["input_ids"] == items.rows.input_ids)
+    return {
+        **columns,
+        "input_ids": np.where(kept, (items.rows.input_ids + 1) % 200 + 50, columns["input_ids"]),
+    }
 
 
-def half_selected(_: Items, columns: Columns) -> Columns:
-    drop = (columns.labels != IGNORED) & (np.arange(LENGTH) % 2 == 0)
-    return Columns(
-        np.where(drop, restored(columns), columns.input_ids), np.where(drop, IGNORED, columns.labels)
-    )
+def half_selected(_: Items, columns: Batch) -> Batch:
+    drop = (columns["labels"] != IGNORED) & (np.arange(LENGTH) % 2 == 0)
+    return {
+        "input_ids": np.where(drop, restored(columns), columns["input_ids"]),
+        "labels": np.where(drop, IGNORED, columns["labels"]),
+    }
 
 
-FAULTS: dict[str, tuple[Callable[[Items, Columns], Columns], set[str]]] = {
+FAULTS: dict[str, tuple[Callable[[Items, Batch], Batch], set[str]]] = {
     "labels everywhere": (labels_everywhere, {"label_on_special", "mask_rate", "kept_share"}),
     "labels off by one": (labels_off_by_one, {"not_restored", "label_on_special", "label_on_padding"}),
     "inputs show the labels": (inputs_clean, {"mask_share", "random_share", "kept_share"}),
@@ -195,8 +202,8 @@ def test_a_moved_mask_in_the_other_epoch_is_found_when_it_avoids_the_first() -> 
     """Epochs that share no position are no more independent than epochs that share all."""
     items = items_of(stored_rows())
     first, second = items.epochs
-    shared = (first.labels != IGNORED) & (second.labels != IGNORED)
-    apart = replace(second, labels=np.where(shared, IGNORED, second.labels))
+    shared = (first["labels"] != IGNORED) & (second["labels"] != IGNORED)
+    apart = {**second, "labels": np.where(shared, IGNORED, second["labels"])}
     assert broken(replace(items, epochs=(first, apart))) == {"epoch_overlap"}
 
 
@@ -212,11 +219,12 @@ def test_another_label_convention_is_found(convention: str) -> None:
 
 def test_causal_inputs_that_are_not_the_stored_ids_are_found() -> None:
     rows = stored_rows(4)
-    labels = np.where(rows.segment_ids >= 0, rows.input_ids, IGNORED)
-    items = Items(rows.input_ids, rows.segment_ids >= 0, (Columns(rows.input_ids, labels),))
+    labels = np.where(rows.covered, rows.input_ids, IGNORED)
+    items = Items(rows, ({"input_ids": rows.input_ids, "labels": labels},))
     wrong = rows.input_ids.copy()
     wrong[2, 5] += 1
-    for changed, expected in ((items, set()), (replace(items, stored=wrong), {"inputs"})):
+    other = replace(items, rows=replace(rows, input_ids=wrong))
+    for changed, expected in ((items, set()), (other, {"inputs"})):
         found = label_findings(CausalLM(), [changed], convention="unshifted", vocabulary=VOCABULARY)
         assert {finding.check for finding in found} == expected
 

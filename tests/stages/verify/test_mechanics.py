@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED, CausalLM, causal_labels
+from stages.objectives.clm import IGNORED
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.store.manifest import SEGMENT_COLUMNS
@@ -75,8 +75,7 @@ def sound(packer: Callable[..., object] = pack_best_fit) -> Shard:
     )
     segments = {name: getattr(layout, name).astype(np.int64) for name in SEGMENT_COLUMNS}
     rows = Rows(input_ids, segments)
-    segment_ids = np.where(covered_of(rows), 0, -1).astype(np.int32)
-    labels = causal_labels(input_ids.astype(np.int64), segment_ids, CausalLM())
+    labels = np.where(covered_of(rows), input_ids, IGNORED)
     return Shard(rows, labels, [np.array(document, np.int32) for document in DOCUMENTS])
 
 

@@ -37,13 +37,26 @@ class Tag(IntEnum):
 
     ROW_ORDER = 1
     """Order of rows within a shard."""
-    MASK_SELECTION = 2
-    """Which positions are masked."""
-    MASK_REPLACEMENT = 3
-    """What is shown at masked positions."""
-    # 4 to 9: masked language modelling and replaced tokens
+    # 2 and 3: retired, never to be used again
+    MASK_LEADING = 4
+    """The 16 leading bits of the draws by which positions are selected."""
+    MASK_REST = 5
+    """Their other bits."""
+    MASK_REPLACEMENT = 6
+    """What is shown at selected positions."""
+    MASK_NGRAM = 7
+    """How many words an n-gram has."""
+    # 8 and 9: replaced tokens
     # 10 to 19: spans, prefixes, denoisers
-    # 20 to 29: infilling, in the middle and of spans; views
+    NOISE_CUTS = 10
+    """Where corrupted tokens are cut into spans."""
+    TEXT_CUTS = 11
+    """Where the tokens between the spans are cut."""
+    PREFIX_LENGTH = 12
+    """Where a prefix ends."""
+    FIM = 20
+    """Which segments are transformed to fill in the middle, in which order, cut where."""
+    # 21 to 29: infilling of spans; views
 
 
 class Purpose(StrEnum):

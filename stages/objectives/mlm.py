@@ -6,40 +6,67 @@
     labels       .   quick    .    fox  jumps   .      (. is -100)
 
 Labels stand where the token stood: nothing is shifted. Rows are stored clean; the mask is drawn when
-they are read, another for each epoch. Every draw is a function of (seed, epoch, shard, row, position):
+they are read, another for each epoch. A position may be selected if its id is not special and it is no
+padding. Every draw is a function of (seed, epoch, shard, row, position t):
 
-    selected     tag 2, block t // 2, u64[t % 2] of position t
-                 bernoulli  lies below T(mask_probability)
-                 exact      is among the row's k smallest, equal draws from the left
-    replacement  tag 3, block t
-                 u64[0]     below T(mask_share): mask; below T(mask_share) + T(random_share): random;
-                            else kept
-                 u64[1]     random: the ordinary id number floor(u64 * V / 2**64) of V, ascending
+    selecting draw U   64 bits: 16 leading ones from tag 4, lane t % 8 of block t // 8 (lane i of a
+                       block is bits 16 i .. 16 i + 15 of u64[0] | u64[1] << 64); the 48 others are
+                       the leading ones of u64[0] of block t of tag 5, looked at only where 16 bits
+                       leave a choice open
+    action draw A      tag 6, block t, u64[0]
+    random id          tag 6, block t, u64[1] = r: ordinary id number floor(r V / 2**64) of V, ascending
 
-T(p) = floor(p 2**64). k = floor(p n + 1/2) of a row's n positions that may be selected, at least 1.
-No id is likelier than another by more than 2**-64.
+    bernoulli   U < S = T(mask_probability). It shows the mask if U < floor(S T(mask_share) / 2**64),
+                else a random id if U < floor(S T(mask_share + random_share) / 2**64), else itself
+    exact       the k positions with the smallest U, equal ones from the left
+    whole_word  words whose first position has U < S, with all their tokens
+    ngram       runs of words, k tokens or a few less: see below
+
+The last three show the mask where A < T(mask_share), else a random id where A < T(mask_share +
+random_share), else the token itself. T(p) = floor(p 2**64), p and the sum as IEEE doubles.
+k = floor(mask_probability n + 1/2) of the n positions of a row that may be selected, at least 1.
+
+A *word* begins at each id of which the tokenizer says so, at the first token of a segment and after a
+special id, and ends before the next word, special id or segment. The n-grams of a row:
+
+    1. Its words are visited in the order of U of their first positions, equal ones from the left.
+    2. A word not yet selected, first position t, opens an n-gram of n words, the least n of
+       1 .. max_ngram with G < T((1/1 + .. + 1/n) / (1/1 + .. + 1/max_ngram)); sums from the left, as
+       IEEE doubles; G is u64[0] of block t of tag 7; T of the last is 2**64.
+    3. n shrinks until no word of the n-gram is selected already or lies behind a special id or the end
+       of the segment, and until what is selected with it passes k tokens no more. If n is then 0 the
+       word is passed over, for good.
+    4. If every word is longer than k, the first word visited is selected in its first k tokens: the
+       only word that is ever selected in part.
 
 Source: Devlin et al. 2019, "BERT", section 3.1, arXiv 1810.04805; a mask for each epoch: Liu et al.
-2019, "RoBERTa", section 4.1, arXiv 1907.11692. We leave the papers in this: no special id is selected
-or drawn, and rows have no CLS or SEP. Words are not masked as a whole: which pieces begin a word is
-known to the tokenizer, not to the manifest.
+2019, "RoBERTa", section 4.1, arXiv 1907.11692; n-grams: Lan et al. 2020, "ALBERT", section 4.1, arXiv
+1909.11942. We leave the papers in this: no special id is selected or drawn, and rows have no CLS or SEP.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Literal
+from itertools import accumulate
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from stages.config import Config
-from stages.objectives.clm import IGNORED
-from stages.objectives.rows import StoredRows
+from stages.errors import FormatError
+from stages.objectives.clm import IGNORED, segment_starts
+from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Key, Tag, draw_u64, scale, threshold
+from stages.seeding import Tag, draw_u64, scale, threshold
 
 _CHUNK = 1 << 16
 """Tokens masked together: the draws of a chunk stay in a core's cache."""
+LANES = 8
+"""Positions that a block of tag 4 serves, with 16 bits each."""
+
+Positions = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""(row, position), both (S,), from the first row to the last and from left to right."""
 
 
 class Selection(StrEnum):
@@ -47,6 +74,24 @@ class Selection(StrEnum):
 
     BERNOULLI = "bernoulli"
     EXACT = "exact"
+    WHOLE_WORD = "whole_word"
+    NGRAM = "ngram"
+
+
+class Selecting(Protocol):
+    """What of an objective's config says which positions are selected."""
+
+    @property
+    def mask_probability(self) -> float:
+        """Share of the positions without a special id."""
+
+    @property
+    def selection(self) -> Selection:
+        """How."""
+
+    @property
+    def max_ngram(self) -> int:
+        """Words of the longest n-gram."""
 
 
 class MaskedLM(Config):
@@ -58,11 +103,15 @@ class MaskedLM(Config):
     """Share of the positions without a special id that are selected."""
     selection: Selection = Selection.BERNOULLI
     """bernoulli selects each position alone; exact selects the same share of every row, one position at
-    least."""
+    least; whole_word selects each word alone, with all its tokens; ngram selects runs of words, up to
+    the same share of every row."""
     mask_share: float = Field(0.8, ge=0.0, le=1.0)
     """Share of the selected positions that show the mask."""
     random_share: float = Field(0.1, ge=0.0, le=1.0)
     """Share that shows a random ordinary id; the rest shows the token itself."""
+    max_ngram: int = Field(3, ge=1, le=16)
+    """Words of the longest n-gram; n words are drawn with a probability proportional to 1 / n. Of no
+    effect but on ngram."""
 
     @model_validator(mode="after")
     def _shares_leave_room(self) -> "MaskedLM":
@@ -75,9 +124,9 @@ class MaskedLM(Config):
 
 
 def mask_tokens(
-    rows: StoredRows, config: MaskedLM, vocabulary: Vocabulary
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give (input_ids, labels) of packed rows, each (N, L) int64.
+    rows: StoredRows, config: MaskedLM, vocabulary: Vocabulary, widths: Widths | None = None
+) -> Columns:
+    """Give `input_ids` (N, L) of the dtype stored and `labels` (N, L) int32.
 
     Where there is a label it is the token that stood there, so rows can be restored. A row in which
     nothing is selected has no label.
@@ -86,15 +135,48 @@ def mask_tokens(
         rows: the rows as stored, with what keys their draws.
         config: the objective.
         vocabulary: of the tokenizer.
+        widths: of the dataset; all are L, so nothing is asked of them.
+
+    Raises:
+        FormatError: the tokenizer has no mask, or does not say which ids begin a word.
     """
-    input_ids = np.empty_like(rows.input_ids)
-    labels = np.empty_like(rows.input_ids)
-    count, length = rows.input_ids.shape
-    step = max(1, _CHUNK // length)
-    for start in range(0, count, step):
-        part = slice(start, start + step)
-        input_ids[part], labels[part] = _mask(rows.take(part), config, vocabulary)
-    return input_ids, labels
+    del widths
+    mask = vocabulary.named("mask")
+    to_mask, to_random = action_bounds(config)
+    input_ids = rows.input_ids.copy()
+    labels = np.full(rows.input_ids.shape, IGNORED, np.int32)
+    for begin, part in chunks(rows):
+        row, position = select_positions(part, config, vocabulary)
+        tokens = part.input_ids[row, position]
+        draws = _blocks(part, Tag.MASK_REPLACEMENT, row, position)
+        random = vocabulary.ordinary[scale(draws[:, 1], len(vocabulary.ordinary))]
+        actions = draws[:, 0]
+        if config.selection is Selection.BERNOULLI:
+            actions = _selecting(part, row, position)
+        shown = np.where(_below(actions, to_random), random, tokens)
+        input_ids[begin + row, position] = np.where(_below(actions, to_mask), mask, shown)
+        labels[begin + row, position] = tokens
+    return {"input_ids": input_ids, "labels": labels}
+
+
+def restore_mlm(
+    columns: Columns, config: MaskedLM, vocabulary: Vocabulary
+) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+    """Give the clean tokens of every row, (N, L), and how many they are, (N,)."""
+    del config
+    input_ids, labels = columns["input_ids"], columns["labels"]
+    tokens = np.where(labels != IGNORED, labels, input_ids).astype(input_ids.dtype)
+    return tokens, unpadded_lengths(tokens, vocabulary.named("pad"))
+
+
+def unpadded_lengths(tokens: NDArray[np.generic], pad: int) -> NDArray[np.int64]:
+    """Give how many tokens of each row come before its padding: (N,) int64.
+
+    [[7 8 2 .] [. . . .]] -> [3 0]
+    """
+    trailing = np.logical_and.accumulate(tokens[:, ::-1] == pad, axis=1)
+    lengths: NDArray[np.int64] = tokens.shape[1] - np.count_nonzero(trailing, axis=1)
+    return lengths
 
 
 def expected_counts(maskable: NDArray[np.int64], probability: float) -> NDArray[np.int64]:
@@ -107,52 +189,183 @@ def expected_counts(maskable: NDArray[np.int64], probability: float) -> NDArray[
     return counts
 
 
-def _mask(
-    rows: StoredRows, config: MaskedLM, vocabulary: Vocabulary
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    maskable = (rows.segment_ids >= 0) & ~vocabulary.special(rows.input_ids)
-    draws = _selection_draws(rows)
-    if config.selection is Selection.EXACT:
-        selected = _smallest(draws, maskable, config.mask_probability)
-    else:
-        selected = maskable & _below(draws, threshold(config.mask_probability))
-    row, position = np.nonzero(selected)
-    key = Key(rows.seed, rows.epoch, rows.shard, Tag.MASK_REPLACEMENT)
-    draws = draw_u64(key, rows.numbers[row].astype(np.uint64), block=position.astype(np.uint64))
-    to_mask = threshold(config.mask_share)
-    masked = _below(draws[:, 0], to_mask)
-    changed = _below(draws[:, 0], min(to_mask + threshold(config.random_share), 1 << 64))
-    tokens = rows.input_ids[row, position]
-    random = vocabulary.ordinary[scale(draws[:, 1], len(vocabulary.ordinary))]
-    input_ids = rows.input_ids.copy()
-    input_ids[row, position] = np.where(
-        masked, vocabulary.named("mask"), np.where(changed, random, tokens)
-    )
-    labels = np.full_like(input_ids, IGNORED)
-    labels[row, position] = tokens
-    return input_ids, labels
+def action_bounds(config: MaskedLM) -> tuple[int, int]:
+    """Give the bounds below which a draw shows the mask, or a random id if not the mask."""
+    bounds = threshold(config.mask_share), threshold(config.mask_share + config.random_share)
+    if config.selection is Selection.BERNOULLI:
+        selecting = threshold(config.mask_probability)
+        return selecting * bounds[0] >> 64, selecting * bounds[1] >> 64
+    return bounds
 
 
-def _selection_draws(rows: StoredRows) -> NDArray[np.uint64]:
-    """Give the draw that selects each position, (N, L); a block of two serves two positions."""
+def ngram_bounds(longest: int) -> list[int]:
+    """Give the bounds below which a draw gives n-grams of at most 1, 2, .. words.
+
+    1 -> [2**64]; 2 -> [2/3 2**64, 2**64]
+    """
+    sums = list(accumulate(1 / n for n in range(1, longest + 1)))
+    return [threshold(each / sums[-1]) for each in sums]
+
+
+def chunks(rows: StoredRows) -> Iterator[tuple[int, StoredRows]]:
+    """Give the rows in parts that fit a cache, each with the number of its first row among `rows`."""
     count, length = rows.input_ids.shape
-    blocks = (length + 1) // 2
-    key = Key(rows.seed, rows.epoch, rows.shard, Tag.MASK_SELECTION)
-    numbers = np.repeat(rows.numbers.astype(np.uint64), blocks)
-    draws = draw_u64(key, numbers, block=np.tile(np.arange(blocks, dtype=np.uint64), count))
-    return draws.reshape(count, 2 * blocks)[:, :length]
+    step = max(1, _CHUNK // max(length, 1))
+    for begin in range(0, count, step):
+        yield begin, rows.take(np.arange(begin, min(begin + step, count)))
 
 
-def _smallest(
-    draws: NDArray[np.uint64], maskable: NDArray[np.bool_], probability: float
-) -> NDArray[np.bool_]:
-    """Select in each row as many of the smallest draws as `exact` wants."""
+def select_positions(rows: StoredRows, config: Selecting, vocabulary: Vocabulary) -> Positions:
+    """Give the positions that are to be guessed."""
+    maskable = rows.covered & ~vocabulary.special(rows.input_ids)
+    match config.selection:
+        case Selection.BERNOULLI:
+            return _bernoulli(rows, maskable, config.mask_probability)
+        case Selection.EXACT:
+            return _smallest(rows, maskable, config.mask_probability)
+        case Selection.WHOLE_WORD:
+            begins, _ = _word_begins(rows, maskable, vocabulary)
+            begun = np.zeros_like(maskable)
+            begun[_bernoulli(rows, begins, config.mask_probability)] = True
+            first = np.maximum.accumulate(np.where(begins, np.arange(begins.shape[1]), 0), axis=1)
+            return _positions(maskable & np.take_along_axis(begun, first, axis=1))
+        case Selection.NGRAM:
+            return _positions(_ngrams(rows, config, maskable, vocabulary))
+
+
+def _bernoulli(rows: StoredRows, able: NDArray[np.bool_], probability: float) -> Positions:
+    """Give the positions whose draw is small, among those that are able to be selected."""
+    bound = threshold(probability)
+    row, position = np.nonzero(able & (_leading(rows) <= min(bound >> 48, 0xFFFF)))
+    chosen = _below(_selecting(rows, row, position), bound)
+    return row[chosen], position[chosen]
+
+
+def _smallest(rows: StoredRows, maskable: NDArray[np.bool_], probability: float) -> Positions:
+    """Give in each row as many of the smallest draws as `exact` wants."""
     counts = expected_counts(np.count_nonzero(maskable, axis=1), probability)
+    draws = np.zeros(maskable.shape, np.uint64)
+    draws[maskable] = _selecting(rows, *np.nonzero(maskable))
     order = np.lexsort((draws, ~maskable), axis=1)
     selected = np.zeros(maskable.shape, np.bool_)
-    first = np.arange(maskable.shape[1]) < counts[:, None]
-    np.put_along_axis(selected, order, first, axis=1)
+    np.put_along_axis(selected, order, np.arange(maskable.shape[1]) < counts[:, None], axis=1)
+    return _positions(selected)
+
+
+def _word_begins(
+    rows: StoredRows, maskable: NDArray[np.bool_], vocabulary: Vocabulary
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Give where words begin, and where what came before is no text of the same segment: (N, L) each."""
+    apart = np.ones_like(maskable)
+    apart[:, 1:] = ~maskable[:, :-1]
+    apart[segment_starts(rows)] = True
+    starts = word_starts(vocabulary).take(rows.input_ids, mode="clip")
+    return maskable & (apart | starts), apart
+
+
+def word_starts(vocabulary: Vocabulary) -> NDArray[np.bool_]:
+    """Give which ids begin a word.
+
+    Raises:
+        FormatError: the tokenizer does not say.
+    """
+    if vocabulary.starts_word is None:
+        raise FormatError(
+            "starts_word: the tokenizer does not say which ids begin a word, so words cannot be masked"
+            " as a whole; set selection to bernoulli or exact"
+        )
+    return vocabulary.starts_word
+
+
+def _ngrams(
+    rows: StoredRows, config: Selecting, maskable: NDArray[np.bool_], vocabulary: Vocabulary
+) -> NDArray[np.bool_]:
+    """Say which positions the n-grams of each row hold."""
+    begins, apart = _word_begins(rows, maskable, vocabulary)
+    row, first = np.nonzero(begins)
+    draws = _selecting(rows, row, first)
+    wanted = np.ones(len(row), np.int64)
+    for bound in ngram_bounds(config.max_ngram)[:-1]:
+        wanted += ~_below(_blocks(rows, Tag.MASK_NGRAM, row, first)[:, 0], bound)
+    sizes = np.bincount(np.cumsum(begins)[maskable.ravel()] - 1, minlength=len(row))
+    budgets = expected_counts(np.count_nonzero(maskable, axis=1), config.mask_probability)
+    selected = np.zeros_like(maskable)
+    for number in range(len(selected)):
+        own = slice(*np.searchsorted(row, [number, number + 1]))
+        order = np.argsort(draws[own], kind="stable")
+        alone = apart[number, first[own]]
+        for word, size in _visit(order, sizes[own], alone, wanted[own], budgets[number]):
+            begin = first[own][word]
+            selected[number, begin : begin + size] = True
     return selected
+
+
+def _visit(
+    order: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    alone: NDArray[np.bool_],
+    wanted: NDArray[np.int64],
+    budget: np.int64,
+) -> Iterator[tuple[int, int]]:
+    """Give (first word, tokens) of the n-grams of one row.
+
+    Args:
+        order: the row's words as they are visited.
+        sizes: tokens of each word.
+        alone: whether each word is cut off from the one before.
+        wanted: words of the n-gram that each may open.
+        budget: tokens that may be selected.
+    """
+    taken = np.zeros(len(order), np.bool_)
+    left = int(budget)
+    for word in order.tolist():
+        end, size = word, 0
+        while (
+            end < min(word + wanted[word], len(order))
+            and not taken[end]
+            and (end == word or not alone[end])
+            and size + sizes[end] <= left
+        ):
+            size += int(sizes[end])
+            end += 1
+        taken[word:end] = True
+        left -= size
+        if size:
+            yield word, size
+    if left and not taken.any():
+        yield int(order[0]), left
+
+
+def _leading(rows: StoredRows) -> NDArray[np.uint16]:
+    """Give the 16 leading bits of the draw that selects each position: (N, L)."""
+    count, length = rows.input_ids.shape
+    blocks = -(-length // LANES)
+    numbers = np.repeat(rows.numbers.astype(np.uint64), blocks)
+    block = np.tile(np.arange(blocks, dtype=np.uint64), count)
+    draws = np.ascontiguousarray(draw_u64(rows.key(Tag.MASK_LEADING), numbers, block=block), "<u8")
+    return draws.view("<u2").reshape(count, blocks * LANES)[:, :length]
+
+
+def _selecting(
+    rows: StoredRows, row: NDArray[np.int64], position: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Give the draw that selects each of some positions: (S,)."""
+    lanes = np.ascontiguousarray(_blocks(rows, Tag.MASK_LEADING, row, position // LANES), "<u8")
+    leading = lanes.view("<u2")[np.arange(len(row)), position % LANES].astype(np.uint64)
+    rest = _blocks(rows, Tag.MASK_REST, row, position)[:, 0]
+    return leading << np.uint64(48) | rest >> np.uint64(16)
+
+
+def _blocks(
+    rows: StoredRows, tag: Tag, row: NDArray[np.int64], block: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Give the two draws of one block of the streams of some rows: (S, 2)."""
+    return draw_u64(rows.key(tag), rows.numbers[row].astype(np.uint64), block=block.astype(np.uint64))
+
+
+def _positions(selected: NDArray[np.bool_]) -> Positions:
+    row, position = np.nonzero(selected)
+    return row, position
 
 
 def _below(draws: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:

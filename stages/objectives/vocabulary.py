@@ -19,12 +19,14 @@ class Vocabulary:
         special_ids: the reserved ids by name; none is ever chosen, changed or drawn.
         is_special: (size,) bool.
         ordinary: (V,) the other ids, ascending; single bytes are among them.
+        starts_word: (size,) bool, the ids that begin a word; None if the tokenizer does not say.
     """
 
     size: int
     special_ids: Mapping[str, int]
     is_special: NDArray[np.bool_]
     ordinary: NDArray[np.int64]
+    starts_word: NDArray[np.bool_] | None = None
 
     def special(self, ids: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Say which ids are special; an id outside the vocabulary is treated as the nearest inside."""
@@ -49,18 +51,23 @@ class Vocabulary:
         return self.special_ids[name]
 
 
-def vocabulary_of(size: int, special_ids: Mapping[str, int]) -> Vocabulary:
+def vocabulary_of(
+    size: int, special_ids: Mapping[str, int], starts_word: NDArray[np.bool_] | None = None
+) -> Vocabulary:
     """Sort the ids below `size` into special and ordinary ones.
 
     (6, {"pad": 3, "mask": 4}) -> ordinary 0 1 2 5
 
     Raises:
-        FormatError: a special id is none of the vocabulary's.
+        FormatError: a special id is none of the vocabulary's, or the ids that begin a word are those of
+            another vocabulary.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < size}
     if outside:
         name, number = next(iter(outside.items()))
         raise FormatError(f"special_ids.{name} = {number:,}: must lie below vocab_size = {size:,}")
+    if starts_word is not None and starts_word.shape != (size,):
+        raise FormatError(f"starts_word: shape {starts_word.shape}, but vocab_size = {size:,}")
     is_special = np.zeros(size, np.bool_)
     is_special[list(special_ids.values())] = True
-    return Vocabulary(size, special_ids, is_special, np.flatnonzero(~is_special))
+    return Vocabulary(size, special_ids, is_special, np.flatnonzero(~is_special), starts_word)

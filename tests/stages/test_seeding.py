@@ -184,7 +184,7 @@ def test_scaling_is_the_exact_product(numbers: list[int], size: int) -> None:
 
 
 def test_each_row_may_have_a_block_of_its_own() -> None:
-    key = Key(7, 3, 5, Tag.MASK_SELECTION)
+    key = Key(7, 3, 5, Tag.MASK_LEADING)
     together = draw_u64(key, np.array([4, 9, 4], np.uint64), block=np.array([0, 1, 2], np.uint64))
     assert together.tolist() == [
         draws(key, row, block=block)[0] for row, block in ((4, 0), (9, 1), (4, 2))

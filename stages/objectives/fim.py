@@ -1,0 +1,193 @@
+"""Fill in the middle: predict a piece of a document from what stands before and after it.
+
+    segment          A0 A1 B0 C0 C1 </s>
+    plain            A0 A1 B0 C0 C1 </s>
+    PSM              <PRE> A0 A1 <SUF> C0 C1 <MID> B0 </s>
+    SPM              <PRE> <SUF> C0 C1 <MID> A0 A1 B0 </s>
+    labels           the same ids (-100 on <PRE> <SUF> <MID> without train_on_sentinels)
+
+A causal model learns it from the order of the tokens alone; labels are unshifted. Each segment of a
+packed row is transformed by itself; its *body* is its tokens less an EOS at its end, which stays at its
+end. Segments follow each other from position 0 with their new lengths, the rest of the row is padding.
+A segment grows by `GROWTH` tokens or not at all, so a row is stored with room for the growth of all its
+segments, whatever is drawn. Parts may be empty: cuts may be equal, in a body of one token they must
+touch an end. Plain whatever is drawn stay an empty body (it would be three special ids and nothing to
+fill in) and a body that holds an EOS or one of the three ids (it could not be told apart again; no text
+gives such ids).
+
+Every draw is a function of (seed, epoch, shard, row, segment s of the row, counted from 0):
+
+    fim      tag 20, block 2 s, u64[0]   below T(fim_rate): transformed, else plain
+    spm      tag 20, block 2 s, u64[1]   below T(fim_spm_rate): SPM, else PSM
+    cuts     tag 20, block 2 s + 1       floor(u64[i] (n + 1) / 2**64) for i = 0, 1; the lesser is c1
+
+T(p) = floor(p 2**64); n is the length of the body; A, B, C = body[:c1], body[c1:c2], body[c2:].
+
+Source: Bavarian et al. 2022, "Efficient training of language models to fill in the middle", sections 3
+and 4, arXiv 2207.14255; SPM is its variant 2, of appendix D. We leave the paper in this: tokens are cut,
+not characters, so a row can be restored and drawn anew for each epoch, and no document is cut off.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from stages.config import Config
+from stages.errors import FormatError
+from stages.objectives.clm import IGNORED
+from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.vocabulary import Vocabulary
+from stages.seeding import Tag, draw_u64, scale, threshold
+
+GROWTH = 3
+"""Tokens by which a segment may grow."""
+
+
+class FIM(Config):
+    """Fill in the middle."""
+
+    kind: Literal["fim"] = "fim"
+    """Names the objective."""
+    level: Literal["token"] = "token"
+    """What is cut: tokens. No token is cut into pieces of another spelling."""
+    fim_rate: float = Field(0.5, ge=0.0, le=1.0)
+    """Share of the segments that are transformed; the others stay as they are."""
+    fim_spm_rate: float = Field(0.5, ge=0.0, le=1.0)
+    """Share of the transformed segments that show the suffix first; the others show the prefix first."""
+    train_on_sentinels: bool = True
+    """Whether the three special ids of a transformed segment have a loss too."""
+
+
+def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths: Widths) -> Columns:
+    """Give the columns of packed rows whose segments are transformed, plainly.
+
+    Returns:
+        `input_ids` (N, L) in the dtype of the rows; `labels` (N, L) int32, unshifted, -100 without loss;
+        `segment_ids` (N, L) int32, -1 on padding; `position_ids` (N, L) int32, from 0 in each segment.
+
+    Raises:
+        FormatError: a row was stored without room for the growth of its segments.
+    """
+    require_room(rows, widths)
+    columns = blank_columns(rows, vocabulary, widths)
+    sentinels = fim_ids(vocabulary)
+    draws, segment = _segment_draws(rows), 0
+    for row, ids in enumerate(rows.input_ids):
+        begin = place = 0
+        for number in range(rows.segment_ptr[row + 1] - rows.segment_ptr[row]):
+            tokens = ids[begin : begin + rows.segment_length[segment]]
+            shown = _rearrange(tokens, draws[segment], config, sentinels)
+            here = (row, slice(place, place + len(shown)))
+            columns["input_ids"][here] = shown
+            columns["labels"][here] = shown
+            if not config.train_on_sentinels and len(shown) > len(tokens):
+                columns["labels"][here][np.isin(shown, sentinels[:3])] = IGNORED
+            columns["segment_ids"][here] = number
+            columns["position_ids"][here] = np.arange(len(shown))
+            begin, place, segment = begin + len(tokens), place + len(shown), segment + 1
+    return columns
+
+
+def restore_fim(
+    columns: Columns, config: FIM, vocabulary: Vocabulary
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Give (ids, lengths) of the rows as they were stored: (N, L) padded with pad, (N,) int64.
+
+    A transformed segment is A B C again: what stands between <PRE> and <SUF>, what stands behind <MID>,
+    what stands between <SUF> and <MID>. One rule for both orders: SPM is a PSM of an empty A.
+
+    Args:
+        columns: `input_ids` and `segment_ids` of `fill_in_middle`.
+        config: the objective; restoring needs none of its numbers.
+        vocabulary: of the tokenizer.
+    """
+    del config
+    input_ids, segment_ids = columns["input_ids"], columns["segment_ids"]
+    ids = fim_ids(vocabulary)
+    clean = np.full(input_ids.shape, vocabulary.named("pad"), input_ids.dtype)
+    lengths = np.zeros(len(input_ids), np.int64)
+    for row, covered in enumerate(np.count_nonzero(segment_ids >= 0, axis=1)):
+        bounds = np.flatnonzero(np.diff(segment_ids[row, :covered])) + 1
+        for tokens in np.split(input_ids[row, :covered], bounds):
+            text = _reassemble(tokens, ids)
+            clean[row, lengths[row] : lengths[row] + len(text)] = text
+            lengths[row] += len(text)
+    return clean, lengths
+
+
+def require_room(rows: StoredRows, widths: Widths) -> None:
+    """Refuse rows whose segments might outgrow them, whatever is drawn for them in this epoch.
+
+    Raises:
+        FormatError: names the first such row.
+    """
+    filled, segments = rows.filled, np.diff(rows.segment_ptr)
+    crowded = np.flatnonzero(filled + GROWTH * segments > widths.inputs)
+    if len(crowded):
+        row = crowded[0]
+        raise FormatError(
+            f"row {rows.numbers[row]:,} of shard {rows.shard:,}: {filled[row]:,} tokens in"
+            f" {segments[row]:,} segments, which may grow by {GROWTH} tokens each, pass the"
+            f" {widths.inputs:,} of a row; the shard was packed without room for fim, make it again"
+        )
+
+
+def blank_columns(rows: StoredRows, vocabulary: Vocabulary, widths: Widths) -> Columns:
+    """Give the columns of rows that hold padding alone."""
+    shape = len(rows.input_ids), widths.inputs
+    return {
+        "input_ids": np.full(shape, vocabulary.named("pad"), rows.input_ids.dtype),
+        "labels": np.full(shape, IGNORED, np.int32),
+        "segment_ids": np.full(shape, -1, np.int32),
+        "position_ids": np.zeros(shape, np.int32),
+    }
+
+
+def fim_ids(vocabulary: Vocabulary) -> NDArray[np.int64]:
+    """Give the ids that no transformed body may hold: <PRE>, <SUF>, <MID>, EOS: (4,) int64."""
+    names = ("fim_prefix", "fim_suffix", "fim_middle", "eos")
+    return np.array([vocabulary.named(name) for name in names], np.int64)
+
+
+def _segment_draws(rows: StoredRows) -> NDArray[np.uint64]:
+    """Give the four draws of each segment: (S, 4)."""
+    counts = np.diff(rows.segment_ptr)
+    numbers = np.repeat(rows.numbers, counts).astype(np.uint64)
+    within = np.arange(len(numbers)) - np.repeat(rows.segment_ptr[:-1], counts)
+    block = 2 * within.astype(np.uint64)
+    key = rows.key(Tag.FIM)
+    choices = draw_u64(key, numbers, block=block)
+    return np.hstack([choices, draw_u64(key, numbers, block=block + np.uint64(1))])
+
+
+def _rearrange(
+    tokens: NDArray[np.integer], draws: NDArray[np.uint64], config: FIM, ids: NDArray[np.int64]
+) -> NDArray[np.integer]:
+    """Give one segment as it is shown."""
+    prefix, suffix, middle = ids[:3, None].astype(tokens.dtype)
+    closed = len(tokens) > 0 and tokens[-1] == ids[3]
+    body = tokens[: len(tokens) - int(closed)]
+    chosen = int(draws[0]) < threshold(config.fim_rate)
+    if not chosen or len(body) == 0 or np.isin(body, ids).any():
+        return tokens
+    first, second = np.sort(scale(draws[2:], len(body) + 1))
+    before, between, after = body[:first], body[first:second], body[second:]
+    parts = [prefix, before, suffix, after, middle, between]
+    if int(draws[1]) < threshold(config.fim_spm_rate):
+        parts = [prefix, suffix, after, middle, before, between]
+    return np.concatenate([*parts, tokens[len(body) :]])
+
+
+def _reassemble(tokens: NDArray[np.integer], ids: NDArray[np.int64]) -> NDArray[np.integer]:
+    """Give one segment as it was stored; plain is what has not one <PRE>, in front, <SUF>, <MID>."""
+    marks = [np.flatnonzero(tokens == id_) for id_ in ids[:3]]
+    if any(len(places) != 1 for places in marks):
+        return tokens
+    prefix, suffix, middle = (int(places[0]) for places in marks)
+    if not prefix == 0 < suffix < middle:
+        return tokens
+    end = len(tokens) - int(tokens[-1] == ids[3])
+    parts = tokens[1:suffix], tokens[middle + 1 : end], tokens[suffix + 1 : middle], tokens[end:]
+    return np.concatenate(parts)

@@ -120,6 +120,22 @@ def verify(
 
 
 @app.command()
+def inspect(
+    folder: Folder,
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset.")],
+    row: Annotated[int, typer.Option(metavar="N", help="The row, in stored order.")] = 0,
+    split: Annotated[str, typer.Option(metavar="SPLIT", help="train or validation.")] = "train",
+    epoch: Annotated[int, typer.Option(metavar="E", help="The epoch it is drawn for.")] = 0,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
+    from pipeline.report.inspection import describe_row, print_row
+
+    content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
+    print_row(content, as_json=as_json)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON schema of the run file."""
     from pipeline.config import RunFile

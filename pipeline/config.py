@@ -18,10 +18,11 @@ from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
-from stages.objectives.table import KINDS, Objective
+from stages.objectives.table import KINDS, Objective, refuse_impossible
 from stages.packing.layout import PackingConfig
 from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
+from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
 from stages.verify.gates import LearningConfig
 
@@ -141,6 +142,16 @@ class RunFile(Config):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
+        return self
+
+    @model_validator(mode="after")
+    def _objectives_fit_their_rows(self) -> "RunFile":
+        for dataset in self.datasets:
+            seq_len = self.packing_of(dataset).seq_len
+            try:
+                refuse_impossible(dataset.objective, seq_len=seq_len, num_sentinels=NUM_SENTINELS)
+            except ConfigError as error:
+                raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
 
     def packing_of(self, dataset: Dataset) -> PackingConfig:

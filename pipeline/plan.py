@@ -18,7 +18,7 @@ from stages.config import canonical_json
 from stages.reading.formats import TextSplit
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig
-from stages.verify.gates import settings_for
+from stages.verify.gates import SETTINGS, settings_for
 
 SAMPLE = "sample"
 """Begins the names of the tokenizer's samples, one a unit of ingest."""
@@ -28,7 +28,7 @@ BYTES_VERSIONS = {
     "tokenizer": 1,
     "split": 1,
     "tokenize": 1,
-    "shard": 1,
+    "shard": 2,
     "verify": 1,
 }
 """Raised when a step's bytes change for the same config and inputs; golden bytes in a test guard it."""
@@ -98,8 +98,9 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     add("tokenize", {"seed": run.seed}, "split")
     for dataset in run.datasets:
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize")
-        learning = settings_for(dataset.objective.kind, run.verify).model_dump(mode="json")
-        verify = {"verify": learning, "seed": run.seed}
+        kind = dataset.objective.kind
+        gates = settings_for(kind, run.verify).model_dump(mode="json") if kind in SETTINGS else None
+        verify = {"verify": gates, "seed": run.seed}
         add(f"verify-{dataset.name}", verify, f"shard-{dataset.name}")
     return steps
 

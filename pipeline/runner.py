@@ -37,6 +37,7 @@ from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
 from stages.reading.records import FieldMapping
 from stages.tokenizer.sampling import balanced_targets
+from stages.verify.gates import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -345,7 +346,7 @@ def run_verify(
     records = [commit.record for commit in commits.values()]
     findings = [finding for record in records for finding in record["findings"]]
     learning = None
-    if not findings:
+    if not findings and dataset.objective.kind in SETTINGS:
         learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
         commit = run.execution.one(
             step,
@@ -355,7 +356,7 @@ def run_verify(
         )
         learning = commit.record
     record = {
-        "passed": not findings and bool(learning and learning["passed"]),
+        "passed": not findings and (learning is None or bool(learning["passed"])),
         "findings": findings,
         "learning": learning,
         "checked": {

@@ -56,7 +56,17 @@ class Tag(IntEnum):
     """Where a prefix ends."""
     FIM = 20
     """Which segments are transformed to fill in the middle, in which order, cut where."""
-    # 21 to 29: infilling of spans; views
+    SPAN_LENGTH = 21
+    """How many tokens each mask of an infilled row hides."""
+    SPAN_PLACE = 22
+    """Where its masks stand."""
+    DELETION = 23
+    """Which tokens are deleted."""
+    ROTATION = 24
+    """Whether a row is turned, and what comes first."""
+    CROP = 25
+    """Where the views of a row begin."""
+    # 26 to 29: noises of rows
 
 
 class Purpose(StrEnum):
@@ -66,6 +76,7 @@ class Purpose(StrEnum):
     ORDER = "order"
     VALIDATION = "validation"
     SAMPLE = "sample"
+    COMPONENT = "component"
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,8 @@ def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None
     learning = verdict["learning"]
     if learning and "reason" in learning:
         console.print(f"  learning   not proven: {learning['reason']}", markup=False)
+    elif learning is None and verdict["passed"]:
+        console.print("  learning   no gates for this objective: the mechanics decide alone")
     elif learning:
         console.print(
             f"  learning   loss {learning['loss']:.3f} nats, label unigram entropy"

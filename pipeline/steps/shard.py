@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from pipeline.commits import Commit
 from pipeline.steps.merge import MergedGroup, merge_group
+from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
 from pipeline.steps.tokenizer import MODEL
 from pipeline.steps.units import Unit, hex_strings
@@ -23,11 +24,12 @@ from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuff
 from stages.packing.single import pack_single
 from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
-from stages.store.digests import digest_file
+from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
     SEGMENT_COLUMNS,
+    WORD_STARTS,
     Column,
     Manifest,
     Shard,
@@ -157,6 +159,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
     model = digest_file(workspace.path(MODEL))
     traits = traits_of(work.objective)
     widths = widths_of(work.objective, work.packing.seq_len)
+    folder = f"datasets/{work.dataset}/{work.split}"
     shards = tuple(
         Shard(
             path=shard.path,
@@ -186,9 +189,18 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
                 meaning="token ids; pad where no segment lies",
             )
         },
+        tables=_tables(workspace, work, folder),
         shards=shards,
         totals=sum_totals(shards),
     ).signed()
-    key = f"datasets/{work.dataset}/{work.split}/{MANIFEST_NAME}"
-    write_manifest(workspace.create(key), manifest)
+    write_manifest(workspace.create(f"{folder}/{MANIFEST_NAME}"), manifest)
     return {"fingerprint": manifest.fingerprint, **manifest.totals.model_dump()}
+
+
+def _tables(workspace: Workspace, work: ManifestWork, folder: str) -> dict[str, FileDigest]:
+    """Write what drawing needs to know of the tokenizer."""
+    if not traits_of(work.objective).words:
+        return {}
+    path = workspace.create(f"{folder}/{WORD_STARTS}")
+    write_array(path, load_tokenizer(workspace).word_starts())
+    return {WORD_STARTS: digest_file(path)}

@@ -8,7 +8,7 @@ The first two give findings, never exceptions: a damaged file is what they are l
 no digest further than to report it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,11 @@ from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import read_objective, traits_of
-from stages.objectives.vocabulary import vocabulary_of
-from stages.store.digests import digest_file
-from stages.store.manifest import MANIFEST_NAME, Manifest, Shard, read_manifest, sum_totals
+from stages.store.digests import FileDigest, digest_file
+from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, sum_totals
 from stages.store.token_store import TokenUnit
 from stages.verify import labels, mechanics
+from stages.verify.drawn import Items
 from stages.verify.mechanics import Finding, Rows
 
 _ROW_TOKENS = 1 << 20
@@ -141,7 +141,9 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
         findings.append(Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}"))
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
-    return _result([(name, finding) for finding in findings], fingerprint=manifest.fingerprint)
+    found = [(name, finding) for finding in findings]
+    found += _digests(workspace, work.folder, manifest.tables)
+    return _result(found, fingerprint=manifest.fingerprint)
 
 
 def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
@@ -152,8 +154,8 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         shard = manifest.shards[work.number]
     except (FormatError, IndexError) as error:
         return _result([(place, Finding("manifest", str(error)))])
-    findings = list(_digests(workspace, work, shard))
     place = f"{work.folder}/{shard.path}"
+    findings = list(_digests(workspace, place, shard.files))
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
@@ -192,9 +194,11 @@ def _result(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str
     return {"findings": listed, **numbers}
 
 
-def _digests(workspace: Workspace, work: ShardCheck, shard: Shard) -> Iterator[tuple[str, Finding]]:
-    for name, digest in shard.files.items():
-        key = f"{work.folder}/{shard.path}/{name}"
+def _digests(
+    workspace: Workspace, folder: str, files: Mapping[str, FileDigest]
+) -> Iterator[tuple[str, Finding]]:
+    for name, digest in files.items():
+        key = f"{folder}/{name}"
         path = workspace.path(key)
         if not path.exists():
             yield key, Finding("digests", "the file is missing")
@@ -274,14 +278,15 @@ def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Itera
             dataset.objective,
             _items(dataset, work.number),
             convention=manifest.label_convention,
-            vocabulary=vocabulary_of(manifest.vocab_size, manifest.special_ids),
+            vocabulary=dataset.vocabulary,
+            widths=dataset.widths,
         )
     except FormatError as error:
         found = [Finding("manifest", str(error))]
     yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
 
 
-def _items(dataset: ShardDataset, number: int) -> Iterator[labels.Items]:
+def _items(dataset: ShardDataset, number: int) -> Iterator[Items]:
     """Give the rows of a shard as the loader gives them, beside what is stored of them."""
     shards = dataset.manifest.shards
     first = sum(shard.rows for shard in shards[:number])
@@ -292,4 +297,4 @@ def _items(dataset: ShardDataset, number: int) -> Iterator[labels.Items]:
         for epoch in reversed(range(labels.num_epochs(dataset.objective))):
             dataset.set_epoch(epoch)
             epochs.append(dataset.batch(first + part))
-        yield labels.Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
+        yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))

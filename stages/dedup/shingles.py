@@ -16,7 +16,6 @@ Two different shingles share a hash64 with probability 2**-64, so sets of hashes
 shingles in the exact Jaccard similarity too.
 """
 
-import re
 from typing import Literal
 
 import numpy as np
@@ -25,42 +24,21 @@ from pydantic import Field
 
 from stages.config import Config
 from stages.kernels import kernel
+from stages.scripts import UNSPACED, UNSPACED_RANGES
 
-_UNSPACED_RANGES = (
-    (0x0E00, 0x0EFF),  # Thai, Lao
-    (0x1000, 0x109F),  # Myanmar
-    (0x1780, 0x17FF),  # Khmer
-    (0x19E0, 0x19FF),  # Khmer symbols
-    (0x2E80, 0x2FD5),  # Han radicals
-    (0x3005, 0x3005),  # Han iteration mark
-    (0x3007, 0x3007),  # Han zero
-    (0x3021, 0x3029),  # Han numerals
-    (0x3038, 0x303B),  # Han numerals and marks
-    (0x3040, 0x30FF),  # Hiragana, Katakana
-    (0x31F0, 0x31FF),  # Katakana extensions
-    (0x3400, 0x4DBF),  # Han extension A
-    (0x4E00, 0x9FFF),  # Han
-    (0xA9E0, 0xA9FF),  # Myanmar extension B
-    (0xAA60, 0xAA7F),  # Myanmar extension A
-    (0xF900, 0xFAFF),  # Han compatibility
-    (0xFF66, 0xFF9F),  # Katakana, half width
-    (0x1AFF0, 0x1B16F),  # Kana extensions
-    (0x20000, 0x323AF),  # Han extensions B to H
-)
 _OTHER, _SPACE, _ALONE = 0, 1, 2
 
 
 def _character_kinds() -> NDArray[np.uint8]:
     """Give what each code point is: white space, a token alone, or a part of a token."""
     kinds = np.zeros(0x110000, np.uint8)
-    for first, last in _UNSPACED_RANGES:
+    for first, last in UNSPACED_RANGES:
         kinds[first : last + 1] = _ALONE
     kinds[[code for code in range(0x3001) if chr(code).isspace()]] = _SPACE
     return kinds
 
 
 _KINDS = _character_kinds()
-_UNSPACED = re.compile(f"([{''.join(f'{chr(a)}-{chr(b)}' for a, b in _UNSPACED_RANGES)}])")
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -80,7 +58,7 @@ class ShingleConfig(Config):
 
 def split_tokens(text: str) -> list[str]:
     """Give the tokens of a text: the plain statement of what `shingle_hashes` does on bytes."""
-    return _UNSPACED.sub(r" \1 ", text).split()
+    return UNSPACED.sub(r" \1 ", text).split()
 
 
 def shingle_hashes(text: str, *, size: int) -> NDArray[np.uint64]:

@@ -5,7 +5,7 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,11 +19,18 @@ from stages.loading.segments import dense_segments
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.table import read_objective, traits_of, widths_of
-from stages.objectives.vocabulary import vocabulary_of
+from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
-from stages.store.digests import xxh3_file
-from stages.store.manifest import SEGMENT_COLUMNS, UNIGRAM, Manifest, Shard, read_manifest
+from stages.store.digests import FileDigest, xxh3_file
+from stages.store.manifest import (
+    SEGMENT_COLUMNS,
+    UNIGRAM,
+    WORD_STARTS,
+    Manifest,
+    Shard,
+    read_manifest,
+)
 
 MAX_OPEN_SHARDS = 64
 """Shards mapped at a time; each takes six file descriptors, of which many machines allow 1,024."""
@@ -75,7 +82,7 @@ class ShardDataset(Sequence[Batch]):
         self.objective = read_objective(manifest.objective)
         self.widths = widths_of(self.objective, manifest.seq_len)
         self._traits = traits_of(self.objective)
-        self._vocabulary = vocabulary_of(manifest.vocab_size, manifest.special_ids)
+        self.vocabulary = vocabulary_for(folder, manifest)
         self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
         self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
         self._checked: set[int] = set()
@@ -90,6 +97,11 @@ class ShardDataset(Sequence[Batch]):
             raise IndexError(f"row {index} of {len(self)}")
         batch = self.batch(np.array([index % len(self)]))
         return {name: column[0] for name, column in batch.items()}
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """Give the shard of a row in stored order, and its number there."""
+        shard = int(np.searchsorted(self._row_ptr, row, side="right")) - 1
+        return shard, row - int(self._row_ptr[shard])
 
     def set_epoch(self, epoch: int) -> None:
         """Go to another epoch: another order of the same rows, and other masks."""
@@ -136,7 +148,7 @@ class ShardDataset(Sequence[Batch]):
 
     def _read(self, number: int, rows: NDArray[np.int64]) -> Columns:
         stored = self.stored_rows(number, rows)
-        drawn = draw_columns(stored, self.objective, self._vocabulary, self.widths)
+        drawn = draw_columns(stored, self.objective, self.vocabulary, self.widths)
         if self._traits.single or "segment_ids" in drawn:
             return drawn
         segment_ids, position_ids = dense_segments(
@@ -151,7 +163,7 @@ class ShardDataset(Sequence[Batch]):
             return self._mapped[number]
         shard = self.manifest.shards[number]
         if self._check == "xxh3" and number not in self._checked:
-            check_digests(self.folder, shard)
+            check_digests(self.folder / shard.path, shard.files)
             self._checked.add(number)
         self._mapped[number] = map_shard(self.folder, shard, self.manifest)
         if len(self._mapped) > MAX_OPEN_SHARDS:
@@ -192,9 +204,19 @@ def open_dataset(
             f"{folder}: label_convention {manifest.label_convention!r}, but the labels of"
             f" {dataset.objective.kind} are {convention!r}"
         )
+    check_digests(folder, manifest.tables)
     for shard in manifest.shards:
-        _check_sizes(folder, shard)
+        _check_sizes(folder / shard.path, shard.files)
     return dataset
+
+
+def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
+    """Give the tokenizer's ids as a split's manifest and the tables beside it describe them."""
+    starts_word = None
+    if WORD_STARTS in manifest.tables:
+        path = folder / WORD_STARTS
+        starts_word = open_array(path, shape=(manifest.vocab_size,), dtype="|b1").astype(np.bool_)
+    return vocabulary_of(manifest.vocab_size, manifest.special_ids, starts_word)
 
 
 def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
@@ -215,18 +237,18 @@ def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
     return MappedShard(columns, segments, unigram)  # type: ignore[arg-type]
 
 
-def check_digests(folder: Path, shard: Shard) -> None:
-    """Refuse a shard whose files are not the ones its manifest names."""
-    _check_sizes(folder, shard)
-    for name, digest in shard.files.items():
-        path = folder / shard.path / name
+def check_digests(folder: Path, files: Mapping[str, FileDigest]) -> None:
+    """Refuse files that are not the ones a manifest names."""
+    _check_sizes(folder, files)
+    for name, digest in files.items():
+        path = folder / name
         if xxh3_file(path) != digest.xxh3:
             raise FormatError(f"{path}: its bytes are not those of the manifest; it was changed")
 
 
-def _check_sizes(folder: Path, shard: Shard) -> None:
-    for name, digest in shard.files.items():
-        path = folder / shard.path / name
+def _check_sizes(folder: Path, files: Mapping[str, FileDigest]) -> None:
+    for name, digest in files.items():
+        path = folder / name
         size = path.stat().st_size if path.exists() else -1
         if size != digest.bytes:
             found = f"{size:,} bytes" if size >= 0 else "missing"

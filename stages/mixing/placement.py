@@ -32,6 +32,11 @@ def order_of(identity: bytes, seed: int, *, copy: int) -> int:
     return document_hash(identity, seed, purpose=Purpose.ORDER, copy=copy)
 
 
+def component_hash(identity: bytes, seed: int, *, copy: int) -> int:
+    """Give the hash by which a document copy is given to a component of a mixture: uniform, 64 bits."""
+    return document_hash(identity, seed, purpose=Purpose.COMPONENT, copy=copy)
+
+
 def validation_hash(cluster: bytes, seed: int) -> int:
     """Give the hash by which a duplicate cluster is held out; the cluster is its root's id."""
     return document_hash(cluster, seed, purpose=Purpose.VALIDATION)

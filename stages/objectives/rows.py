@@ -5,6 +5,7 @@ segment_length   3 2                they follow each other from position 0
 filled           5
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from stages.seeding import Key, Tag
 
-Columns = dict[str, NDArray[np.integer]]
+Columns = Mapping[str, NDArray[np.integer]]
 """What an objective makes of N rows: columns by name, each (N, ...)."""
 
 

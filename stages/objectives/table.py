@@ -13,13 +13,22 @@ from pydantic import Field, TypeAdapter, ValidationError
 from stages.config import Config
 from stages.errors import FormatError
 from stages.objectives.clm import CausalLM
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.fim import FIM, GROWTH
+from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.rows import Widths
+from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, span_lengths
 
-Objective = Annotated[CausalLM | MaskedLM, Field(discriminator="kind")]
+Objective = Annotated[CausalLM | FIM | MaskedLM | SpanCorruption, Field(discriminator="kind")]
 """The config of any objective; `kind` says which."""
 
-KINDS: dict[str, type[Config]] = {"clm": CausalLM, "mlm": MaskedLM}
+TARGETS = "targets"
+"""The label convention of encoder-decoders."""
+KINDS: dict[str, type[Config]] = {
+    "clm": CausalLM,
+    "fim": FIM,
+    "mlm": MaskedLM,
+    "span_corruption": SpanCorruption,
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +47,8 @@ class Traits:
     """Whether a row holds one piece of a document."""
     growth: int = 0
     """Tokens by which each segment of a row may grow when it is transformed."""
+    words: bool = False
+    """Whether drawing needs to know which ids begin a word."""
 
 
 def traits_of(objective: Objective) -> Traits:
@@ -45,8 +56,13 @@ def traits_of(objective: Objective) -> Traits:
     match objective:
         case CausalLM():
             return Traits("causal_within_document", "unshifted", dynamic=False)
+        case FIM():
+            return Traits("causal_within_document", "unshifted", growth=GROWTH)
+        case SpanCorruption():
+            return Traits("encoder_decoder", TARGETS, single=not objective.pack_rows)
         case MaskedLM():
-            return Traits("bidirectional_within_document", "masked")
+            words = objective.selection in (Selection.WHOLE_WORD, Selection.NGRAM)
+            return Traits("bidirectional_within_document", "masked", words=words)
         case _:
             assert_never(objective)
 
@@ -54,10 +70,23 @@ def traits_of(objective: Objective) -> Traits:
 def widths_of(objective: Objective, seq_len: int) -> Widths:
     """Give how many tokens rows hold, on disk and as a trainer gets them."""
     match objective:
-        case CausalLM() | MaskedLM():
+        case SpanCorruption():
+            return span_lengths(objective, seq_len)
+        case CausalLM() | FIM() | MaskedLM():
             return Widths(seq_len, seq_len, seq_len)
         case _:
             assert_never(objective)
+
+
+def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int) -> None:
+    """Refuse rows that an objective cannot be made of.
+
+    Raises:
+        ConfigError: the rows are too short, or need more sentinels than there are.
+    """
+    widths_of(objective, seq_len)
+    if isinstance(objective, SpanCorruption):
+        refuse_sentinels(objective, seq_len, num_sentinels)
 
 
 _ADAPTER: TypeAdapter[Objective] = TypeAdapter(Objective)

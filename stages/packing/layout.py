@@ -97,18 +97,21 @@ def layout_of(
     )
 
 
-def stack_layouts(layouts: Sequence[Layout], members: Sequence[NDArray[np.int64]]) -> Layout:
+def stack_layouts(
+    layouts: Sequence[Layout], members: Sequence[NDArray[np.int64]], *, row_length: int
+) -> Layout:
     """Give one layout of several, their rows one after the other.
 
     Args:
         layouts: each of documents of its own, numbered from 0.
         members: for each, the numbers (D,) of its documents among all.
+        row_length: of the longest rows.
     """
     firsts = np.cumsum([0, *(len(layout.start) for layout in layouts)])
     ptrs = [layout.row_ptr[1:] + first for layout, first in zip(layouts, firsts, strict=False)]
     docs = [numbers[part.doc] for part, numbers in zip(layouts, members, strict=True)]
     return Layout(
-        row_length=max(layout.row_length for layout in layouts),
+        row_length=row_length,
         row_ptr=np.concatenate([[0], *ptrs]),
         start=np.concatenate([layout.start for layout in layouts]),
         length=np.concatenate([layout.length for layout in layouts]),

@@ -16,14 +16,16 @@ import hashlib
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from stages.config import Config, canonical_json
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_NAME = "dataset.json"
+WORD_STARTS = "word_starts.npy"
+"""(vocab_size,) bool beside the manifest of objectives that mask whole words: which ids begin one."""
 UNIGRAM = "unigram.npy"
 """(vocab_size,) <i8 in the shards of objectives that draw by frequency: the ordinary ids counted up."""
 SEGMENT_COLUMNS = {
@@ -84,7 +86,7 @@ class Manifest(Config):
     format_version: int
     name: str
     split: str
-    objective: dict[str, str | int | float | bool]
+    objective: dict[str, JsonValue]
     """Its kind, every parameter, and `form`: row or materialised."""
     seed: int
     epochs: int
@@ -97,6 +99,8 @@ class Manifest(Config):
     special_ids: dict[str, int]
     tokenizer: TokenizerFile
     columns: dict[str, Column]
+    tables: dict[str, FileDigest]
+    """Files beside the manifest that the objective needs, by name."""
     shards: tuple[Shard, ...]
     totals: Totals
     fingerprint: str = ""

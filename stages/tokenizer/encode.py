@@ -28,6 +28,7 @@ from stages.errors import FormatError
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
+from stages.tokenizer.words import word_starts
 
 _STRETCH = 4096
 """Characters after which a text is cut; 2 MiB of mixed text: 1.5 s at 4,096, 3.2 s at 262,144."""
@@ -121,6 +122,16 @@ class Tokenizer:
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it stands for a single byte: (vocab_size,) bool."""
         return np.array([self._processor.is_byte(i) for i in range(self.vocab_size)], np.bool_)
+
+    def word_starts(self) -> NDArray[np.bool_]:
+        """Say of every id whether it begins a word: (vocab_size,) bool."""
+        return word_starts(
+            [self._processor.id_to_piece(i) for i in range(self.vocab_size)], self.byte_ids()
+        )
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Give the piece of each id as the model writes it."""
+        return [self._processor.id_to_piece(i) for i in ids]
 
     def _stretches(self, text: str) -> Iterator[str]:
         """Give a text in parts whose ids join to its ids; runs of U+2581 stand alone."""

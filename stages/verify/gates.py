@@ -90,7 +90,8 @@ SETTINGS = {
         learning_rate=5e-3,
     ),
 }
-"""What each kind of objective is checked with where a run file sets nothing."""
+"""What each kind of objective is checked with where a run file sets nothing. Of a kind that is not here
+the loss is not looked at: the mechanics, which are exact, decide alone."""
 
 
 def settings_for(kind: str, config: LearningConfig) -> LearningSettings:

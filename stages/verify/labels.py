@@ -4,36 +4,21 @@ The checks see rows as stored and as the loader gives them, some at a time, and 
 made at the end, over all of the shard.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stages.objectives.clm import CausalLM
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.rows import StoredRows
+from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.rows import Widths
 from stages.objectives.table import Objective, traits_of
 from stages.objectives.vocabulary import Vocabulary
+from stages.verify.drawn import Items, drawn_findings
 from stages.verify.masking import MaskCounts, count_masks, mask_findings
 from stages.verify.mechanics import Finding, check_labels
 
 _OFFSETS = {"unshifted": 0, "shifted": 1}
 """What a label convention says: labels[t] is input_ids[t + offset]."""
-
-
-Batch = Mapping[str, NDArray[np.integer]]
-"""What the loader gives of some rows in one epoch: columns by name."""
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """N rows of a shard, in order."""
-
-    rows: StoredRows
-    """As they are on disk."""
-    epochs: tuple[Batch, ...]
-    """What the loader gives: one epoch, or two if epochs differ."""
 
 
 def num_epochs(objective: Objective) -> int:
@@ -47,6 +32,7 @@ def label_findings(
     *,
     convention: str,
     vocabulary: Vocabulary,
+    widths: Widths,
 ) -> list[Finding]:
     """Check the items of a shard against its objective.
 
@@ -55,12 +41,18 @@ def label_findings(
         items: the rows, in order, each once.
         convention: the label convention that the manifest declares.
         vocabulary: of the tokenizer.
+        widths: of the rows.
     """
     if isinstance(objective, CausalLM):
         return _causal(objective, items, convention=convention)
     if convention != traits_of(objective).label_convention:
         return [_unknown(convention)]
-    return _masked(objective, items, vocabulary)
+    if isinstance(objective, MaskedLM) and objective.selection in (
+        Selection.BERNOULLI,
+        Selection.EXACT,
+    ):  # positions are selected alone, so counts follow the binomial law
+        return _masked(objective, items, vocabulary)
+    return drawn_findings(objective, items, vocabulary, widths)
 
 
 def _masked(objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary) -> list[Finding]:

@@ -242,7 +242,7 @@ class DocumentTally:
 
 
 def copy_shares(
-    input_ids: NDArray[np.int64], labels: NDArray[np.int64], offsets: Sequence[int]
+    input_ids: NDArray[np.integer], labels: NDArray[np.integer], offsets: Sequence[int]
 ) -> dict[int, float]:
     """Give, for each offset k, the share of labels that equal the input k positions on.
 

@@ -19,9 +19,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from stages.loading.attention import attention_mask
+from stages.loading.masks import SelfAttention
+
 NO_LABEL = -100
 PADDING = -1
 
+_ATTENTION = {
+    True: SelfAttention.CAUSAL_WITHIN_DOCUMENT,
+    False: SelfAttention.BIDIRECTIONAL_WITHIN_DOCUMENT,
+}
 _ROTARY_BASE = 10_000.0
 _WEIGHT_SCALE = 0.05
 _EMBEDDING_SCALE = 0.3
@@ -97,34 +104,6 @@ def cut_windows(rows: LabelledRows, length: int) -> LabelledRows:
 def _cut(array: NDArray[_Integer], length: int, *, fill: int) -> NDArray[_Integer]:
     missing = -array.shape[1] % length
     return np.pad(array, ((0, 0), (0, missing)), constant_values=fill).reshape(-1, length)
-
-
-def attention_mask(segment_ids: Tensor, *, causal: bool) -> Tensor:
-    """Say which position may attend to which.
-
-    segment_ids  0 0 1 -1   causal
-    mask         # . . .
-                 # # . .
-                 . . # .
-                 . . . #
-
-    Padding (-1) attends to itself: a softmax over nothing is NaN, and nobody reads what it gives.
-
-    Args:
-        segment_ids: (N, L), -1 on padding.
-        causal: whether later positions are hidden.
-
-    Returns:
-        (N, 1, L, L) bool, True where the row's position may attend to the column's.
-
-    """
-    length = segment_ids.shape[1]
-    mask = segment_ids[:, :, None] == segment_ids[:, None, :]
-    mask &= (segment_ids >= 0)[:, :, None]
-    if causal:
-        mask &= torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()
-    mask |= torch.eye(length, dtype=torch.bool, device=mask.device)
-    return mask[:, None]
 
 
 def rotary_angles(position_ids: Tensor, channels: int) -> tuple[Tensor, Tensor]:
@@ -226,7 +205,7 @@ class TinyTransformer(nn.Module):
             position_ids: (N, L), the position within the document.
 
         """
-        mask = attention_mask(segment_ids, causal=self.causal)
+        mask = attention_mask(_ATTENTION[self.causal], segment_ids)
         rotary = rotary_angles(position_ids, self.channels)
         hidden = functional.embedding(input_ids, self.embedding)
         for block in self.blocks:

@@ -128,6 +128,7 @@ def write_dataset(
         vocab_size=300,
         special_ids={"eos": EOS, "pad": PAD},
         tokenizer=TokenizerFile(file="tokenizer.model", sha256="00"),
+        tables={},
         columns={"input_ids": Column(dtype="<u2", shape=(ROW_LENGTH,), meaning="token ids")},
         shards=written,
         totals=sum_totals(written),

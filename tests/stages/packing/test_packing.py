@@ -192,7 +192,7 @@ def test_single_is_as_drawn() -> None:
 
 def test_stacked_layouts_keep_their_rows_and_name_documents_among_all() -> None:
     parts = [packed(pack_single, [3, 2], 4), packed(pack_best_fit, [2, 2], 4)]
-    layout = stack_layouts(parts, [np.array([0, 3]), np.array([1, 2])])
+    layout = stack_layouts(parts, [np.array([0, 3]), np.array([1, 2])], row_length=4)
     assert drawn(layout) == "A A A . | D D . . | B B C C"
 
 

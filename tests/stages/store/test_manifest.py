@@ -50,6 +50,7 @@ MANIFEST = Manifest(
     vocab_size=300,
     special_ids={"eos": 2, "pad": 3},
     tokenizer=TokenizerFile(file="../../../tokenizer/tokenizer.model", sha256="22"),
+    tables={},
     columns={"input_ids": Column(dtype="<u2", shape=(4,), meaning="token ids")},
     shards=SHARDS,
     totals=sum_totals(SHARDS),

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from stages.objectives.clm import IGNORED, CausalLM
 from stages.objectives.mlm import MaskedLM, Selection, mask_tokens
-from stages.objectives.rows import StoredRows
+from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.table import widths_of
 from stages.objectives.vocabulary import vocabulary_of
-from stages.verify.labels import Batch, Items, label_findings, num_epochs
+from stages.verify.drawn import Items
+from stages.verify.labels import label_findings, num_epochs
 from stages.verify.masking import MaskCounts, deviation
 
 SPECIAL = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, "mask": 5}
@@ -24,6 +25,7 @@ VOCABULARY = vocabulary_of(300, SPECIAL)
 EOS, PAD, MASK = SPECIAL["eos"], SPECIAL["pad"], SPECIAL["mask"]
 ROWS, LENGTH = 400, 64
 CONFIG = MaskedLM()
+WIDTHS = widths_of(CONFIG, LENGTH)
 
 
 def stored_rows(num_rows: int = ROWS, *, length: int = LENGTH) -> StoredRows:
@@ -37,7 +39,7 @@ def stored_rows(num_rows: int = ROWS, *, length: int = LENGTH) -> StoredRows:
     return StoredRows(ids, ptr, lengths, np.arange(num_rows), seed=3, epoch=0, shard=0)
 
 
-def columns_of(rows: StoredRows, config: MaskedLM) -> Batch:
+def columns_of(rows: StoredRows, config: MaskedLM) -> Columns:
     drawn = mask_tokens(rows, config, VOCABULARY, widths_of(config, rows.input_ids.shape[1]))
     return {name: column.astype(np.int64) for name, column in drawn.items()}
 
@@ -51,7 +53,7 @@ def broken(
     items: Items | list[Items], config: MaskedLM = CONFIG, convention: str = "masked"
 ) -> set[str]:
     parts = items if isinstance(items, list) else [items]
-    found = label_findings(config, parts, convention=convention, vocabulary=VOCABULARY)
+    found = label_findings(config, parts, convention=convention, vocabulary=VOCABULARY, widths=WIDTHS)
     return {finding.check for finding in found}
 
 
@@ -95,57 +97,57 @@ def test_rows_may_come_in_parts() -> None:
     assert "mask_share" in broken([*parts[:3], replace(parts[3], epochs=epochs)])
 
 
-def in_both(items: Items, change: Callable[[Items, Batch], Batch]) -> Items:
+def in_both(items: Items, change: Callable[[Items, Columns], Columns]) -> Items:
     """Plant a fault into both epochs."""
     return replace(items, epochs=tuple(change(items, epoch) for epoch in items.epochs))
 
 
-def restored(columns: Batch) -> NDArray[np.int64]:
+def restored(columns: Columns) -> NDArray[np.int64]:
     return np.where(columns["labels"] == IGNORED, columns["input_ids"], columns["labels"])
 
 
-def labels_everywhere(items: Items, columns: Batch) -> Batch:
+def labels_everywhere(items: Items, columns: Columns) -> Columns:
     return {**columns, "labels": np.where(items.rows.covered, restored(columns), IGNORED)}
 
 
-def labels_off_by_one(_: Items, columns: Batch) -> Batch:
+def labels_off_by_one(_: Items, columns: Columns) -> Columns:
     return {**columns, "labels": np.roll(columns["labels"], -1, axis=1)}
 
 
-def inputs_clean(_: Items, columns: Batch) -> Batch:
+def inputs_clean(_: Items, columns: Columns) -> Columns:
     return {**columns, "input_ids": restored(columns)}
 
 
-def unselected_changed(_: Items, columns: Batch) -> Batch:
+def unselected_changed(_: Items, columns: Columns) -> Columns:
     input_ids = columns["input_ids"].copy()
     input_ids[3, int(np.argmax(columns["labels"][3] == IGNORED))] = 299
     return {**columns, "input_ids": input_ids}
 
 
-def eos_selected(items: Items, columns: Batch) -> Batch:
+def eos_selected(items: Items, columns: Columns) -> Columns:
     labels = np.where(items.rows.input_ids == EOS, EOS, columns["labels"])
     return {**columns, "labels": labels}
 
 
-def padding_selected(items: Items, columns: Batch) -> Batch:
+def padding_selected(items: Items, columns: Columns) -> Columns:
     return {**columns, "labels": np.where(items.rows.covered, columns["labels"], PAD)}
 
 
-def show(id_: int) -> Callable[[Items, Batch], Batch]:
+def show(id_: int) -> Callable[[Items, Columns], Columns]:
     """Give a fault: random replacements are all this id."""
 
-    def plant(items: Items, columns: Batch) -> Batch:
+    def plant(items: Items, columns: Columns) -> Columns:
         changed = (columns["input_ids"] != items.rows.input_ids) & (columns["input_ids"] != MASK)
         return {**columns, "input_ids": np.where(changed, id_, columns["input_ids"])}
 
     return plant
 
 
-def always_masked(_: Items, columns: Batch) -> Batch:
+def always_masked(_: Items, columns: Columns) -> Columns:
     return {**columns, "input_ids": np.where(columns["labels"] == IGNORED, columns["input_ids"], MASK)}
 
 
-def never_kept(items: Items, columns: Batch) -> Batch:
+def never_kept(items: Items, columns: Columns) -> Columns:
     kept = (columns["labels"] != IGNORED) & (columns["input_ids"] == items.rows.input_ids)
     return {
         **columns,
@@ -153,7 +155,7 @@ def never_kept(items: Items, columns: Batch) -> Batch:
     }
 
 
-def half_selected(_: Items, columns: Batch) -> Batch:
+def half_selected(_: Items, columns: Columns) -> Columns:
     drop = (columns["labels"] != IGNORED) & (np.arange(LENGTH) % 2 == 0)
     return {
         "input_ids": np.where(drop, restored(columns), columns["input_ids"]),
@@ -161,7 +163,7 @@ def half_selected(_: Items, columns: Batch) -> Batch:
     }
 
 
-FAULTS: dict[str, tuple[Callable[[Items, Batch], Batch], set[str]]] = {
+FAULTS: dict[str, tuple[Callable[[Items, Columns], Columns], set[str]]] = {
     "labels everywhere": (labels_everywhere, {"label_on_special", "mask_rate", "kept_share"}),
     "labels off by one": (labels_off_by_one, {"not_restored", "label_on_special", "label_on_padding"}),
     "inputs show the labels": (inputs_clean, {"mask_share", "random_share", "kept_share"}),
@@ -225,7 +227,9 @@ def test_causal_inputs_that_are_not_the_stored_ids_are_found() -> None:
     wrong[2, 5] += 1
     other = replace(items, rows=replace(rows, input_ids=wrong))
     for changed, expected in ((items, set()), (other, {"inputs"})):
-        found = label_findings(CausalLM(), [changed], convention="unshifted", vocabulary=VOCABULARY)
+        found = label_findings(
+            CausalLM(), [changed], convention="unshifted", vocabulary=VOCABULARY, widths=WIDTHS
+        )
         assert {finding.check for finding in found} == expected
 
 
@@ -244,6 +248,6 @@ def test_a_count_may_lie_five_sigma_off_and_more_where_counts_are_few() -> None:
 
 def test_a_finding_says_how_many_and_what_the_law_is() -> None:
     items = in_both(items_of(stored_rows()), inputs_clean)
-    found = label_findings(CONFIG, [items], convention="masked", vocabulary=VOCABULARY)
+    found = label_findings(CONFIG, [items], convention="masked", vocabulary=VOCABULARY, widths=WIDTHS)
     (message,) = (finding.message for finding in found if finding.check == "mask_share")
     assert message.startswith("0 positions are masked; the law says ")

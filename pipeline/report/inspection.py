@@ -1,0 +1,223 @@
+"""Inspection: one row of a dataset as a person reads it: tokens, what became of them, documents.
+
+A row is described as plain values first, which are also what `--json` prints; the terminal shows them in
+colour, and in signs that are read without any.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stages.errors import ConfigError
+from stages.loading.dataset import ShardDataset, open_dataset
+from stages.objectives.clm import IGNORED
+from stages.objectives.table import traits_of
+from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.sampling import SPACE_SYMBOL
+
+_COLUMNS = ("own_id", "id", "source", "language", "path", "position", "tokens")
+
+
+class Role(StrEnum):
+    """What a token is in its row."""
+
+    TEXT = "text"
+    SILENT = "no loss"
+    SPECIAL = "special"
+    SENTINEL = "sentinel"
+    MASKED = "masked"
+    RANDOM = "random"
+    KEPT = "kept"
+    REPLACED = "replaced"
+
+
+_STYLES = {
+    Role.TEXT: "",
+    Role.SILENT: "dim",
+    Role.SPECIAL: "magenta",
+    Role.SENTINEL: "bold cyan",
+    Role.MASKED: "black on yellow",
+    Role.RANDOM: "black on red",
+    Role.KEPT: "black on green",
+    Role.REPLACED: "black on red",
+}
+
+
+def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int) -> dict[str, Any]:
+    """Give a row of a finished dataset, by its number in stored order, as plain values.
+
+    Raises:
+        ConfigError: no such dataset, split or row.
+        FormatError: the dataset is damaged.
+    """
+    path = folder / "datasets" / dataset
+    if not path.is_dir():
+        found = sorted(p.parent.parent.name for p in folder.glob("datasets/*/*/dataset.json"))
+        what = f"datasets here: {', '.join(dict.fromkeys(found))}" if found else "no dataset here"
+        raise ConfigError(f"{folder}: no dataset {dataset!r}; {what}")
+    rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
+    if not 0 <= row < len(rows):
+        raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
+    shard, number = rows.locate(row)
+    tokenizer = Tokenizer.load(rows.folder / rows.manifest.tokenizer.file)
+    columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
+    return {
+        "dataset": dataset,
+        "split": split,
+        "row": row,
+        "shard": rows.manifest.shards[shard].path,
+        "row_in_shard": number,
+        "epoch": epoch,
+        "objective": rows.manifest.objective,
+        "documents": list(_documents(rows, shard, number)),
+        **{key: int(column) for key, column in columns.items() if column.ndim == 0},
+        "sequences": list(_sequences(rows, columns, tokenizer)),
+    }
+
+
+def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[dict[str, Any]]:
+    """Give the pieces of documents that lie in a row."""
+    path = rows.folder / rows.manifest.shards[shard].path
+    segments = {
+        name: np.load(path / "segments" / f"{name}.npy", mmap_mode="r")
+        for name in ("row_ptr", "start", "length", "doc", "doc_offset")
+    }
+    table = pq.read_table(path / "documents.parquet", columns=list(_COLUMNS))
+    for segment in range(*segments["row_ptr"][row : row + 2]):
+        (document,) = table.slice(int(segments["doc"][segment]), 1).to_pylist()
+        names = ("start", "length", "doc_offset")
+        yield {**{name: int(segments[name][segment]) for name in names}, **document}
+
+
+def _sequences(
+    rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: Tokenizer
+) -> Iterator[dict[str, Any]]:
+    """Give the row's sequences of tokens, padding left out."""
+    pad = rows.vocabulary.named("pad")
+    inputs = np.atleast_2d(columns["input_ids"])
+    labels = columns.get("labels")
+    apart = traits_of(rows.objective).label_convention == "targets"
+    for number, ids in enumerate(inputs):
+        name = "input_ids" if len(inputs) == 1 else f"input_ids[{number}]"
+        kept = ids != pad
+        other = None if apart or labels is None else labels[kept]
+        original = columns.get("original_ids")
+        cells = _cells(rows, ids[kept], other, None if original is None else original[kept], tokenizer)
+        yield {"name": name, "padding": int((~kept).sum()), "tokens": cells}
+    if apart and labels is not None:
+        kept = labels != IGNORED
+        cells = _cells(rows, labels[kept], None, None, tokenizer)
+        yield {"name": "labels", "padding": int((~kept).sum()), "tokens": cells}
+
+
+def _cells(
+    rows: ShardDataset,
+    ids: NDArray[np.int64],
+    labels: NDArray[np.int64] | None,
+    original: NDArray[np.int64] | None,
+    tokenizer: Tokenizer,
+) -> list[dict[str, Any]]:
+    """Give each token with its role, and what stood there if it is not what is shown."""
+    truth = ids
+    if original is not None:
+        truth = original
+    elif labels is not None and rows.manifest.label_convention == "masked":
+        truth = np.where(labels == IGNORED, ids, labels)
+    shown, was = tokenizer.pieces(ids.tolist()), tokenizer.pieces(truth.tolist())
+    cells = []
+    for place, number in enumerate(ids.tolist()):
+        label = None if labels is None else int(labels[place])
+        role = _role(rows, number, int(truth[place]), label)
+        cell = {"id": number, "piece": shown[place], "role": role.value}
+        if truth[place] != number:
+            cell |= {"was_id": int(truth[place]), "was": was[place]}
+        cells.append(cell)
+    return cells
+
+
+def _role(rows: ShardDataset, shown: int, truth: int, label: int | None) -> Role:
+    vocabulary, convention = rows.vocabulary, rows.manifest.label_convention
+    if convention == "masked" and label not in (None, IGNORED):
+        kept = Role.KEPT if shown == truth else Role.RANDOM
+        return Role.MASKED if shown == vocabulary.named("mask") else kept
+    if shown != truth:
+        return Role.REPLACED
+    if vocabulary.is_special[shown]:
+        return Role.SENTINEL if shown in vocabulary.sentinels else Role.SPECIAL
+    return Role.SILENT if convention == "unshifted" and label == IGNORED else Role.TEXT
+
+
+def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
+    """Print a described row."""
+    if as_json:
+        sys.stdout.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        return
+    console = Console(highlight=False)
+    parameters = ", ".join(
+        f"{key} = {value}"
+        for key, value in content["objective"].items()
+        if key not in ("kind", "form") and value is not None
+    )
+    console.print(
+        f"{content['dataset']}/{content['split']}: row {content['row']:,} (shard {content['shard']}, row"
+        f" {content['row_in_shard']:,} there), epoch {content['epoch']}",
+        markup=False,
+    )
+    console.print(f"{content['objective']['kind']}: {parameters}", markup=False)
+    numbers = [
+        f"{key} {value}" for key, value in content.items() if key.endswith(("_length", "_id", "_label"))
+    ]
+    if numbers:
+        console.print(", ".join(numbers), markup=False)
+    console.print(_table(content["documents"]))
+    for sequence in content["sequences"]:
+        count, padding = len(sequence["tokens"]), sequence["padding"]
+        console.print(f"\n{sequence['name']}: {count:,} tokens, {padding:,} padding", style="bold")
+        console.print(_text(sequence["tokens"]))
+    roles = {cell["role"] for part in content["sequences"] for cell in part["tokens"]}
+    legend = Text("\n")
+    for role in Role:
+        if role.value in roles and role is not Role.TEXT:
+            legend.append(f" {role.value} ", _STYLES[role]).append("  ")
+    console.print(legend)
+
+
+def _table(documents: list[dict[str, Any]]) -> Table:
+    table = Table("tokens", "document", "language", "place", box=None, pad_edge=False)
+    for part in documents:
+        first, length = part["doc_offset"], part["length"]
+        table.add_row(
+            f"{part['start']} .. {part['start'] + length - 1}",
+            f"{part['own_id'] or part['id']}: {first:,} .. {first + length - 1:,} of {part['tokens']:,}",
+            part["language"],
+            f"{part['source']}: {part['path']} at {part['position']:,}",
+        )
+    return table
+
+
+def _text(cells: list[dict[str, Any]]) -> Text:
+    """Give tokens as running text; what is not as it was is shown as [now|before]."""
+    text = Text()
+    for cell in cells:
+        role = Role(cell["role"])
+        now = _readable(cell["piece"])
+        if "was" in cell:
+            now = f"[{now}|{_readable(cell['was'])}]"
+        elif role is Role.KEPT:
+            now = f"[{now}|=]"
+        text.append(now, _STYLES[role])
+    return text
+
+
+def _readable(piece: str) -> str:
+    return piece.replace(SPACE_SYMBOL, " ").replace("\n", "\u23ce\n").replace("\t", "\u21e5")

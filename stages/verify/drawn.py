@@ -1,0 +1,91 @@
+"""Drawn columns: what must hold of the rows of every objective, whatever it makes of them.
+
+    stored row  -- drawn -->  columns  -- restored -->  the same tokens
+
+The columns that the loader gives, put together again, are the stored row: all rows, in both epochs. The
+first rows are drawn once more by the plain functions, bit by bit; no id leaves the vocabulary; another
+epoch is not the same one again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stages.objectives.drawing import draw_plainly, given_back
+from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.table import Objective
+from stages.objectives.vocabulary import Vocabulary
+from stages.verify.mechanics import Finding
+
+_REDRAWN = 16
+"""Rows of each part that are drawn again by the plain functions, which are slow."""
+_ALIKE = 20
+"""Rows that must all be alike in two epochs to be taken for the same epoch twice."""
+IDS = ("input_ids", "decoder_input_ids", "original_ids")
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """N rows of a shard, in order."""
+
+    rows: StoredRows
+    """As they are on disk, keyed for epoch 0."""
+    epochs: tuple[Columns, ...]
+    """What the loader gives of them: one epoch, or two if epochs differ."""
+
+
+def drawn_findings(
+    objective: Objective, items: Iterable[Items], vocabulary: Vocabulary, widths: Widths
+) -> list[Finding]:
+    """Check the items of a shard against what the objective makes of its rows."""
+    wrong = dict.fromkeys(_LAWS, 0)
+    rows = alike = 0
+    for part in items:
+        for epoch, columns in enumerate(part.epochs):
+            stored = replace(part.rows, epoch=epoch)
+            back = given_back(stored, columns, objective, vocabulary)
+            wrong["ids_in_range"] += _outside(columns, vocabulary)
+            wrong["not_restored"] += int(np.count_nonzero(~back))
+            wrong["redrawn"] += _not_redrawn(stored, columns, objective, vocabulary, widths)
+        rows += len(part.rows.numbers)
+        alike += _alike(part.epochs)
+    found = [Finding(check, f"{count:,} {_LAWS[check]}") for check, count in wrong.items() if count]
+    if rows >= _ALIKE and alike == rows:
+        found.append(Finding("epochs_alike", f"all {rows:,} rows are the same in two epochs"))
+    return found
+
+
+_LAWS = {
+    "ids_in_range": "ids are none of the vocabulary's",
+    "not_restored": "rows are not the stored ones when their columns are put together",
+    "redrawn": "rows are not what the objective draws",
+}
+
+
+def _outside(columns: Columns, vocabulary: Vocabulary) -> int:
+    ids = [columns[name] for name in IDS if name in columns]
+    return sum(int(np.count_nonzero((part < 0) | (part >= vocabulary.size))) for part in ids)
+
+
+def _not_redrawn(
+    stored: StoredRows, columns: Columns, objective: Objective, vocabulary: Vocabulary, widths: Widths
+) -> int:
+    """Count rows that the plain functions draw otherwise."""
+    some = np.arange(min(_REDRAWN, len(stored.numbers)))
+    again = draw_plainly(stored.take(some), objective, vocabulary, widths)
+    wrong = np.zeros(len(some), np.bool_)
+    for name, column in again.items():
+        given = columns[name][some].reshape(len(some), -1)
+        wrong |= (given != column.reshape(len(some), -1)).any(axis=1)
+    return int(np.count_nonzero(wrong))
+
+
+def _alike(epochs: tuple[Columns, ...]) -> int:
+    """Count rows whose columns are all the same in two epochs."""
+    first, second = epochs
+    same = np.ones(len(first["input_ids"]), np.bool_)
+    for name, column in first.items():
+        flat = (len(column), -1)
+        same &= (column.reshape(flat) == second[name].reshape(flat)).all(axis=1)
+    return int(np.count_nonzero(same))

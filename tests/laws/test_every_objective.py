@@ -1,0 +1,136 @@
+"""What a run promises of every objective: one run makes all of them from the same tokens.
+
+Each dataset passes verify, holds every token of every document once, and gives columns that depend on
+nothing but seed, epoch, shard and row: not on workers, batches, order or whether numba is there.
+"""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.session import verify_session
+from stages.loading.dataset import ShardDataset, open_dataset
+from stages.objectives import drawing
+from stages.objectives.table import KINDS
+from stages.store.digests import digest_file
+from stages.store.manifest import Manifest, write_manifest
+from tests.conftest import digests, run_small
+
+OBJECTIVES: dict[str, dict[str, Any]] = {
+    "whole-word": {"kind": "mlm", "selection": "whole_word"},
+    "ngram": {"kind": "mlm", "selection": "ngram"},
+    "fim": {"kind": "fim", "fim_rate": 0.7},
+    "t5": {"kind": "span_corruption"},
+    "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},
+}
+LEARNED = {"clm", "mlm"}
+"""Kinds with a loss that is looked at; they have tests of their own."""
+DATASETS = [{"name": name, "objective": objective} for name, objective in OBJECTIVES.items()]
+SPLITS = ("train", "validation")
+
+
+@pytest.fixture(scope="module")
+def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A run of all datasets to its end by a plain loop, and its report."""
+    output = tmp_path_factory.mktemp("objectives") / "run"
+    return output, run_small(small_corpus, output, datasets=DATASETS, until=None)
+
+
+def test_every_kind_is_among_the_datasets() -> None:
+    assert {objective["kind"] for objective in OBJECTIVES.values()} | LEARNED == KINDS.keys()
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_dataset_passes_verify(finished: tuple[Path, Any], name: str) -> None:
+    verdict = finished[1]["verify"][name]
+    assert verdict["findings"] == []
+    assert verdict["passed"]
+    assert verdict["checked"]["rows"] > 20
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_token_of_every_document_is_in_the_rows(
+    finished: tuple[Path, Any], name: str, split: str
+) -> None:
+    folder = finished[0] / "datasets" / name / split
+    totals = json.loads((folder / "dataset.json").read_text())["totals"]
+    tables = [pq.read_table(path) for path in folder.rglob("documents.parquet")]
+    assert totals["tokens"] == sum(sum(table.column("tokens").to_pylist()) for table in tables) > 0
+    assert totals["tokens_cut"] == 0
+
+
+def drawn(path: Path, split: str, *, epoch: int, size: int) -> dict[str, str]:
+    """Give a digest of each column of a split in stored order, read in batches of some size."""
+    dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
+    hashes: dict[str, Any] = {}
+    for start in range(0, len(dataset), size):
+        batch = dataset.batch(np.arange(start, min(start + size, len(dataset))))
+        for name, column in batch.items():
+            hashes.setdefault(name, hashlib.sha256()).update(column.tobytes())
+    return {name: found.hexdigest() for name, found in hashes.items()}
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_batches_and_numba_change_no_bit_and_epochs_differ(
+    finished: tuple[Path, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = finished[0] / "datasets" / name
+    whole = drawn(path, "validation", epoch=1, size=10_000)
+    assert drawn(path, "validation", epoch=1, size=7) == whole
+    assert drawn(path, "validation", epoch=2, size=10_000) != whole
+    monkeypatch.setattr(drawing, "_compiled", lambda: False)
+    assert drawn(path, "validation", epoch=1, size=10_000) == whole
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_column_is_of_the_shape_that_the_objective_declares(
+    finished: tuple[Path, Any], name: str
+) -> None:
+    dataset: ShardDataset = open_dataset(finished[0] / "datasets" / name)
+    batch, one = dataset.batch(np.arange(5)), dataset[3]
+    assert batch["input_ids"].shape[-1] == dataset.widths.inputs == dataset.manifest.seq_len
+    if "labels" in batch:
+        assert batch["labels"].shape == (5, dataset.widths.labels)
+    assert {column.dtype for column in batch.values()} == {np.dtype(np.int64)}
+    assert all((one[key] == batch[key][3]).all() for key in batch)
+
+
+@pytest.mark.usefixtures("ray_session")
+def test_workers_change_no_byte(
+    finished: tuple[Path, Any], small_corpus: Path, tmp_path: Path
+) -> None:
+    run_small(small_corpus, tmp_path / "run", workers=2, datasets=DATASETS)
+    assert digests(tmp_path / "run", "datasets") == digests(finished[0], "datasets")
+
+
+def sign_again(folder: Path) -> None:
+    """Make the manifest vouch for the files as they are now."""
+    path = folder / "dataset.json"
+    content = json.loads(path.read_text())
+    for shard in content["shards"]:
+        for name in shard["files"]:
+            shard["files"][name] = digest_file(folder / shard["path"] / name).model_dump()
+    write_manifest(path, Manifest.model_validate(content).signed())
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_rolled_rows_are_found_in_every_dataset(
+    finished: tuple[Path, Any], name: str, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished[0], run)
+    split = run / "datasets" / name / "train"
+    path = split / "epoch-0000" / "00000" / "input_ids.npy"
+    ids = np.load(path)
+    np.save(path, np.roll(ids, 1, axis=1))
+    sign_again(split)
+    verdict = verify_session(run, workers=0, address=None, stream=None)["verify"][name]
+    assert not verdict["passed"]
+    assert {found["check"] for found in verdict["findings"]} & {"text", "padding", "eos"}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
@@ -32,7 +33,7 @@ class Vocabulary:
         """Say which ids are special; an id outside the vocabulary is treated as the nearest inside."""
         return self.is_special.take(ids, mode="clip")
 
-    @property
+    @cached_property
     def sentinels(self) -> NDArray[np.int64]:
         """Give the sentinels' ids in order of use: (K,) int64."""
         names = (f"sentinel_{number}" for number in range(len(self.special_ids)))

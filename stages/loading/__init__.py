@@ -1,1 +1,1 @@
-"""Loading: datasets as trainers see them; needs the base dependencies alone."""
+"""Loading: datasets as trainers see them; the base dependencies do, but for attention and losses."""

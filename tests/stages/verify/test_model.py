@@ -14,7 +14,6 @@ import torch
 from stages.verify.model import (
     NO_LABEL,
     TinyTransformer,
-    attention_mask,
     count_labelled,
     cut_windows,
     heldout_loss,
@@ -59,14 +58,6 @@ def test_only_a_causal_model_is_blind_to_later_tokens(*, causal: bool) -> None:
     model = tiny(10, causal=causal)
     before, after = (logits_of(model, rows_of([[1, 2, 3, last]])) for last in (4, 9))
     assert torch.equal(before[:, :3], after[:, :3]) is causal
-
-
-def test_the_mask_written_out() -> None:
-    segments = torch.tensor([[0, 0, 1, -1]])
-    causal = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    both_ways = [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
-    assert attention_mask(segments, causal=True).int().tolist() == [[causal]]
-    assert attention_mask(segments, causal=False).int().tolist() == [[both_ways]]
 
 
 def test_the_first_loss_is_the_unigram_entropy() -> None:

@@ -1,0 +1,178 @@
+"""The masks of `stages.loading.masks` as torch has them: dense ones, and blocks for FlexAttention.
+
+    batch, attention -> rules -+-> dense_masks       (N, 1, L, L) bool, for scaled_dot_product_attention
+                               +-> flex_block_masks  BlockMask, for flex_attention; torch >= 2.5
+
+A rule says of one pair of positions whether the first may attend to the second; True is "may attend".
+Both kinds of masks are the same rule, asked of all pairs or of blocks of them.
+
+Axes: N rows, L tokens, L_in and L_out those of an encoder and a decoder, V views of a row.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from stages.errors import ConfigError
+from stages.loading.masks import ENCODER_DECODER, PADDING, SelfAttention, column, self_attention
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+Rule = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""(row, head, query, key) -> bool, each of any shape, as FlexAttention's `mask_mod` is called."""
+
+
+class _Grid(NamedTuple):
+    """A rule and the pairs it is about."""
+
+    rule: Rule
+    rows: int
+    queries: int
+    keys: int
+    device: torch.device
+
+
+def attention_mask(
+    kind: SelfAttention, segment_ids: Tensor, *, prefix_length: Tensor | None = None
+) -> Tensor:
+    """Say which position may attend to which: (N, 1, L, L) bool, the attending one first.
+
+    Args:
+        kind: who attends to whom.
+        segment_ids: (N, L), the document within the row, -1 on padding.
+        prefix_length: (N,) tokens of each row's prefix, for PREFIX alone.
+    """
+    count, length = segment_ids.shape
+    rule = _self_rule(kind, segment_ids, prefix_length)
+    return _dense(_Grid(rule, count, length, length, segment_ids.device))
+
+
+def dense_masks(
+    batch: Mapping[str, Tensor], attention: str, *, device: torch.device | str | None = None
+) -> dict[str, Tensor]:
+    """Give the masks that `masks.masks_of` gives, with an axis for heads: (N, 1, L, L) bool.
+
+    Args:
+        batch: the loader's columns as tensors.
+        attention: as the manifest says it.
+        device: where the masks are to be; None: where the batch is.
+
+    Raises:
+        ConfigError: no attention known here.
+        DataError: a column that it needs is not there.
+    """
+    return {name: _dense(grid) for name, grid in _grids(batch, attention, device).items()}
+
+
+def flex_block_masks(
+    batch: Mapping[str, Tensor], attention: str, *, device: torch.device | str | None = None
+) -> "dict[str, BlockMask]":
+    """Give the same masks as blocks, under the same names, for `flex_attention`.
+
+    One for all heads. Making them takes the memory of the dense mask for a moment.
+
+    Source: Dong et al. 2024, "Flex Attention", section 3, arXiv 2412.05496.
+
+    Args:
+        batch: as for `dense_masks`.
+        attention: as the manifest says it.
+        device: where the masks are to be; None: where the batch is.
+
+    Raises:
+        ConfigError: no attention known here, or a torch without FlexAttention.
+        DataError: a column that it needs is not there.
+    """
+    try:
+        from torch.nn.attention.flex_attention import (  # noqa: PLC0415  # torch 2.4 has no such module
+            create_block_mask,
+        )
+    except ImportError as error:
+        raise ConfigError(
+            f"torch {torch.__version__} has no FlexAttention, which came with 2.5; install torch>=2.5,"
+            " or take dense_masks"
+        ) from error
+    return {
+        name: create_block_mask(grid.rule, grid.rows, None, grid.queries, grid.keys, device=grid.device)
+        for name, grid in _grids(batch, attention, device).items()
+    }
+
+
+def _self_rule(kind: SelfAttention, segment_ids: Tensor, prefix_length: Tensor | None) -> Rule:
+    """Give the rule of `masks.attention_mask`."""
+    if not kind.within_document:
+        segment_ids = segment_ids.clamp(max=0)
+    prefix = prefix_length if kind is SelfAttention.PREFIX else None
+
+    def may_attend(row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        document = segment_ids[row, query]
+        seen = (document == segment_ids[row, key]) & (document != PADDING)
+        if not kind.both_ways:
+            earlier = key <= query
+            seen = seen & (earlier if prefix is None else earlier | (key < prefix[row]))
+        return seen | (query == key)
+
+    return may_attend
+
+
+def _cross_rule(input_length: Tensor) -> Rule:
+    """Give the rule of `masks.cross_mask`."""
+    seen = input_length.clamp(min=1)
+
+    def may_attend(row: Tensor, _head: Tensor, _query: Tensor, key: Tensor) -> Tensor:
+        return key < seen[row]
+
+    return may_attend
+
+
+def _grids(
+    batch: Mapping[str, Tensor], attention: str, device: torch.device | str | None
+) -> dict[str, _Grid]:
+    """Give the rules of an attention, by the names of `masks.masks_of`."""
+    if attention == ENCODER_DECODER:
+        inputs, labels = (
+            column(batch, name, attention).to(device) for name in ("input_length", "label_length")
+        )
+        count, width_in, width_out = len(inputs), batch["input_ids"].shape[-1], batch["labels"].shape[-1]
+        encoder = _self_rule(SelfAttention.BIDIRECTIONAL, _one(inputs, width_in), None)
+        decoder = _self_rule(SelfAttention.CAUSAL, _one(labels, width_out), None)
+        return {
+            "encoder_mask": _Grid(encoder, count, width_in, width_in, inputs.device),
+            "decoder_mask": _Grid(decoder, count, width_out, width_out, inputs.device),
+            "cross_mask": _Grid(_cross_rule(inputs), count, width_out, width_in, inputs.device),
+        }
+    kind = self_attention(attention)
+    segment_ids, prefix = _segments(batch, kind).to(device), None
+    if kind is SelfAttention.PREFIX:
+        prefix = column(batch, "prefix_length", attention).to(device)
+    count, length = segment_ids.shape
+    rule = _self_rule(kind, segment_ids, prefix)
+    return {"attention_mask": _Grid(rule, count, length, length, segment_ids.device)}
+
+
+def _dense(grid: _Grid) -> Tensor:
+    row, query, key = (
+        torch.arange(size, device=grid.device) for size in (grid.rows, grid.queries, grid.keys)
+    )
+    mask = grid.rule(row[:, None, None, None], row[:1], query[:, None], key)
+    return mask.expand(grid.rows, 1, grid.queries, grid.keys)
+
+
+def _one(lengths: Tensor, width: int) -> Tensor:
+    """Give the segment ids, (..., width), of rows that hold one text each."""
+    covered = torch.arange(width, device=lengths.device) < lengths[..., None]
+    return covered.long() - 1
+
+
+def _segments(batch: Mapping[str, Tensor], kind: SelfAttention) -> Tensor:
+    """Give the segment ids, (N, L) or (N V, L), that an attention follows from."""
+    shape = column(batch, "input_ids", kind).shape
+    if not kind.within_document and "input_length" in batch:
+        segment_ids = _one(batch["input_length"], shape[-1])
+    else:
+        segment_ids = column(batch, "segment_ids", kind)
+    if segment_ids.ndim < len(shape):  # one row of segments for all views
+        segment_ids = segment_ids[:, None].expand(shape)
+    return segment_ids.reshape(-1, shape[-1])

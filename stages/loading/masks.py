@@ -1,0 +1,217 @@
+"""Who may attend to whom: masks as numpy arrays, from the columns that rows come with.
+
+No mask is stored: it follows from a row's segments and lengths and from what the manifest says under
+`attention`. True is "may attend" throughout, as torch's attention and transformers have it; Megatron's
+masks say the opposite. A mask takes L x L bytes a row, so a trainer of long rows takes `cu_seqlens`
+(variable-length kernels) or the block masks of `stages.loading.attention` instead.
+
+    attention                       position i attends to j
+    causal_within_document          j <= i, both in one document
+    bidirectional_within_document   both in one document
+    prefix                          j <= i, or j < prefix_length
+    causal                          j <= i
+    bidirectional                   all
+    encoder_decoder                 encoder all, decoder j <= i, across all of the inputs
+
+The last four look at a row as one text, whatever documents it is packed of. Nobody attends to padding
+but padding itself: a padding position sees itself alone, since a softmax over nothing is NaN.
+
+Axes: N rows, L tokens, L_in and L_out those of an encoder and a decoder, V views of a row.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import ConfigError, DataError
+
+PADDING = -1
+"""The segment id of positions that hold no token."""
+
+ENCODER_DECODER = "encoder_decoder"
+"""The attention of rows for an encoder with a decoder, which takes three masks."""
+
+_Array = TypeVar("_Array")
+
+
+class SelfAttention(StrEnum):
+    """Who attends to whom within a row, by the names of the manifest."""
+
+    CAUSAL_WITHIN_DOCUMENT = "causal_within_document"
+    BIDIRECTIONAL_WITHIN_DOCUMENT = "bidirectional_within_document"
+    PREFIX = "prefix"
+    CAUSAL = "causal"
+    BIDIRECTIONAL = "bidirectional"
+
+    @property
+    def within_document(self) -> bool:
+        """Whether the documents of a packed row are hidden from each other."""
+        return self in {self.CAUSAL_WITHIN_DOCUMENT, self.BIDIRECTIONAL_WITHIN_DOCUMENT}
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether a position sees the later ones too."""
+        return self in {self.BIDIRECTIONAL_WITHIN_DOCUMENT, self.BIDIRECTIONAL}
+
+
+class VariableLength(NamedTuple):
+    """What variable-length attention takes of a batch whose padding is left out."""
+
+    cu_seqlens: NDArray[np.int32]
+    """(S + 1,): where each of the S segments begins in the flat batch, and the end of the last."""
+    max_seqlen: int
+    """Tokens of the longest segment; 0 if there is none."""
+
+
+def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[str, NDArray[np.bool_]]:
+    """Give the masks of a batch by name, True where the row's position may attend to the column's.
+
+    Args:
+        batch: the loader's columns. Within documents: `segment_ids`; else `input_length`, or
+            `segment_ids` where there is none; `prefix_length` if there is a prefix; of an
+            encoder-decoder `input_length` and `label_length`.
+        attention: as the manifest says it.
+
+    Returns:
+        `attention_mask` (N, L, L) bool; of an encoder-decoder `encoder_mask` (N, L_in, L_in),
+        `decoder_mask` (N, L_out, L_out) and `cross_mask` (N, L_out, L_in). Rows of several views,
+        (N, V, L), give one mask a view: (N V, L, L), view by view.
+
+    Raises:
+        ConfigError: no attention known here.
+        DataError: a column that it needs is not there.
+    """
+    if attention == ENCODER_DECODER:
+        input_length, width_in = column(batch, "input_length", attention), batch["input_ids"].shape[-1]
+        label_length, width_out = column(batch, "label_length", attention), batch["labels"].shape[-1]
+        return {
+            "encoder_mask": attention_mask(SelfAttention.BIDIRECTIONAL, _one(input_length, width_in)),
+            "decoder_mask": attention_mask(SelfAttention.CAUSAL, _one(label_length, width_out)),
+            "cross_mask": cross_mask(input_length, width_in=width_in, width_out=width_out),
+        }
+    kind = self_attention(attention)
+    prefix = column(batch, "prefix_length", attention) if kind is SelfAttention.PREFIX else None
+    return {"attention_mask": attention_mask(kind, _segments(batch, kind), prefix_length=prefix)}
+
+
+def attention_mask(
+    kind: SelfAttention,
+    segment_ids: NDArray[np.integer],
+    *,
+    prefix_length: NDArray[np.integer] | None = None,
+) -> NDArray[np.bool_]:
+    """Say which position may attend to which: (N, L, L) bool, the attending one first.
+
+    segment_ids  0 0 1 -1    causal_within_document   bidirectional   prefix of 2
+                             # . . .                  # # # .         # # . .
+                             # # . .                  # # # .         # # . .
+                             . . # .                  # # # .         # # # .
+                             . . . #                  . . . #         . . . #
+
+    Args:
+        kind: who attends to whom.
+        segment_ids: (N, L), the document within the row, -1 on padding.
+        prefix_length: (N,) tokens of each row's prefix, in unshifted positions, for PREFIX alone.
+    """
+    if not kind.within_document:
+        segment_ids = np.minimum(segment_ids, 0)
+    length = segment_ids.shape[1]
+    query, key = segment_ids[:, :, None], segment_ids[:, None, :]
+    mask: NDArray[np.bool_] = (query == key) & (query != PADDING)
+    if not kind.both_ways:
+        seen = np.tri(length, dtype=np.bool_)[None]
+        if prefix_length is not None and kind is SelfAttention.PREFIX:
+            seen = seen | (np.arange(length) < prefix_length[:, None])[:, None, :]
+        mask &= seen
+    return mask | np.eye(length, dtype=np.bool_)
+
+
+def padding_mask(lengths: NDArray[np.integer], width: int) -> NDArray[np.bool_]:
+    """Say where a token stands and no padding: (..., width) bool of lengths (...).
+
+    lengths [2 0], width 3 -> [[# # .] [. . .]]
+    """
+    mask: NDArray[np.bool_] = np.arange(width) < lengths[..., None]
+    return mask
+
+
+def cross_mask(input_length: NDArray[np.integer], *, width_in: int, width_out: int) -> NDArray[np.bool_]:
+    """Say which input each position of the decoder may attend to: (N, L_out, L_in) bool.
+
+    All of the row's inputs, the decoder's padding too, which has no position of its own there. A row
+    without inputs sees the first position, padding, so that no softmax is over nothing.
+    """
+    seen = padding_mask(np.maximum(input_length, 1), width_in)
+    return np.repeat(seen[:, None, :], width_out, axis=1)
+
+
+def cu_seqlens(segment_ids: NDArray[np.integer]) -> VariableLength:
+    """Give where the segments of a batch begin once it is flat and its padding left out.
+
+    segment_ids  [[0 0 1 -1] [0 0 0 -1]]  ->  [0 2 3 6], 3
+
+    The flat batch is `input_ids[segment_ids >= 0]`.
+
+    Args:
+        segment_ids: (N, L), the document within the row, -1 on padding.
+    """
+    covered = segment_ids != PADDING
+    first = np.flatnonzero(_starts(segment_ids)[covered])
+    ends = np.append(first, np.count_nonzero(covered)).astype(np.int32)
+    return VariableLength(ends, int(np.diff(ends).max(initial=0)))
+
+
+def position_ids(segment_ids: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Give the position of each token in its segment, (N, L) int64; 0 on padding.
+
+    segment_ids  0 0 0 1 1 -1  ->  0 1 2 0 1 0
+    """
+    places = np.arange(segment_ids.shape[1])
+    first = np.maximum.accumulate(np.where(_starts(segment_ids), places, 0), axis=1)
+    return np.where(segment_ids != PADDING, places - first, 0)
+
+
+def self_attention(attention: str) -> SelfAttention:
+    """Give the attention that a manifest names, for rows of one sequence."""
+    try:
+        return SelfAttention(attention)
+    except ValueError:
+        known = ", ".join([*SelfAttention, ENCODER_DECODER])
+        raise ConfigError(f"attention = {attention!r}: this reader knows {known}") from None
+
+
+def column(batch: Mapping[str, _Array], name: str, attention: str) -> _Array:
+    """Give a column that masks of this attention follow from."""
+    if name not in batch:
+        raise DataError(
+            f"attention = {str(attention)!r} follows from the column {name}, and the batch has"
+            f" {', '.join(batch)}; hand over the batch with all the columns the dataset gives"
+        )
+    return batch[name]
+
+
+def _starts(segment_ids: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Say where a segment begins, or the padding: (N, L)."""
+    starts = np.ones(segment_ids.shape, np.bool_)
+    starts[:, 1:] = segment_ids[:, 1:] != segment_ids[:, :-1]
+    return starts
+
+
+def _one(lengths: NDArray[np.integer], width: int) -> NDArray[np.int64]:
+    """Give the segment ids, (..., width), of rows that hold one text each."""
+    return np.where(padding_mask(lengths, width), 0, PADDING)
+
+
+def _segments(batch: Mapping[str, NDArray[np.integer]], kind: SelfAttention) -> NDArray[np.integer]:
+    """Give the segment ids, (N, L) or (N V, L), that an attention follows from."""
+    shape = column(batch, "input_ids", kind).shape
+    if not kind.within_document and "input_length" in batch:
+        segment_ids: NDArray[np.integer] = _one(batch["input_length"], shape[-1])
+    else:
+        segment_ids = column(batch, "segment_ids", kind)
+    if segment_ids.ndim < len(shape):  # one row of segments for all views
+        segment_ids = np.broadcast_to(segment_ids[:, None], shape)
+    return segment_ids.reshape(-1, shape[-1])

@@ -6,6 +6,8 @@ documents apart to the bit, and FlexAttention computes with them what dense atte
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -16,11 +18,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.data import DataLoader, Dataset
 
 from stages.errors import ConfigError, DataError
 from stages.loading.attention import attention_mask, dense_masks, flex_block_masks
-from stages.loading.masks import PADDING, SelfAttention, masks_of
+from stages.loading.dataset import open_dataset
+from stages.loading.losses import causal_lm_loss
+from stages.loading.masks import PADDING, SelfAttention, masks_of, position_ids
 from tests.stages.loading.rows import LENGTH, ROWS, segments_of
+from tests.stages.loading.test_dataset import write_dataset
 
 ATTENTIONS = [*SelfAttention, "encoder_decoder"]
 BLOCK = 128
@@ -146,6 +152,22 @@ def test_what_a_token_reaches_in_a_row_of_one_text(attention: str, changed: list
     other[:, 2] = -hidden[:, 2]
     reached = (attend(mask, hidden) != attend(mask, other)).any(dim=2)
     assert reached.int().tolist() == [changed]
+
+
+def test_an_opened_dataset_gives_what_masks_follow_from(tmp_path: Path) -> None:
+    dataset = open_dataset(write_dataset(tmp_path))
+    loader = DataLoader(cast("Dataset[dict[str, Tensor]]", dataset), batch_size=len(dataset))
+    (batch,) = loader
+    mask = dense_masks(batch, dataset.manifest.attention)["attention_mask"]
+    arrays = dataset.batch(np.arange(len(dataset)))
+    expected = masks_of(arrays, dataset.manifest.attention)["attention_mask"]
+    assert np.array_equal(mask[:, 0].numpy(), expected)
+    assert np.array_equal(position_ids(arrays["segment_ids"]), arrays["position_ids"])
+    assert arrays["segment_ids"].max() >= 1
+    logits = torch.zeros(*batch["labels"].shape, dataset.manifest.vocab_size)
+    loss = causal_lm_loss(logits, batch["labels"], segment_ids=batch["segment_ids"])
+    assert loss.labels == (arrays["position_ids"] > 0).sum()
+    assert loss.value.item() == pytest.approx(np.log(dataset.manifest.vocab_size))
 
 
 def test_masks_take_the_device_of_the_batch_or_another() -> None:

@@ -15,7 +15,7 @@ with text and ends in noise, and no sentinel closes the targets. Sentinels come 
 
 R rounds to the nearest integer, halves to the even one, of a product or quotient in IEEE double. Only
 short bodies, and densities at the bound that the config allows, reach N or n - N in the second line.
-Which spans is drawn when rows are read, others for each epoch, as a function of (seed, epoch, shard, row):
+Which spans, is drawn when rows are read, another draw for each epoch, by (seed, epoch, shard, row):
 
     lengths of a   tag 10: K - 1 of the cuts 1 .. N - 1
     lengths of b   tag 11: K - 1 of the cuts 1 .. n - N - 1

@@ -1,0 +1,89 @@
+"""Prefix language modelling compiled: the columns of `prefix_lm.split_prefixes`, bit for bit."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.kernels import kernel
+from stages.objectives.clm import IGNORED
+from stages.objectives.kernels.noise import draw, scaled, stream_words
+from stages.objectives.kernels.seq2seq import Frame, close_row, copy_run, frame_of
+from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, split_lengths
+from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.vocabulary import Vocabulary
+from stages.seeding import Tag
+
+_IGNORED = np.int32(IGNORED)
+
+
+def split_prefixes(
+    rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths
+) -> Columns:
+    """Give the columns of rows as they are stored.
+
+    Raises:
+        FormatError: a row that does not fit its columns.
+    """
+    n = split_lengths(rows, config, vocabulary, widths)
+    words = stream_words(rows, Tag.PREFIX_LENGTH)
+    prefix = _prefixes(words, rows.numbers, n, shortest_prefixes(n, config))
+    if config.architecture == "decoder_only":
+        labels = np.empty(rows.input_ids.shape, np.int32)
+        _label(rows.input_ids, n, prefix, labels)
+        return {"input_ids": rows.input_ids, "labels": labels, "prefix_length": prefix.astype(np.int32)}
+    frame = frame_of(len(n), dtype=rows.input_ids.dtype, widths=widths)
+    mode = vocabulary.named(config.mode_token) if config.mode_token else -1
+    _split(rows.input_ids, n, prefix, (mode, vocabulary.named("eos"), vocabulary.named("pad")), frame)
+    return frame.columns()
+
+
+@kernel
+def _prefixes(
+    words: NDArray[np.uint64],
+    numbers: NDArray[np.int64],
+    n: NDArray[np.int64],
+    shortest: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Give the length of each row's prefix."""
+    prefix = n.copy()
+    for row in range(len(n)):
+        if n[row] > 1:
+            choices = n[row] - shortest[row]
+            prefix[row] = shortest[row] + scaled(draw(words, numbers[row], 0), choices)
+    return prefix
+
+
+@kernel
+def _label(
+    input_ids: NDArray[np.integer],
+    n: NDArray[np.int64],
+    prefix: NDArray[np.int64],
+    labels: NDArray[np.int32],
+) -> None:
+    """Write the labels of a decoder alone."""
+    for row in range(len(n)):
+        labels[row, : prefix[row]] = _IGNORED
+        copy_run(input_ids[row], prefix[row], labels[row], prefix[row], n[row] - prefix[row])
+        labels[row, n[row] :] = _IGNORED
+
+
+@kernel
+def _split(
+    input_ids: NDArray[np.integer],
+    n: NDArray[np.int64],
+    prefix: NDArray[np.int64],
+    ends: tuple[int, int, int],
+    frame: Frame,
+) -> None:
+    """Write inputs and targets; `ends` are the ids of the mode token (-1 for none), EOS and padding."""
+    mode, eos, pad = ends
+    for row in range(len(n)):
+        inputs, labels = frame.input_ids[row], frame.labels[row]
+        first, rest = int(mode >= 0), n[row] - prefix[row]
+        if first:
+            inputs[0] = mode
+        copy_run(input_ids[row], 0, inputs, first, prefix[row])
+        inputs[first + prefix[row]] = eos
+        copy_run(input_ids[row], prefix[row], labels, 0, rest)
+        if rest:
+            labels[rest] = eos
+        close_row(frame, row, first + prefix[row] + 1, rest + int(rest > 0), pad)

@@ -1,0 +1,189 @@
+"""Prefix language modelling: given the beginning of a text, say the rest.
+
+    tokens           The  quick  brown  fox  jumps </s>       a prefix of 2 tokens
+    decoder only
+      input_ids      The  quick  brown  fox  jumps </s>  .    attention both ways within the prefix
+      labels          .     .    brown  fox  jumps </s>  .    unshifted; . is -100
+      prefix_length  2
+    encoder-decoder
+      inputs         The  quick  </s>                         seq2seq.py: the columns
+      targets        brown  fox  jumps  </s>
+
+Of n tokens, the first k are the prefix. Its length is drawn when rows are read, another for each epoch,
+as a function of (seed, epoch, shard, row):
+
+    k   tag 12, draw 0: s + floor(u (n - s) / 2**64), one of s .. n - 1
+    s   max(1, R((1 - 2 target_density) (n - 1)))
+
+R rounds to the nearest integer, halves to the even one, of a product in IEEE double. So the targets are
+`target_density` of the tokens on average. The tokens are the row's own, an EOS at its end included, for
+a decoder alone; for an encoder-decoder they are its body, less that EOS: inputs and targets have one
+each, and no sentinel stands between. Of fewer than two tokens nothing is drawn: all are prefix,
+and there is no label.
+
+Source: Raffel et al. 2020, section 3.2.3 (arXiv 1910.10683), with the lengths of its code
+(`random_prefix_noise_mask` of t5.data.preprocessors), which rounds in float32.
+"""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from stages.config import Config
+from stages.errors import ConfigError
+from stages.objectives.clm import IGNORED
+from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.seq2seq import columns_of, ids_without_ends, refuse_overflow, rows_in_order
+from stages.objectives.span_corruption import ModeToken
+from stages.objectives.vocabulary import Vocabulary
+from stages.seeding import Tag, draw_u64, scale
+
+_SMALLEST = 2
+"""Tokens of the shortest text that has a prefix and a rest."""
+
+
+class PrefixLM(Config):
+    """Prefix language modelling."""
+
+    kind: Literal["prefix_lm"] = "prefix_lm"
+    """Names the objective."""
+    architecture: Literal["decoder_only", "encoder_decoder"] = "decoder_only"
+    """decoder_only keeps a row whole, with a prefix that is seen both ways; encoder_decoder makes inputs
+    of the prefix and targets of the rest."""
+    target_density: float = Field(0.5, gt=0.0, le=0.5)
+    """Mean share of the tokens that are to be said; the prefix has at least 1 - 2 target_density."""
+    mode_token: ModeToken | None = None
+    """Put before the inputs of an encoder-decoder; none by default."""
+    pack_rows: bool = False
+    """Split whole packed rows, several documents together; else each document has rows of its own."""
+
+    @model_validator(mode="after")
+    def _mode_token_has_inputs(self) -> "PrefixLM":
+        if self.mode_token and self.architecture == "decoder_only":
+            raise ValueError(
+                f"mode_token = {self.mode_token!r}: rows of architecture = 'decoder_only' stay as they"
+                " are; leave it out, or set architecture to 'encoder_decoder'"
+            )
+        return self
+
+
+def shortest_prefixes(n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:
+    """Give the least prefix of texts of n tokens, n at least 2.
+
+    [2 3 512] at target_density 0.25 -> [1 1 256]
+    """
+    share = 1.0 - 2.0 * config.target_density
+    shortest: NDArray[np.int64] = np.maximum(np.rint(share * (n - 1)).astype(np.int64), 1)
+    return shortest
+
+
+def prefix_widths(config: PrefixLM, seq_len: int) -> Widths:
+    """Give the widths for inputs of `seq_len` tokens; every row of `stored` tokens fits.
+
+    encoder_decoder of 512 -> stored 512, inputs 512, labels 512; with a mode token 511, 512, 511
+
+    Raises:
+        ConfigError: not even two tokens fit.
+    """
+    if config.architecture == "decoder_only":
+        return Widths(seq_len, seq_len, seq_len)
+    body = seq_len - (config.mode_token is not None)
+    if body < _SMALLEST:
+        raise ConfigError(
+            f"seq_len = {seq_len:,}: inputs of prefix_lm take at least"
+            f" {seq_len - body + _SMALLEST} tokens, EOS included; raise it"
+        )
+    longest = body - int(shortest_prefixes(np.array([body]), config)[0])
+    return Widths(stored=body, inputs=seq_len, labels=longest + 1)
+
+
+def split_prefixes(
+    rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths
+) -> Columns:
+    """Give the columns of rows as they are stored.
+
+    Returns:
+        decoder_only: `input_ids` (N, L) as stored, `labels` (N, L) and `prefix_length` (N,) int32;
+        encoder_decoder: those of `seq2seq.columns_of`.
+
+    Raises:
+        FormatError: a row that does not fit its columns.
+    """
+    n = split_lengths(rows, config, vocabulary, widths)
+    prefix = _prefixes(rows, n, config)
+    if config.architecture == "decoder_only":
+        position = np.arange(rows.input_ids.shape[1])
+        said = (position >= prefix[:, None]) & (position < n[:, None])
+        return {
+            "input_ids": rows.input_ids,
+            "labels": np.where(said, rows.input_ids.astype(np.int32), np.int32(IGNORED)),
+            "prefix_length": prefix.astype(np.int32),
+        }
+    first = [vocabulary.named(config.mode_token)] if config.mode_token else []
+    eos = [vocabulary.named("eos")]
+    pairs = []
+    for body, end, length in zip(rows.input_ids.astype(np.int64), prefix, n, strict=True):
+        rest = [*body[end:length], *eos] if end < length else []
+        pairs.append((np.array([*first, *body[:end], *eos]), np.array(rest, np.int64)))
+    return columns_of(pairs, dtype=rows.input_ids.dtype, widths=widths, vocabulary=vocabulary)
+
+
+def split_lengths(
+    rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths
+) -> NDArray[np.int64]:
+    """Give how many tokens of each row are split: (N,) int64.
+
+    Raises:
+        FormatError: a row that does not fit its columns, whatever its prefix.
+    """
+    if config.architecture == "decoder_only":
+        return rows.filled
+    n = bodies(rows, vocabulary.named("eos"))
+    split = n >= _SMALLEST
+    inputs = np.where(split, n, n + 1) + (config.mode_token is not None)
+    targets = np.where(split, n - shortest_prefixes(n, config) + 1, 0)
+    refuse_overflow(inputs, targets, widths=widths, numbers=rows.numbers)
+    return n
+
+
+def _prefixes(rows: StoredRows, n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:
+    """Give the length of each row's prefix."""
+    shortest = shortest_prefixes(n, config)
+    draws = draw_u64(rows.key(Tag.PREFIX_LENGTH), rows.numbers.astype(np.uint64))[:, 0]
+    prefix = n.copy()
+    for row in np.flatnonzero(n >= _SMALLEST):
+        prefix[row] = shortest[row] + scale(draws[row : row + 1], int(n[row] - shortest[row]))[0]
+    return prefix
+
+
+def restore_prefix_lm(
+    columns: Columns, config: PrefixLM, vocabulary: Vocabulary
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+    """Give the rows' tokens back: the prefix as it is shown, the rest as it is to be said.
+
+    Returns:
+        (N, W) ids, padded, and (N,) int64 lengths; of an encoder-decoder an EOS that ended a stored row
+        is not among them.
+    """
+    labels, pad = columns["labels"], vocabulary.named("pad")
+    if config.architecture == "decoder_only":
+        shown = np.arange(labels.shape[1]) < columns["prefix_length"][:, None]
+        said = labels != IGNORED
+        ids = np.where(said, labels, np.where(shown, columns["input_ids"], pad))
+        lengths = columns["prefix_length"] + np.count_nonzero(said, axis=1)
+        return ids.astype(columns["input_ids"].dtype), lengths.astype(np.int64)
+    eos = vocabulary.named("eos")
+    first = vocabulary.named(config.mode_token) if config.mode_token else None
+    inputs, targets = columns["input_ids"].astype(np.int64), labels.astype(np.int64)
+    before = ids_without_ends(inputs, columns["input_length"], eos=eos, first=first)
+    after = ids_without_ends(targets, columns["label_length"], eos=eos)
+    values = np.concatenate([inputs[before], targets[after]])
+    return rows_in_order(
+        values.astype(columns["input_ids"].dtype),
+        np.concatenate([np.nonzero(before)[0], np.nonzero(after)[0]]),
+        np.repeat([0, 1], [np.count_nonzero(before), np.count_nonzero(after)]),
+        num_rows=len(inputs),
+        pad=pad,
+    )

@@ -17,6 +17,7 @@ from typing import Any
 from array_kernels import buckets, copying, loading, packing, similarities
 from contest_material import EXAMPLES, Material
 from contests import hold, markdown
+from fim_kernels import infilling
 from text_kernels import encoding, reading, shingling, signatures
 
 from pipeline.config import load_run_file
@@ -32,6 +33,7 @@ CONTESTS = {
     "pack": packing,
     "copy": copying,
     "load": loading,
+    "fim": infilling,
 }
 
 

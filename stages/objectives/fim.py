@@ -39,7 +39,7 @@ from stages.errors import FormatError
 from stages.objectives.clm import IGNORED
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, draw_u64, scale, threshold
+from stages.seeding import Tag, draw_u64, threshold
 
 GROWTH = 3
 """Tokens by which a segment may grow."""
@@ -78,7 +78,7 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
         begin = place = 0
         for number in range(rows.segment_ptr[row + 1] - rows.segment_ptr[row]):
             tokens = ids[begin : begin + rows.segment_length[segment]]
-            shown = _rearrange(tokens, draws[segment], config, sentinels)
+            shown = _rearrange(tokens, draws[segment].tolist(), config, sentinels)
             here = (row, slice(place, place + len(shown)))
             columns["input_ids"][here] = shown
             columns["labels"][here] = shown
@@ -163,21 +163,21 @@ def _segment_draws(rows: StoredRows) -> NDArray[np.uint64]:
 
 
 def _rearrange(
-    tokens: NDArray[np.integer], draws: NDArray[np.uint64], config: FIM, ids: NDArray[np.int64]
+    tokens: NDArray[np.integer], draws: list[int], config: FIM, ids: NDArray[np.int64]
 ) -> NDArray[np.integer]:
     """Give one segment as it is shown."""
-    prefix, suffix, middle = ids[:3, None].astype(tokens.dtype)
-    closed = len(tokens) > 0 and tokens[-1] == ids[3]
-    body = tokens[: len(tokens) - int(closed)]
-    chosen = int(draws[0]) < threshold(config.fim_rate)
-    if not chosen or len(body) == 0 or np.isin(body, ids).any():
+    length = len(tokens) - int(len(tokens) > 0 and tokens[-1] == ids[3])
+    body, end = tokens[:length], tokens[length:]
+    chosen = draws[0] < threshold(config.fim_rate)
+    if not chosen or length == 0 or (body == ids[:, None]).any():
         return tokens
-    first, second = np.sort(scale(draws[2:], len(body) + 1))
+    first, second = sorted(draw * (length + 1) >> 64 for draw in draws[2:])
     before, between, after = body[:first], body[first:second], body[second:]
+    prefix, suffix, middle = ids[:3, None].astype(tokens.dtype)
     parts = [prefix, before, suffix, after, middle, between]
-    if int(draws[1]) < threshold(config.fim_spm_rate):
+    if draws[1] < threshold(config.fim_spm_rate):
         parts = [prefix, suffix, after, middle, before, between]
-    return np.concatenate([*parts, tokens[len(body) :]])
+    return np.concatenate([*parts, end])
 
 
 def _reassemble(tokens: NDArray[np.integer], ids: NDArray[np.int64]) -> NDArray[np.integer]:

@@ -176,14 +176,14 @@ def restore_prefix_lm(
         return ids.astype(columns["input_ids"].dtype), lengths.astype(np.int64)
     eos = vocabulary.named("eos")
     first = vocabulary.named(config.mode_token) if config.mode_token else None
-    inputs, targets = columns["input_ids"].astype(np.int64), labels.astype(np.int64)
+    inputs = columns["input_ids"].astype(np.int32)
     before = ids_without_ends(inputs, columns["input_length"], eos=eos, first=first)
-    after = ids_without_ends(targets, columns["label_length"], eos=eos)
-    values = np.concatenate([inputs[before], targets[after]])
+    after = ids_without_ends(labels, columns["label_length"], eos=eos)
+    counts = np.stack([np.count_nonzero(each, axis=1) for each in (before, after)])
+    values = np.concatenate([inputs[before], labels[after]])
     return rows_in_order(
         values.astype(columns["input_ids"].dtype),
-        np.concatenate([np.nonzero(before)[0], np.nonzero(after)[0]]),
-        np.repeat([0, 1], [np.count_nonzero(before), np.count_nonzero(after)]),
-        num_rows=len(inputs),
+        counts,
+        np.repeat([0, 1], counts.sum(axis=1)),
         pad=pad,
     )

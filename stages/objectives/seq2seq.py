@@ -86,7 +86,7 @@ def refuse_overflow(
 
 
 def ids_without_ends(
-    ids: NDArray[np.int64], lengths: NDArray[np.integer], *, eos: int, first: int | None = None
+    ids: NDArray[np.integer], lengths: NDArray[np.integer], *, eos: int, first: int | None = None
 ) -> NDArray[np.bool_]:
     """Say which positions hold tokens: neither padding, nor the closing EOS, nor the token put first.
 
@@ -109,28 +109,29 @@ def ids_without_ends(
 
 def rows_in_order(
     values: NDArray[np.integer],
-    row: NDArray[np.int64],
-    order: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    order: NDArray[np.integer],
     *,
-    num_rows: int,
     pad: int,
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give tokens as padded rows, each row's by `order`, equals as they come.
 
-    values 5 7 6, row 0 0 0, order 0 2 1 -> [[5 6 7]], [3]
+    values 5 7 6, counts [[2] [1]], order 0 2 1 -> [[5 6 7]], [3]
 
     Args:
-        values: (T,) tokens.
-        row: (T,) which row each belongs to.
+        values: (T,) tokens: of each row in turn, then of each row again, for every kind of token.
+        counts: (M, N) how many tokens of each kind a row has.
         order: (T,) where in its row, at least 0.
-        num_rows: N; a row may have no token.
         pad: fills rows up.
 
     Returns:
         (N, W) ids, W the greatest length, and (N,) int64 lengths.
     """
-    sorted_ = np.argsort(row * (order.max(initial=0) + 1) + order, kind="stable")
-    lengths = np.bincount(row, minlength=num_rows).astype(np.int64)
+    kinds, num_rows = counts.shape
+    row = np.repeat(np.tile(np.arange(num_rows), kinds), counts.ravel())
+    # the kinds are sorted runs, which a stable sort only has to merge
+    sorted_ = np.argsort(row * (int(order.max(initial=0)) + 1) + order, kind="stable")
+    lengths = counts.sum(axis=0)
     restored = np.full((num_rows, int(lengths.max(initial=0))), pad, values.dtype)
     restored[np.arange(restored.shape[1]) < lengths[:, None]] = values[sorted_]
     return restored, lengths

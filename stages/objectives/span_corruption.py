@@ -270,34 +270,34 @@ def restore_span_corruption(
     """
     eos = vocabulary.named("eos")
     first = vocabulary.named(config.mode_token) if config.mode_token else None
-    ids = columns["input_ids"].astype(np.int64), columns["labels"].astype(np.int64)
+    ids = columns["input_ids"].astype(np.int32), columns["labels"]
     inputs = ids_without_ends(ids[0], columns["input_length"], eos=eos, first=first)
     targets = ids_without_ends(ids[1], columns["label_length"], eos=eos)
     markers = _markers(ids[0], inputs, vocabulary), _markers(ids[1], targets, vocabulary)
     same = markers[0].sum(axis=1) == markers[1].sum(axis=1)
-    values, row, order = [], [], []
+    values, counts, order = [], [], []
     for held, inside, marker, late in zip(ids, (inputs, targets), markers, (0, 1), strict=True):
         spans = marker & same[:, None]
         kept = inside & ~spans
         values.append(held[kept])
-        row.append(np.nonzero(kept)[0])
+        counts.append(np.count_nonzero(kept, axis=1))
         # b_k stands after k - 1 sentinels of the inputs, a_k after k of the targets
-        order.append(np.maximum(2 * np.cumsum(spans, axis=1)[kept] - late, 0))
+        order.append(np.maximum(2 * np.cumsum(spans, axis=1, dtype=np.int32)[kept] - late, 0))
     return rows_in_order(
         np.concatenate(values).astype(columns["input_ids"].dtype),
-        np.concatenate(row),
+        np.array(counts),
         np.concatenate(order),
-        num_rows=len(ids[0]),
         pad=vocabulary.named("pad"),
     )
 
 
 def _markers(
-    ids: NDArray[np.int64], inside: NDArray[np.bool_], vocabulary: Vocabulary
+    ids: NDArray[np.integer], inside: NDArray[np.bool_], vocabulary: Vocabulary
 ) -> NDArray[np.bool_]:
     """Say which positions hold sentinel k as the k-th sentinel of their row: (N, W) bool."""
-    number = np.zeros(vocabulary.size, np.int64)
+    number = np.zeros(vocabulary.size, np.int32)
     number[vocabulary.sentinels] = np.arange(1, len(vocabulary.sentinels) + 1)
     found = np.where(inside, number.take(ids, mode="clip"), 0)
-    marker: NDArray[np.bool_] = (found > 0) & (found == np.cumsum(found > 0, axis=1))
+    count = np.cumsum(found > 0, axis=1, dtype=np.int32)
+    marker: NDArray[np.bool_] = (found > 0) & (found == count)
     return marker

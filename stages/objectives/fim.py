@@ -182,6 +182,8 @@ def _rearrange(
 
 def _reassemble(tokens: NDArray[np.integer], ids: NDArray[np.int64]) -> NDArray[np.integer]:
     """Give one segment as it was stored; plain is what has not one <PRE>, in front, <SUF>, <MID>."""
+    if len(tokens) == 0 or tokens[0] != ids[0]:
+        return tokens
     marks = [np.flatnonzero(tokens == id_) for id_ in ids[:3]]
     if any(len(places) != 1 for places in marks):
         return tokens

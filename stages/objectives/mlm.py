@@ -9,10 +9,11 @@ Labels stand where the token stood: nothing is shifted. Rows are stored clean; t
 they are read, another for each epoch. A position may be selected if its id is not special and it is no
 padding. Every draw is a function of (seed, epoch, shard, row, position t):
 
-    selecting draw U   64 bits: 16 leading ones from tag 4, lane t % 8 of block t // 8 (lane i of a
-                       block is bits 16 i .. 16 i + 15 of u64[0] | u64[1] << 64); the 48 others are
-                       the leading ones of u64[0] of block t of tag 5, looked at only where 16 bits
-                       leave a choice open
+    selecting draw U   64 bits. Its 16 leading ones are of tag 4, of which eight blocks serve 64
+                       positions, their u64[0] first, then their u64[1], each four positions from its
+                       low bits up: with q = t // 4 % 16 they are bits 16 (t % 4) .. 16 (t % 4) + 15
+                       of u64[q // 8] of block 8 (t // 64) + q % 8. The 48 others are the leading ones
+                       of u64[0] of block t of tag 5, looked at only where 16 bits decide nothing
     action draw A      tag 6, block t, u64[0]
     random id          tag 6, block t, u64[1] = r: ordinary id number floor(r V / 2**64) of V, ascending
 
@@ -62,8 +63,8 @@ from stages.seeding import Tag, draw_u64, scale, threshold
 
 _CHUNK = 1 << 16
 """Tokens masked together: the draws of a chunk stay in a core's cache."""
-LANES = 8
-"""Positions that a block of tag 4 serves, with 16 bits each."""
+_SERVED = 64
+"""Positions that eight blocks of leading bits serve together."""
 
 Positions = tuple[NDArray[np.int64], NDArray[np.int64]]
 """(row, position), both (S,), from the first row to the last and from left to right."""
@@ -339,21 +340,22 @@ def _visit(
 def _leading(rows: StoredRows) -> NDArray[np.uint16]:
     """Give the 16 leading bits of the draw that selects each position: (N, L)."""
     count, length = rows.input_ids.shape
-    blocks = -(-length // LANES)
-    numbers = np.repeat(rows.numbers.astype(np.uint64), blocks)
-    block = np.tile(np.arange(blocks, dtype=np.uint64), count)
-    draws = np.ascontiguousarray(draw_u64(rows.key(Tag.MASK_LEADING), numbers, block=block), "<u8")
-    return draws.view("<u2").reshape(count, blocks * LANES)[:, :length]
+    groups = -(-length // _SERVED)
+    row = np.repeat(np.arange(count), 8 * groups)
+    draws = _blocks(rows, Tag.MASK_LEADING, row, np.tile(np.arange(8 * groups), count))
+    lanes = np.ascontiguousarray(draws.reshape(-1, 8, 2).transpose(0, 2, 1), "<u8").view("<u2")
+    return lanes.reshape(count, groups * _SERVED)[:, :length]
 
 
 def _selecting(
     rows: StoredRows, row: NDArray[np.int64], position: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """Give the draw that selects each of some positions: (S,)."""
-    lanes = np.ascontiguousarray(_blocks(rows, Tag.MASK_LEADING, row, position // LANES), "<u8")
-    leading = lanes.view("<u2")[np.arange(len(row)), position % LANES].astype(np.uint64)
+    number = position // 4 % 16
+    served = _blocks(rows, Tag.MASK_LEADING, row, position // _SERVED * 8 + number % 8)
+    lanes = served[np.arange(len(row)), number // 8] >> (position % 4 * 16).astype(np.uint64)
     rest = _blocks(rows, Tag.MASK_REST, row, position)[:, 0]
-    return leading << np.uint64(48) | rest >> np.uint64(16)
+    return lanes << np.uint64(48) | rest >> np.uint64(16)
 
 
 def _blocks(

@@ -34,6 +34,16 @@ class Vocabulary:
         return self.is_special.take(ids, mode="clip")
 
     @cached_property
+    def special_runs(self) -> NDArray[np.int64]:
+        """Give the first and last of each run of special ids: (R, 2) int64.
+
+        Special ids 0 1 2 6 -> [[0 2] [6 6]]
+        """
+        edges = np.flatnonzero(np.diff(self.is_special, prepend=False, append=False))
+        runs: NDArray[np.int64] = edges.reshape(-1, 2) - np.array([0, 1])
+        return runs
+
+    @cached_property
     def sentinels(self) -> NDArray[np.int64]:
         """Give the sentinels' ids in order of use: (K,) int64."""
         names = (f"sentinel_{number}" for number in range(len(self.special_ids)))

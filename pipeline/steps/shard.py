@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.commits import Commit
 from pipeline.steps.merge import MergedGroup, merge_group
@@ -17,10 +18,18 @@ from pipeline.steps.tokenizer import MODEL
 from pipeline.steps.units import Unit, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
-from stages.objectives.table import Objective, traits_of, widths_of
+from stages.mixing.placement import component_hash
+from stages.objectives.rows import Widths
+from stages.objectives.table import (
+    Objective,
+    choose_component,
+    component_widths,
+    traits_of,
+    widths_of,
+)
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
-from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows
+from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows, stack_layouts
 from stages.packing.single import pack_single
 from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
@@ -28,6 +37,7 @@ from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
+    OBJECTIVE_ID,
     SEGMENT_COLUMNS,
     WORD_STARTS,
     Column,
@@ -85,10 +95,12 @@ class ManifestWork:
 def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     """Merge, pack, shuffle and write one shard."""
     group = merge_group(workspace, work.units, work.group)
-    layout = _layout(group, work)
+    layout, components = _layout(group, work)
     order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
     layout = shuffle_rows(layout, order)
     folder = workspace.create(work.key)
+    if components is not None:
+        write_array(folder / f"{OBJECTIVE_ID}.npy", components[order])
     _write_segments(folder / "segments", layout)
     _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
     pq.write_table(_documents(group, work.units), folder / "documents.parquet", compression="zstd")
@@ -102,14 +114,37 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     }
 
 
-def _layout(group: MergedGroup, work: ShardWork) -> Layout:
-    """Lay the documents into rows as the objective wants them."""
+def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, NDArray[np.uint8] | None]:
+    """Lay the documents into rows as the objective wants them; give each row's component of a mixture.
+
+    The documents of one component are packed together.
+    """
+    widths = widths_of(work.objective, work.packing.seq_len)
+    parts = component_widths(work.objective, work.packing.seq_len)
+    if not parts:
+        return _pack(group.lengths, work, widths.stored), None
+    component = np.array(
+        [
+            choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
+            for row in group.identities()
+        ],
+        np.int64,
+    )
+    members = [np.flatnonzero(component == number) for number in range(len(parts))]
+    layouts = [
+        _pack(group.lengths[some], work, part.stored) for some, part in zip(members, parts, strict=True)
+    ]
+    rows = [layout.num_rows for layout in layouts]
+    layout = stack_layouts(layouts, members, row_length=widths.stored)
+    return layout, np.repeat(np.arange(len(parts), dtype=np.uint8), rows)
+
+
+def _pack(lengths: NDArray[np.int64], work: ShardWork, row_length: int) -> Layout:
     traits = traits_of(work.objective)
-    stored = widths_of(work.objective, work.packing.seq_len).stored
     if traits.single:
-        return pack_single(group.lengths, row_length=stored)
+        return pack_single(lengths, row_length=row_length)
     pack = _PACKERS[work.packing.strategy]
-    return pack(group.lengths, row_length=stored, growth=traits.growth)
+    return pack(lengths, row_length=row_length, growth=traits.growth)
 
 
 def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dtype[np.generic]) -> None:
@@ -182,19 +217,26 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         vocab_size=work.vocab_size,
         special_ids=special_ids(),
         tokenizer=TokenizerFile(file=f"../../../{MODEL}", sha256=model.sha256),
-        columns={
-            "input_ids": Column(
-                dtype=id_dtype(work.vocab_size).str,
-                shape=(widths.stored,),
-                meaning="token ids; pad where no segment lies",
-            )
-        },
+        columns=_columns(work, widths),
         tables=_tables(workspace, work, folder),
         shards=shards,
         totals=sum_totals(shards),
     ).signed()
     write_manifest(workspace.create(f"{folder}/{MANIFEST_NAME}"), manifest)
     return {"fingerprint": manifest.fingerprint, **manifest.totals.model_dump()}
+
+
+def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:
+    columns = {
+        "input_ids": Column(
+            dtype=id_dtype(work.vocab_size).str,
+            shape=(widths.stored,),
+            meaning="token ids; pad where no segment lies",
+        )
+    }
+    if component_widths(work.objective, work.packing.seq_len):
+        columns[OBJECTIVE_ID] = Column(dtype="|u1", shape=(), meaning="which component draws the row")
+    return columns
 
 
 def _tables(workspace: Workspace, work: ManifestWork, folder: str) -> dict[str, FileDigest]:

@@ -18,12 +18,13 @@ from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.table import read_objective, traits_of, widths_of
+from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, widths_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.manifest import (
+    OBJECTIVE_ID,
     SEGMENT_COLUMNS,
     UNIGRAM,
     WORD_STARTS,
@@ -133,7 +134,7 @@ class ShardDataset(Sequence[Batch]):
         first, counts = row_ptr[rows], row_ptr[rows + 1] - row_ptr[rows]
         ptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
-        components = shard.columns.get("objective_id")
+        components = shard.columns.get(OBJECTIVE_ID)
         return StoredRows(
             shard.columns["input_ids"][rows],
             ptr,
@@ -149,7 +150,7 @@ class ShardDataset(Sequence[Batch]):
     def _read(self, number: int, rows: NDArray[np.int64]) -> Columns:
         stored = self.stored_rows(number, rows)
         drawn = draw_columns(stored, self.objective, self.vocabulary, self.widths)
-        if self._traits.single or "segment_ids" in drawn:
+        if self._traits.label_convention in (TARGETS, PAIRS) or "segment_ids" in drawn:
             return drawn
         segment_ids, position_ids = dense_segments(
             stored.segment_ptr, stored.segment_length, row_length=self.widths.stored

@@ -10,13 +10,17 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives import clm, fim, mlm, span_corruption
+from stages.objectives import bart, clm, fim, mlm, prefix_lm, simcse, span_corruption, ul2
+from stages.objectives.bart import BART
 from stages.objectives.clm import CausalLM
 from stages.objectives.fim import FIM
 from stages.objectives.mlm import MaskedLM
+from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import SpanCorruption
 from stages.objectives.table import TARGETS, Objective, traits_of
+from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import Vocabulary
 
 
@@ -35,7 +39,7 @@ def _compiled() -> bool:
     return find_spec("numba") is not None
 
 
-def draw_plainly(
+def draw_plainly(  # noqa: PLR0911  # one for each objective
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
     """Give the same columns by numpy alone."""
@@ -48,14 +52,30 @@ def draw_plainly(
             return fim.fill_in_middle(rows, objective, vocabulary, widths)
         case SpanCorruption():
             return span_corruption.corrupt_spans(rows, objective, vocabulary, widths)
+        case PrefixLM():
+            return prefix_lm.split_prefixes(rows, objective, vocabulary, widths)
+        case UL2():
+            return ul2.corrupt_ul2(rows, objective, vocabulary, widths)
+        case BART():
+            return bart.add_noise(rows, objective, vocabulary, widths)
+        case SimCSE():
+            return simcse.make_views(rows, objective, vocabulary, widths)
         case _:
             assert_never(objective)
 
 
-def _draw_compiled(
+def _draw_compiled(  # noqa: PLR0911  # one for each objective
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    from stages.objectives.kernels import fim, mlm, span_corruption  # noqa: PLC0415  # numba is heavy
+    from stages.objectives.kernels import (  # noqa: PLC0415  # numba is heavy
+        bart,
+        fim,
+        mlm,
+        prefix_lm,
+        simcse,
+        span_corruption,
+        ul2,
+    )
 
     match objective:
         case CausalLM():
@@ -66,6 +86,14 @@ def _draw_compiled(
             return fim.fill_in_middle(rows, objective, vocabulary, widths)
         case SpanCorruption():
             return span_corruption.corrupt_spans(rows, objective, vocabulary, widths)
+        case PrefixLM():
+            return prefix_lm.split_prefixes(rows, objective, vocabulary, widths)
+        case UL2():
+            return ul2.corrupt_ul2(rows, objective, vocabulary, widths)
+        case BART():
+            return bart.add_noise(rows, objective, vocabulary, widths)
+        case SimCSE():
+            return simcse.make_views(rows, objective, vocabulary, widths)
         case _:
             assert_never(objective)
 
@@ -78,6 +106,8 @@ def given_back(
     Nothing may be missing and nothing added: the body of a row where inputs and targets have an EOS of
     their own, all of its tokens elsewhere.
     """
+    if isinstance(objective, SimCSE) and objective.views == "cropped":
+        return simcse.check_views(rows, columns, objective, vocabulary)
     ids, lengths = _restored(columns, objective, vocabulary)
     targets = traits_of(objective).label_convention == TARGETS
     wanted = bodies(rows, vocabulary.named("eos")) if targets else rows.filled
@@ -88,7 +118,7 @@ def given_back(
     return same
 
 
-def _restored(
+def _restored(  # noqa: PLR0911  # one for each objective
     columns: Columns, objective: Objective, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give the clean tokens of every row, (N, W), and how many, (N,)."""
@@ -102,5 +132,13 @@ def _restored(
             return fim.restore_fim(columns, objective, vocabulary)
         case SpanCorruption():
             return span_corruption.restore_span_corruption(columns, objective, vocabulary)
+        case PrefixLM():
+            return prefix_lm.restore_prefix_lm(columns, objective, vocabulary)
+        case UL2():
+            return ul2.restore_ul2(columns, objective, vocabulary)
+        case BART():
+            return bart.restore_bart(columns, objective, vocabulary)
+        case SimCSE():
+            return simcse.restore_simcse(columns, objective, vocabulary)
         case _:
             assert_never(objective)

@@ -12,22 +12,39 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from stages.config import Config
 from stages.errors import FormatError
+from stages.objectives.bart import BART, widths_bart
 from stages.objectives.clm import CausalLM
 from stages.objectives.fim import FIM, GROWTH
 from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.prefix_lm import PrefixLM, prefix_widths
 from stages.objectives.rows import Widths
+from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, span_lengths
+from stages.objectives.ul2 import (
+    UL2,
+    choose_denoiser,
+    refuse_sentinels_ul2,
+    widths_by_denoiser,
+    widths_ul2,
+)
 
-Objective = Annotated[CausalLM | FIM | MaskedLM | SpanCorruption, Field(discriminator="kind")]
+Objective = Annotated[
+    BART | CausalLM | FIM | MaskedLM | PrefixLM | SimCSE | SpanCorruption | UL2,
+    Field(discriminator="kind"),
+]
 """The config of any objective; `kind` says which."""
 
-TARGETS = "targets"
-"""The label convention of encoder-decoders."""
+TARGETS, PAIRS = "targets", "pairs"
+"""The label conventions of encoder-decoders, and of views that belong together."""
 KINDS: dict[str, type[Config]] = {
+    "bart": BART,
     "clm": CausalLM,
     "fim": FIM,
     "mlm": MaskedLM,
+    "prefix_lm": PrefixLM,
+    "simcse": SimCSE,
     "span_corruption": SpanCorruption,
+    "ul2": UL2,
 }
 
 
@@ -58,8 +75,12 @@ def traits_of(objective: Objective) -> Traits:
             return Traits("causal_within_document", "unshifted", dynamic=False)
         case FIM():
             return Traits("causal_within_document", "unshifted", growth=GROWTH)
-        case SpanCorruption():
+        case PrefixLM(architecture="decoder_only"):
+            return Traits("prefix", "unshifted", single=not objective.pack_rows)
+        case BART() | PrefixLM() | SpanCorruption() | UL2():
             return Traits("encoder_decoder", TARGETS, single=not objective.pack_rows)
+        case SimCSE():
+            return Traits("bidirectional", PAIRS, dynamic=objective.views == "cropped", single=True)
         case MaskedLM():
             words = objective.selection in (Selection.WHOLE_WORD, Selection.NGRAM)
             return Traits("bidirectional_within_document", "masked", words=words)
@@ -70,9 +91,15 @@ def traits_of(objective: Objective) -> Traits:
 def widths_of(objective: Objective, seq_len: int) -> Widths:
     """Give how many tokens rows hold, on disk and as a trainer gets them."""
     match objective:
+        case BART():
+            return widths_bart(objective, seq_len)
+        case PrefixLM():
+            return prefix_widths(objective, seq_len)
         case SpanCorruption():
             return span_lengths(objective, seq_len)
-        case CausalLM() | FIM() | MaskedLM():
+        case UL2():
+            return widths_ul2(objective, seq_len)
+        case CausalLM() | FIM() | MaskedLM() | SimCSE():
             return Widths(seq_len, seq_len, seq_len)
         case _:
             assert_never(objective)
@@ -87,6 +114,13 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
     widths_of(objective, seq_len)
     if isinstance(objective, SpanCorruption):
         refuse_sentinels(objective, seq_len, num_sentinels)
+    if isinstance(objective, UL2):
+        refuse_sentinels_ul2(objective, seq_len, num_sentinels)
+
+
+def component_widths(objective: Objective, seq_len: int) -> tuple[Widths, ...]:
+    """Give the widths of the rows of each component of a mixture; none if it is no mixture."""
+    return widths_by_denoiser(objective, seq_len) if isinstance(objective, UL2) else ()
 
 
 _ADAPTER: TypeAdapter[Objective] = TypeAdapter(Objective)
@@ -106,3 +140,8 @@ def read_objective(content: Mapping[str, object]) -> Objective:
         raise FormatError(
             f"{place}: {first['msg']}; this reader knows the kinds {', '.join(KINDS)}"
         ) from error
+
+
+def choose_component(hashed: int, objective: Objective) -> int:
+    """Give the component of a mixture that a document copy's hash chooses; 0 if it is no mixture."""
+    return choose_denoiser(hashed, objective) if isinstance(objective, UL2) else 0

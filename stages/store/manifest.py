@@ -24,6 +24,8 @@ from stages.store.digests import FileDigest
 
 FORMAT_VERSION = 2
 MANIFEST_NAME = "dataset.json"
+OBJECTIVE_ID = "objective_id"
+"""The column, |u1, that says which component of a mixture each row belongs to."""
 WORD_STARTS = "word_starts.npy"
 """(vocab_size,) bool beside the manifest of objectives that mask whole words: which ids begin one."""
 UNIGRAM = "unigram.npy"

@@ -26,6 +26,13 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "whole-word": {"kind": "mlm", "selection": "whole_word"},
     "ngram": {"kind": "mlm", "selection": "ngram"},
     "fim": {"kind": "fim", "fim_rate": 0.7},
+    "prefix": {"kind": "prefix_lm"},
+    "seq2seq": {"kind": "prefix_lm", "architecture": "encoder_decoder", "pack_rows": True},
+    "ul2": {"kind": "ul2"},
+    "ul2r-packed": {"kind": "ul2", "preset": "ul2r", "pack_rows": True},
+    "bart": {"kind": "bart", "delete_ratio": 0.1, "rotate_probability": 0.5},
+    "simcse": {"kind": "simcse"},
+    "crops": {"kind": "simcse", "views": "cropped"},
     "t5": {"kind": "span_corruption"},
     "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},
 }
@@ -103,9 +110,7 @@ def test_every_column_is_of_the_shape_that_the_objective_declares(
 
 
 @pytest.mark.usefixtures("ray_session")
-def test_workers_change_no_byte(
-    finished: tuple[Path, Any], small_corpus: Path, tmp_path: Path
-) -> None:
+def test_workers_change_no_byte(finished: tuple[Path, Any], small_corpus: Path, tmp_path: Path) -> None:
     run_small(small_corpus, tmp_path / "run", workers=2, datasets=DATASETS)
     assert digests(tmp_path / "run", "datasets") == digests(finished[0], "datasets")
 

@@ -136,7 +136,7 @@ def test_a_shard_is_the_same_whatever_other_shards_the_batch_touches(tmp_path: P
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"objective": {"kind": "rtd"}}, "this reader knows the kinds clm, mlm"),
+        ({"objective": {"kind": "rtd"}}, "this reader knows the kinds bart, clm, "),
         ({"objective": {"kind": "mlm", "colour": 1}}, r"objective\.mlm\.colour"),
         ({"objective": {"kind": "mlm", "mask_probability": 2.0}}, r"objective\.mlm\.mask_probability"),
         ({"label_convention": "unshifted"}, "label_convention 'unshifted', but the labels of mlm"),

@@ -21,11 +21,13 @@ from stages.verify.labels import label_findings, num_epochs
 from stages.verify.masking import MaskCounts, deviation
 
 SPECIAL = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, "mask": 5}
-VOCABULARY = vocabulary_of(300, SPECIAL)
+VOCABULARY = vocabulary_of(300, SPECIAL, np.arange(300) % 3 != 0)
 EOS, PAD, MASK = SPECIAL["eos"], SPECIAL["pad"], SPECIAL["mask"]
 ROWS, LENGTH = 400, 64
 CONFIG = MaskedLM()
 WIDTHS = widths_of(CONFIG, LENGTH)
+ALONE = [Selection.BERNOULLI, Selection.EXACT]
+"""Selections of positions, which the binomial law is about."""
 
 
 def stored_rows(num_rows: int = ROWS, *, length: int = LENGTH) -> StoredRows:
@@ -185,14 +187,24 @@ def test_every_planted_fault_is_found_under_its_name(name: str) -> None:
     assert expected <= broken(in_both(items_of(stored_rows()), change))
 
 
-@pytest.mark.parametrize("selection", Selection)
+@pytest.mark.parametrize("selection", ALONE)
 def test_the_same_mask_in_every_epoch_is_found(selection: Selection) -> None:
     config = MaskedLM(selection=selection)
     items = items_of(stored_rows(), config)
     assert broken(replace(items, epochs=items.epochs[:1] * 2), config) == {"epoch_overlap"}
 
 
-@pytest.mark.parametrize("selection", Selection)
+@pytest.mark.parametrize("selection", [Selection.WHOLE_WORD, Selection.NGRAM])
+def test_what_is_selected_together_is_drawn_anew_and_compared(selection: Selection) -> None:
+    config = MaskedLM(selection=selection)
+    items = items_of(stored_rows(), config)
+    alike = replace(items, epochs=items.epochs[:1] * 2)
+    assert broken(alike, config) == {"epochs_alike", "redrawn"}
+    assert "not_restored" in broken(in_both(items, unselected_changed), config)
+    assert broken(in_both(items, show(300)), config) == {"ids_in_range", "redrawn"}
+
+
+@pytest.mark.parametrize("selection", ALONE)
 def test_the_same_mask_in_every_row_is_found(selection: Selection) -> None:
     config = MaskedLM(selection=selection)
     rows = stored_rows()

@@ -18,6 +18,7 @@ from array_kernels import buckets, copying, loading, packing, similarities
 from contest_material import EXAMPLES, Material
 from contests import hold, markdown
 from fim_kernels import infilling
+from span_kernels import spans
 from text_kernels import encoding, reading, shingling, signatures
 
 from pipeline.config import load_run_file
@@ -33,6 +34,7 @@ CONTESTS = {
     "pack": packing,
     "copy": copying,
     "load": loading,
+    "spans": spans,
     "fim": infilling,
 }
 

@@ -149,7 +149,7 @@ def mask_tokens(
     for begin, part in chunks(rows):
         row, position = select_positions(part, config, vocabulary)
         tokens = part.input_ids[row, position]
-        draws = _blocks(part, Tag.MASK_REPLACEMENT, row, position)
+        draws = draw_blocks(part, Tag.MASK_REPLACEMENT, row, position)
         random = vocabulary.ordinary[scale(draws[:, 1], len(vocabulary.ordinary))]
         actions = draws[:, 0]
         if config.selection is Selection.BERNOULLI:
@@ -287,7 +287,7 @@ def _ngrams(
     draws = _selecting(rows, row, first)
     wanted = np.ones(len(row), np.int64)
     for bound in ngram_bounds(config.max_ngram)[:-1]:
-        wanted += ~_below(_blocks(rows, Tag.MASK_NGRAM, row, first)[:, 0], bound)
+        wanted += ~_below(draw_blocks(rows, Tag.MASK_NGRAM, row, first)[:, 0], bound)
     sizes = np.bincount(np.cumsum(begins)[maskable.ravel()] - 1, minlength=len(row))
     budgets = expected_counts(np.count_nonzero(maskable, axis=1), config.mask_probability)
     selected = np.zeros_like(maskable)
@@ -342,7 +342,7 @@ def _leading(rows: StoredRows) -> NDArray[np.uint16]:
     count, length = rows.input_ids.shape
     groups = -(-length // _SERVED)
     row = np.repeat(np.arange(count), 8 * groups)
-    draws = _blocks(rows, Tag.MASK_LEADING, row, np.tile(np.arange(8 * groups), count))
+    draws = draw_blocks(rows, Tag.MASK_LEADING, row, np.tile(np.arange(8 * groups), count))
     lanes = np.ascontiguousarray(draws.reshape(-1, 8, 2).transpose(0, 2, 1), "<u8").view("<u2")
     return lanes.reshape(count, groups * _SERVED)[:, :length]
 
@@ -352,13 +352,13 @@ def _selecting(
 ) -> NDArray[np.uint64]:
     """Give the draw that selects each of some positions: (S,)."""
     number = position // 4 % 16
-    served = _blocks(rows, Tag.MASK_LEADING, row, position // _SERVED * 8 + number % 8)
+    served = draw_blocks(rows, Tag.MASK_LEADING, row, position // _SERVED * 8 + number % 8)
     lanes = served[np.arange(len(row)), number // 8] >> (position % 4 * 16).astype(np.uint64)
-    rest = _blocks(rows, Tag.MASK_REST, row, position)[:, 0]
+    rest = draw_blocks(rows, Tag.MASK_REST, row, position)[:, 0]
     return lanes << np.uint64(48) | rest >> np.uint64(16)
 
 
-def _blocks(
+def draw_blocks(
     rows: StoredRows, tag: Tag, row: NDArray[np.int64], block: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
     """Give the two draws of one block of the streams of some rows: (S, 2)."""

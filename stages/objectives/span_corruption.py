@@ -96,7 +96,7 @@ def noise_spans(
     [1 2 30 568] -> [0 1 4 85], [0 1 1 28]
     """
     wanted = np.rint(n * config.noise_density).astype(np.int64)
-    noise = np.where(n < _SMALLEST, 0, np.clip(wanted, 1, np.maximum(n - 1, 1)))
+    noise = np.maximum(np.minimum(np.maximum(wanted, 1), n - 1), 0)
     spans = np.maximum(np.rint(noise / config.mean_noise_span_length).astype(np.int64), 1)
     return noise, np.minimum(np.minimum(spans, noise), n - noise)
 
@@ -111,8 +111,8 @@ def corrupted_lengths(
 def _lengths(
     n: NDArray[np.int64], noise: NDArray[np.int64], spans: NDArray[np.int64], config: SpanCorruption
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    first = 1 if config.mode_token else 0
-    return n - noise + spans + 1 + first, np.where(noise > 0, noise + spans + 1, 0)
+    closing = 2 if config.mode_token else 1
+    return n - noise + spans + closing, noise + spans + (noise > 0)
 
 
 def span_lengths(config: SpanCorruption, seq_len: int, target_len: int | None = None) -> Widths:

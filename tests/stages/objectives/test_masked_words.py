@@ -1,0 +1,95 @@
+"""What masks of whole words and n-grams promise, beside what all masks do."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.stats import chisquare
+
+from stages.errors import FormatError
+from stages.objectives.clm import IGNORED
+from stages.objectives.kernels import mlm as compiled
+from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens
+from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.stages.objectives.plain_masks import (
+    SPECIAL,
+    STARTS,
+    VOCABULARY,
+    any_rows,
+    configs,
+    maskable,
+    plain_words,
+    sigmas,
+    stored,
+)
+
+Mask = Callable[[StoredRows, MaskedLM, Vocabulary], Columns]
+BOTH = [mask_tokens, compiled.mask_tokens]
+WHOLE = [Selection.WHOLE_WORD, Selection.NGRAM]
+
+
+@settings(deadline=None, max_examples=100)
+@given(any_rows(), configs)
+def test_words_are_selected_whole_and_n_grams_keep_their_budget(
+    rows: StoredRows, config: MaskedLM
+) -> None:
+    budgets = expected_counts(maskable(rows).sum(axis=1), config.mask_probability)
+    for selection in WHOLE:
+        drawn = compiled.mask_tokens(
+            rows, config.model_copy(update={"selection": selection}), VOCABULARY
+        )
+        selected = drawn["labels"] != IGNORED
+        for row, budget in enumerate(budgets.tolist()):
+            words = [word for chain in plain_words(rows, row, VOCABULARY) for word in chain]
+            parts = [word for word in words if 0 < selected[row, word].sum() < len(word)]
+            if selection is Selection.WHOLE_WORD:
+                assert not parts
+            else:
+                found = selected[row].sum()
+                assert min(budget, 1) <= found <= budget
+                assert len(parts) == 0 or (found == budget < min(map(len, words)))
+
+
+def test_words_are_selected_alone_at_the_rate_asked_for_whatever_their_length() -> None:
+    rows = stored(np.random.default_rng(3).integers(10, 40, (3_000, 96)))
+    labels = compiled.mask_tokens(rows, MaskedLM(selection=Selection.WHOLE_WORD), VOCABULARY)["labels"]
+    selected = labels != IGNORED
+    begins = STARTS[rows.input_ids]
+    begins[:, 0] = True
+    sizes = np.bincount(np.cumsum(begins) - 1)
+    for size in range(1, 5):
+        found = selected[begins][sizes == size]
+        assert len(found) > 1_000
+        assert sigmas(found.sum(), len(found), 0.15) < 5
+    both = selected[begins][1:] & selected[begins][:-1]
+    assert len(both) > 100_000
+    assert sigmas(both.sum(), len(both), 0.15**2) < 5
+
+
+def test_n_grams_have_lengths_as_one_to_a_half_to_a_third() -> None:
+    """Of three tokens: a 3-gram at once, or three 1-grams, or else two runs; few runs of 600 touch."""
+    rows = stored(np.full((20_000, 600), 10))
+    config = MaskedLM(selection=Selection.NGRAM, mask_probability=3 / 600)
+    selected = compiled.mask_tokens(rows, config, VOCABULARY)["labels"] != IGNORED
+    assert (selected.sum(axis=1) == 3).all()
+    runs = (np.diff(selected.astype(np.int8), axis=1, prepend=0) == 1).sum(axis=1)
+    shares = np.array([2 / 11, 1 - 2 / 11 - (6 / 11) ** 2, (6 / 11) ** 2])
+    p = chisquare([(runs == n).sum() for n in (1, 2, 3)], shares * len(runs)).pvalue
+    print(f"p = {p:.3f}")  # noqa: T201  # shown with -s
+    assert p > 1e-4
+
+
+@pytest.mark.parametrize("mask", BOTH)
+@pytest.mark.parametrize("selection", WHOLE)
+def test_a_tokenizer_that_does_not_say_where_words_begin_is_refused(
+    mask: Mask, selection: Selection
+) -> None:
+    with pytest.raises(FormatError, match=r"starts_word: .* set selection to bernoulli or exact"):
+        mask(stored([[10]]), MaskedLM(selection=selection), vocabulary_of(40, SPECIAL))
+
+
+def test_a_table_of_word_starts_of_another_vocabulary_is_refused() -> None:
+    with pytest.raises(FormatError, match=r"starts_word: shape \(39,\), but vocab_size = 40"):
+        vocabulary_of(40, SPECIAL, STARTS[1:])

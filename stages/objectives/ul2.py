@@ -230,20 +230,22 @@ def by_component(
         FormatError: a row of no denoiser, or one that its denoiser refuses.
     """
     corrupt, split = ways
-    drawn, places = [], []
     mixture = denoisers(config)
-    # the first denoiser draws rows even if there are none: no rows have columns too
-    for number, chosen in _groups(_components(rows, len(mixture)), len(mixture)):
+    components = _components(rows, len(mixture))
+    made: dict[str, NDArray[np.integer]] = {}
+    # the first denoiser draws rows even if it has none: no rows have columns too
+    for number, chosen in _groups(components, len(mixture)):
         objective, some = mixture[number].objective, rows.take(chosen)
         columns = (
             split(some, objective, vocabulary, widths)
             if isinstance(objective, PrefixLM)
             else corrupt(some, objective, vocabulary, widths)
         )
-        drawn.append({**columns, "objective_id": np.full(len(chosen), number, np.int32)})
-        places.append(chosen)
-    back = np.argsort(np.concatenate(places), kind="stable")
-    return {name: np.concatenate([each[name] for each in drawn])[back] for name in drawn[0]}
+        for name, column in columns.items():
+            if name not in made:
+                made[name] = np.empty((len(rows.numbers), *column.shape[1:]), column.dtype)
+            made[name][chosen] = column
+    return {**made, "objective_id": components.astype(np.int32)}
 
 
 def _components(rows: StoredRows, number: int) -> NDArray[np.uint8]:

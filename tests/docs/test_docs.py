@@ -7,12 +7,13 @@ the code's; every link leads somewhere.
     python tests/docs/test_docs.py      rewrites docs/cli.md and docs/config.md
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -21,6 +22,7 @@ import annotated_types
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 from pydantic import BaseModel, ByteSize
 from typer.testing import CliRunner
 
@@ -31,8 +33,11 @@ from stages.dedup.lsh import MinHashConfig
 from stages.identity import document_id
 from stages.loading.order import shuffled
 from stages.mixing.placement import ValidationConfig
-from stages.objectives.clm import CausalLM
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.drawing import draw_plainly
+from stages.objectives.rows import StoredRows, Widths
+from stages.objectives.table import KINDS, read_objective
+from stages.objectives.vocabulary import vocabulary_of
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
@@ -46,7 +51,7 @@ from stages.verify.gates import LearningConfig
 ROOT = Path(__file__).resolve().parents[2]
 FORMAT = ROOT / "docs" / "format.md"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("plan", "run", "status", "verify", "schema")
+COMMANDS = ("plan", "run", "status", "verify", "inspect", "schema")
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
 Followed = tuple[Path, str]
@@ -70,8 +75,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),
-    ('[datasets.objective] with kind = "clm"', CausalLM),
-    ('[datasets.objective] with kind = "mlm"', MaskedLM),
+    *((f'[datasets.objective] with kind = "{kind}"', model) for kind, model in KINDS.items()),
     ("[verify]", LearningConfig),
 )
 """The tables of a run file in the order of a run."""
@@ -88,9 +92,8 @@ the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set p
 
 `language` of a source is a string, one language for all of it, or the table `[sources.language]`.
 `near` of `[dedup]` needs `exact`. A dataset's own `packing` sets `seq_len` and `strategy`; `shards` and
-`shard_size` are always the run's, since all datasets are made from one token store.
-
-`resources.memory` sets the size of Ray's object store; it is not enforced.
+`shard_size` are always the run's, since all datasets are made from one token store. What the objectives
+are for, and how to choose one: [objectives.md](objectives.md).
 """
 
 
@@ -331,6 +334,46 @@ def test_golden_values_equal_the_code() -> None:
         drawn = draw_u64(key, np.array([row], np.uint64), block=int(block))[0]
         assert [f"{int(value):016x}" for value in drawn] == [first, second]
     assert {int(draw[3]) for draw in draws} == set(Tag)
+
+
+def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.integer]]:
+    """Give the columns of the row that the page describes."""
+    length, size = 24, 600
+    starts_word = (np.arange(size) % 2 == 0) & (np.arange(size) >= 526)
+    stored = np.full((1, length), special_ids()["pad"], np.uint16)
+    stored[0, :17] = [*range(530, 546), special_ids()["eos"]]
+    rows = StoredRows(
+        stored,
+        np.array([0, 1]),
+        np.array([17]),
+        np.array([4]),
+        seed=7,
+        epoch=1,
+        shard=2,
+        components=np.array([3], np.uint8),
+        unigram=np.cumsum(np.isin(np.arange(size), stored[0, :16])),
+    )
+    vocabulary = vocabulary_of(size, special_ids(), starts_word)
+    columns = draw_plainly(rows, read_objective(objective), vocabulary, Widths(*[length] * 3))
+    return {name: column[0] for name, column in columns.items()}
+
+
+def written(columns: Mapping[str, NDArray[np.integer]]) -> list[str]:
+    """Give inputs and labels as the page has them: without what fills them up, . for no loss."""
+    found = []
+    for name, filling in (("input_ids", special_ids()["pad"]), ("labels", IGNORED)):
+        views = np.atleast_2d(columns.get(name, np.empty((0, 0), np.int32)))
+        kept = [view[: np.max(np.nonzero(view != filling)) + 1].tolist() for view in views]
+        texts = [" ".join("." if value == IGNORED else str(value) for value in view) for view in kept]
+        found.append(", ".join(texts))
+    return found
+
+
+def test_golden_rows_are_what_is_drawn_of_every_kind() -> None:
+    drawn = [json.loads(objective) for objective, *_ in table_after("golden rows")]
+    expected = [row[1:] for row in table_after("golden rows")]
+    assert [written(golden_columns(objective)) for objective in drawn] == expected
+    assert {objective["kind"] for objective in drawn} | {CausalLM().kind} == KINDS.keys()
 
 
 def test_special_ids_and_the_drawn_layout_equal_the_code() -> None:

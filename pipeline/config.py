@@ -109,6 +109,9 @@ class Dataset(Config):
     """What is learned from the rows; `kind` says which, "clm" unless given."""
     packing: PackingConfig | None = None
     """Its own packing; by default the run's."""
+    materialized_epochs: int = Field(0, ge=0, le=1000)
+    """Epochs whose columns are also written out, for programs that read files alone; the bits are those
+    that the loader draws, of these epochs and of all others."""
 
     _name = field_validator("name")(_plain_name)
 

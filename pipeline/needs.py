@@ -27,6 +27,8 @@ PAIRS = 192 << 20
 """The pairs of a batch with their shingles."""
 DOCUMENT_ROW = 150
 """Of a document in a shard: its ids, lengths, places and names."""
+DRAWN = 64 << 20
+"""The columns of 2^20 tokens and what they are made of."""
 LEARNING = 512 << 20
 """Torch, a tiny model and its rows."""
 
@@ -57,6 +59,8 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     rows = DOCUMENT_ROW * MAX_DOCUMENTS
     for dataset in file.datasets:
         needs[f"shard-{dataset.name}"] = Need(rows)
+        if dataset.materialized_epochs:
+            needs[f"draw-{dataset.name}"] = Need(DRAWN)
         needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text), shorter)
     return needs
 

@@ -29,6 +29,7 @@ BYTES_VERSIONS = {
     "split": 1,
     "tokenize": 1,
     "shard": 2,
+    "draw": 1,
     "verify": 1,
 }
 """Raised when a step's bytes change for the same config and inputs; golden bytes in a test guard it."""
@@ -101,7 +102,11 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
         kind = dataset.objective.kind
         gates = settings_for(kind, run.verify).model_dump(mode="json") if kind in SETTINGS else None
         verify = {"verify": gates, "seed": run.seed}
-        add(f"verify-{dataset.name}", verify, f"shard-{dataset.name}")
+        made = f"shard-{dataset.name}"
+        if dataset.materialized_epochs:
+            made = f"draw-{dataset.name}"
+            add(made, {"epochs": dataset.materialized_epochs}, f"shard-{dataset.name}")
+        add(f"verify-{dataset.name}", verify, made)
     return steps
 
 

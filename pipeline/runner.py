@@ -21,6 +21,7 @@ from pipeline.steps import (
     dedup,
     ingest,
     learn,
+    materialise,
     pairs,
     parts,
     resolve,
@@ -129,16 +130,6 @@ def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, An
             for unit, commit in commits.items()
         ],
     }
-
-
-def units_of(record: Mapping[str, Any]) -> tuple[Unit, ...]:
-    """Give ingest's units with the numbers of their documents."""
-    units: list[Unit] = []
-    first = 0
-    for unit in record["units"]:
-        units.append(Unit(first=first, **unit))
-        first += unit["documents"]
-    return tuple(units)
 
 
 def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
@@ -315,6 +306,33 @@ def run_shards(
                 dataset.name, part, made, dataset.objective, packing, run.file.seed, vocab_size
             )
             task = run.task(name, f"manifest-{part}", shard.make_manifest, manifest)
+            record[part] = run.execution.here(step, task, title=f"sign {dataset.name}/{part}").record
+    return run.execution.finish(step, {"splits": record}).record
+
+
+def run_draw(run: Run, dataset: Dataset, shards: Mapping[str, int]) -> Mapping[str, Any]:
+    """Write out the epochs of one dataset that are to stand on disk."""
+    name, epochs = f"draw-{dataset.name}", dataset.materialized_epochs
+    if not epochs:
+        return {}
+    step = run.plan[name]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    work = {
+        f"{part}-{epoch:04d}-{number:05d}": materialise.DrawWork(dataset.name, part, number, epoch)
+        for part in ("train", "validation")
+        for epoch in range(epochs)
+        for number in range(shards[part])
+    }
+    tasks = [run.task(name, unit, materialise.draw_shard, item) for unit, item in work.items()]
+    commits = run.execution.run(step, tasks, title=f"draw {dataset.name}")
+    record = {}
+    for part in ("train", "validation"):
+        made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == part)
+        if made:
+            drawn = materialise.DrawnWork(dataset.name, part, epochs, made)
+            task = run.task(name, f"manifest-{part}", materialise.make_drawn, drawn)
             record[part] = run.execution.here(step, task, title=f"sign {dataset.name}/{part}").record
     return run.execution.finish(step, {"splits": record}).record
 

@@ -29,11 +29,12 @@ from pipeline.needs import Need, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
+from pipeline.steps.units import units_of
 from pipeline.storage import LocalStorage, sweep
 from stages.errors import ConfigError, Interrupted, Stopped
 
 PLAN = "run.json"
-STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard", "verify")
+STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard", "draw", "verify")
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
 def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
     """Do one step; what it reports is what later ones need."""
     file = run.file
-    units = runner.units_of(records["ingest"]) if "ingest" in records else ()
+    units = units_of(records["ingest"]) if "ingest" in records else ()
     if name == "ingest":
         records[name] = runner.run_ingest(run)
     elif name == "dedup":
@@ -200,6 +201,11 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
                 records["split"]["shards"],
                 vocab_size=records["tokenizer"]["vocab_size"],
             )
+            for dataset in file.datasets
+        }
+    elif name == "draw":
+        records[name] = {
+            dataset.name: runner.run_draw(run, dataset, records["split"]["shards"])
             for dataset in file.datasets
         }
     else:

@@ -4,9 +4,10 @@ The documents of all units are numbered through in canonical order (source, path
 number is a document's rank, and it does not depend on how files are cut into units.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +62,16 @@ class Unit:
     def tokens(self) -> str:
         """Folder of its token store."""
         return f"tokens/{self.name}"
+
+
+def units_of(record: Mapping[str, Any]) -> tuple[Unit, ...]:
+    """Give ingest's units with the numbers of their documents."""
+    units: list[Unit] = []
+    first = 0
+    for unit in record["units"]:
+        units.append(Unit(first=first, **unit))
+        first += unit["documents"]
+    return tuple(units)
 
 
 def fixed_bytes(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:

@@ -25,9 +25,11 @@ from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
+from stages.loading.drawn import DrawnEpochs
 from stages.mixing.placement import shard_of
 from stages.objectives.table import read_objective, traits_of
 from stages.store.digests import FileDigest, digest_file
+from stages.store.drawn import read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, sum_totals
 from stages.store.token_store import TokenUnit
 from stages.verify import labels, mechanics
@@ -273,7 +275,9 @@ def _decoded_digests(
 def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Iterator[tuple[str, Finding]]:
     """The columns that the loader gives are what the objective says of the stored rows."""
     try:
-        dataset = ShardDataset(workspace.path(work.folder), manifest, shuffle=False, check="size")
+        folder = workspace.path(work.folder)
+        drawn = read_drawn(folder, dataset=manifest.fingerprint)
+        dataset = ShardDataset(folder, manifest, shuffle=False, check="size", drawn=drawn)
         found = labels.label_findings(
             dataset.objective,
             _items(dataset, work.number),
@@ -281,8 +285,15 @@ def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Itera
             vocabulary=dataset.vocabulary,
             widths=dataset.widths,
         )
+        if drawn is not None:
+            found += check_drawn(DrawnEpochs(folder, drawn, check=False), dataset, work.number)
     except FormatError as error:
         found = [Finding("manifest", str(error))]
+    else:
+        if drawn is not None:
+            for shards in drawn.shards:
+                place = f"{work.folder}/{shards[work.number].path}"
+                yield from _digests(workspace, place, shards[work.number].files)
     yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
 
 
@@ -298,3 +309,23 @@ def _items(dataset: ShardDataset, number: int) -> Iterator[Items]:
             dataset.set_epoch(epoch)
             epochs.append(dataset.batch(first + part))
         yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
+
+
+def check_drawn(drawn: DrawnEpochs, dataset: ShardDataset, number: int) -> list[Finding]:
+    """The epochs on disk are, bit by bit, what the loader would draw."""
+    rows = dataset.manifest.shards[number].rows
+    step = max(1, _ROW_TOKENS // dataset.widths.stored)
+    wrong = 0
+    for epoch in range(drawn.epochs):
+        dataset.set_epoch(epoch)
+        for start in range(0, rows, step):
+            part = np.arange(start, min(start + step, rows))
+            found = drawn.read(epoch, number, part)
+            expected = dataset.draw(number, part)
+            same = found.keys() == expected.keys() and all(
+                np.array_equal(column, found[name]) for name, column in expected.items()
+            )
+            wrong += not same
+    if not wrong:
+        return []
+    return [Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what the loader draws")]

@@ -5,7 +5,7 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
+from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
 from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
 from stages.objectives.drawing import draw_columns
@@ -22,7 +23,7 @@ from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, w
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
-from stages.store.digests import FileDigest, xxh3_file
+from stages.store.drawn import DrawnManifest, read_drawn
 from stages.store.manifest import (
     OBJECTIVE_ID,
     SEGMENT_COLUMNS,
@@ -64,6 +65,7 @@ class ShardDataset(Sequence[Batch]):
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
         check: "xxh3" hashes each file when its shard is first touched; "size" trusts its header.
+        drawn: the epochs that stand on disk; all others are drawn, and so are these without it.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class ShardDataset(Sequence[Batch]):
         epoch: int = 0,
         shuffle: bool = True,
         check: Literal["xxh3", "size"] = "xxh3",
+        drawn: DrawnManifest | None = None,
     ) -> None:
         self.folder = folder
         self.manifest = manifest
@@ -85,6 +88,7 @@ class ShardDataset(Sequence[Batch]):
         self._traits = traits_of(self.objective)
         self.vocabulary = vocabulary_for(folder, manifest)
         self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
+        self._drawn = None if drawn is None else DrawnEpochs(folder, drawn, check=check == "xxh3")
         self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
         self._checked: set[int] = set()
 
@@ -147,11 +151,19 @@ class ShardDataset(Sequence[Batch]):
             unigram=shard.unigram,
         )
 
-    def _read(self, number: int, rows: NDArray[np.int64]) -> Columns:
+    def draw(self, number: int, rows: NDArray[np.int64]) -> Columns:
+        """Give what the objective makes of rows of a shard, in the dtypes of the disk."""
         stored = self.stored_rows(number, rows)
-        drawn = draw_columns(stored, self.objective, self.vocabulary, self.widths)
+        return draw_columns(stored, self.objective, self.vocabulary, self.widths)
+
+    def _read(self, number: int, rows: NDArray[np.int64]) -> Columns:
+        if self._drawn is not None and self.epoch < self._drawn.epochs:
+            drawn = self._drawn.read(self.epoch, number, rows)
+        else:
+            drawn = self.draw(number, rows)
         if self._traits.label_convention in (TARGETS, PAIRS) or "segment_ids" in drawn:
             return drawn
+        stored = self.stored_rows(number, rows)
         segment_ids, position_ids = dense_segments(
             stored.segment_ptr, stored.segment_length, row_length=self.widths.stored
         )
@@ -198,7 +210,8 @@ def open_dataset(
         what = f"splits here: {', '.join(found)}" if found else "no dataset here"
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)
-    dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check)
+    drawn = read_drawn(folder, dataset=manifest.fingerprint)
+    dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check, drawn=drawn)
     convention = traits_of(dataset.objective).label_convention
     if manifest.label_convention != convention:
         raise FormatError(
@@ -207,7 +220,7 @@ def open_dataset(
         )
     check_digests(folder, manifest.tables)
     for shard in manifest.shards:
-        _check_sizes(folder / shard.path, shard.files)
+        check_sizes(folder / shard.path, shard.files)
     return dataset
 
 
@@ -236,21 +249,3 @@ def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
     if UNIGRAM in shard.files:
         unigram = open_array(path / UNIGRAM, shape=(manifest.vocab_size,), dtype="<i8")
     return MappedShard(columns, segments, unigram)  # type: ignore[arg-type]
-
-
-def check_digests(folder: Path, files: Mapping[str, FileDigest]) -> None:
-    """Refuse files that are not the ones a manifest names."""
-    _check_sizes(folder, files)
-    for name, digest in files.items():
-        path = folder / name
-        if xxh3_file(path) != digest.xxh3:
-            raise FormatError(f"{path}: its bytes are not those of the manifest; it was changed")
-
-
-def _check_sizes(folder: Path, files: Mapping[str, FileDigest]) -> None:
-    for name, digest in files.items():
-        path = folder / name
-        size = path.stat().st_size if path.exists() else -1
-        if size != digest.bytes:
-            found = f"{size:,} bytes" if size >= 0 else "missing"
-            raise FormatError(f"{path}: {found}, but the manifest says {digest.bytes:,} bytes")

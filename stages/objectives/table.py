@@ -80,7 +80,8 @@ def traits_of(objective: Objective) -> Traits:
         case BART() | PrefixLM() | SpanCorruption() | UL2():
             return Traits("encoder_decoder", TARGETS, single=not objective.pack_rows)
         case SimCSE():
-            return Traits("bidirectional", PAIRS, dynamic=objective.views == "cropped", single=True)
+            drawn = objective.views == "cropped" and objective.crop_ratio < 1.0
+            return Traits("bidirectional", PAIRS, dynamic=drawn, single=True)
         case MaskedLM():
             words = objective.selection in (Selection.WHOLE_WORD, Selection.NGRAM)
             return Traits("bidirectional_within_document", "masked", words=words)

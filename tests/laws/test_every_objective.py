@@ -7,6 +7,7 @@ nothing but seed, epoch, shard and row: not on workers, batches, order or whethe
 import hashlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.session import verify_session
+from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives import drawing
 from stages.objectives.table import KINDS
 from stages.store.digests import digest_file
+from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
 from tests.conftest import digests, run_small
 
@@ -36,9 +39,14 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "t5": {"kind": "span_corruption"},
     "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},
 }
+MATERIALISED = {"ngram": 2, "fim": 2, "t5": 2, "crops": 1}
+"""Epochs that stand on disk."""
 LEARNED = {"clm", "mlm"}
 """Kinds with a loss that is looked at; they have tests of their own."""
-DATASETS = [{"name": name, "objective": objective} for name, objective in OBJECTIVES.items()]
+DATASETS = [
+    {"name": name, "objective": objective, "materialized_epochs": MATERIALISED.get(name, 0)}
+    for name, objective in OBJECTIVES.items()
+]
 SPLITS = ("train", "validation")
 
 
@@ -96,6 +104,56 @@ def test_batches_and_numba_change_no_bit_and_epochs_differ(
     assert drawn(path, "validation", epoch=1, size=10_000) == whole
 
 
+@pytest.mark.parametrize("name", MATERIALISED)
+def test_materialised_epochs_hold_the_bits_that_are_drawn(
+    finished: tuple[Path, Any], name: str, tmp_path: Path
+) -> None:
+    path = finished[0] / "datasets" / name
+    shutil.copytree(path, tmp_path / "datasets" / name)
+    shutil.copytree(finished[0] / "tokenizer", tmp_path / "tokenizer")
+    bare = tmp_path / "datasets" / name
+    for split in SPLITS:
+        (bare / split / "drawn.json").unlink()
+        shutil.rmtree(bare / split / "drawn")
+        for epoch in range(MATERIALISED[name] + 1):
+            assert drawn(path, split, epoch=epoch, size=100) == drawn(bare, split, epoch=epoch, size=33)
+    folders = sorted(path.glob("train/drawn/*/*"))
+    assert len(folders) == 2 * MATERIALISED[name]
+    dataset = open_dataset(bare, epoch=MATERIALISED[name] - 1, shuffle=False)
+    rows = dataset.manifest.shards[0].rows
+    last = path / "train" / "drawn" / f"epoch-{MATERIALISED[name] - 1:04d}" / "00000"
+    batch = dataset.batch(np.arange(rows))
+    assert {file.stem for file in last.glob("*.npy")} <= batch.keys()
+    for file in last.glob("*.npy"):
+        assert np.array_equal(np.load(file, mmap_mode="r"), batch[file.stem])
+
+
+def change_labels(split: Path) -> None:
+    """Shift the labels of a materialised epoch, and make the manifest vouch for them."""
+    path = split / "drawn" / "epoch-0001" / "00000" / "labels.npy"
+    np.save(path, np.roll(np.load(path), 1, axis=1))
+    place = split / "drawn.json"
+    content = json.loads(place.read_text())
+    content["shards"][1][0]["files"]["labels.npy"] = digest_file(path).model_dump()
+    write_drawn(place, DrawnManifest.model_validate(content).signed())
+
+
+def flip_a_byte(split: Path) -> None:
+    path = split / "drawn" / "epoch-0001" / "00001" / "input_ids.npy"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def test_epochs_drawn_of_another_dataset_are_refused(finished: tuple[Path, Any], tmp_path: Path) -> None:
+    shutil.copytree(finished[0] / "datasets", tmp_path / "datasets")
+    shutil.copytree(finished[0] / "tokenizer", tmp_path / "tokenizer")
+    other = tmp_path / "datasets" / "fim" / "train" / "drawn.json"
+    shutil.copy(other, tmp_path / "datasets" / "t5" / "train" / "drawn.json")
+    with pytest.raises(FormatError, match="drawn of the dataset"):
+        open_dataset(tmp_path / "datasets" / "t5")
+
+
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_every_column_is_of_the_shape_that_the_objective_declares(
     finished: tuple[Path, Any], name: str
@@ -125,17 +183,32 @@ def sign_again(folder: Path) -> None:
     write_manifest(path, Manifest.model_validate(content).signed())
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_rolled_rows_are_found_in_every_dataset(
-    finished: tuple[Path, Any], name: str, tmp_path: Path
-) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(finished[0], run)
-    split = run / "datasets" / name / "train"
+def roll_rows(split: Path) -> None:
+    """Move every token of a shard by one place, and make the manifest vouch for it."""
     path = split / "epoch-0000" / "00000" / "input_ids.npy"
-    ids = np.load(path)
-    np.save(path, np.roll(ids, 1, axis=1))
+    np.save(path, np.roll(np.load(path), 1, axis=1))
     sign_again(split)
-    verdict = verify_session(run, workers=0, address=None, stream=None)["verify"][name]
-    assert not verdict["passed"]
-    assert {found["check"] for found in verdict["findings"]} & {"text", "padding", "eos"}
+
+
+FAULTS: dict[str, tuple[Callable[[Path], None], set[str]]] = {
+    **dict.fromkeys(OBJECTIVES, (roll_rows, {"text", "padding", "eos"})),
+    "t5": (change_labels, {"drawn"}),
+    "fim": (flip_a_byte, {"digests"}),
+}
+
+
+@pytest.fixture(scope="module")
+def damaged(finished: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The verdicts of the same run with a fault in every dataset."""
+    run = tmp_path_factory.mktemp("damaged") / "run"
+    shutil.copytree(finished[0], run)
+    for name, (plant, _) in FAULTS.items():
+        plant(run / "datasets" / name / "train")
+    return verify_session(run, workers=0, address=None, stream=None)["verify"]
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_planted_fault_is_found_in_every_dataset(damaged: Any, name: str) -> None:
+    assert not damaged[name]["passed"]
+    found = {finding["check"] for finding in damaged[name]["findings"]}
+    assert found & FAULTS[name][1], found

@@ -20,11 +20,10 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.journal import read_log
 from pipeline.plan import State
 from pipeline.report.terminal import print_plan
-from pipeline.runner import units_of
 from pipeline.session import Request, plan_session, run_session
 from pipeline.steps import split, verify
 from pipeline.steps.split import Choice, HeldOut, choose_validation, cluster_names
-from pipeline.steps.units import Unit, kept_groups, text_slices
+from pipeline.steps.units import Unit, kept_groups, text_slices, units_of
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError

@@ -1,0 +1,81 @@
+"""Materialised epochs: columns that were drawn once and are read from their files since."""
+
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import FormatError
+from stages.objectives.rows import Columns
+from stages.store.arrays import as_integers, open_array
+from stages.store.digests import FileDigest, xxh3_file
+from stages.store.drawn import DrawnManifest
+
+MAX_OPEN_FOLDERS = 32
+"""Folders of drawn columns mapped at a time: up to 160 file descriptors."""
+
+
+class DrawnEpochs:
+    """The materialised epochs of a split.
+
+    Args:
+        folder: the split's.
+        manifest: of its epochs.
+        check: whether files are hashed when they are first touched.
+    """
+
+    def __init__(self, folder: Path, manifest: DrawnManifest, *, check: bool) -> None:
+        self.epochs = manifest.epochs
+        self._folder = folder
+        self._manifest = manifest
+        self._check = check
+        self._mapped: OrderedDict[tuple[int, int], dict[str, NDArray[np.integer]]] = OrderedDict()
+        self._checked: set[tuple[int, int]] = set()
+
+    def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:
+        """Give the columns of some rows of a shard, each (N, ...)."""
+        return {name: column[rows] for name, column in self._map((epoch, shard)).items()}
+
+    def _map(self, key: tuple[int, int]) -> dict[str, NDArray[np.integer]]:
+        if key in self._mapped:
+            self._mapped.move_to_end(key)
+            return self._mapped[key]
+        epoch, number = key
+        shard = self._manifest.shards[epoch][number]
+        if self._check and key not in self._checked:
+            check_digests(self._folder / shard.path, shard.files)
+            self._checked.add(key)
+        self._mapped[key] = {
+            name: self._open(self._folder / shard.path / f"{name}.npy", name)
+            for name in self._manifest.columns
+        }
+        if len(self._mapped) > MAX_OPEN_FOLDERS:
+            self._mapped.popitem(last=False)
+        return self._mapped[key]
+
+    def _open(self, path: Path, name: str) -> NDArray[np.integer]:
+        column = self._manifest.columns[name]
+        array = as_integers(open_array(path, dtype=column.dtype), path)
+        if array.shape[1:] != column.shape:
+            raise FormatError(f"{path}: rows of {array.shape[1:]}, but the manifest says {column.shape}")
+        return array
+
+
+def check_digests(folder: Path, files: dict[str, FileDigest]) -> None:
+    """Refuse files that are not the ones a manifest names."""
+    check_sizes(folder, files)
+    for name, digest in files.items():
+        path = folder / name
+        if xxh3_file(path) != digest.xxh3:
+            raise FormatError(f"{path}: its bytes are not those of the manifest; it was changed")
+
+
+def check_sizes(folder: Path, files: dict[str, FileDigest]) -> None:
+    """Refuse files that are missing or of another size than a manifest says."""
+    for name, digest in files.items():
+        path = folder / name
+        size = path.stat().st_size if path.exists() else -1
+        if size != digest.bytes:
+            found = f"{size:,} bytes" if size >= 0 else "missing"
+            raise FormatError(f"{path}: {found}, but the manifest says {digest.bytes:,} bytes")

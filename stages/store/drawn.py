@@ -1,0 +1,92 @@
+"""The manifest of materialised epochs: `drawn.json`, written last. Without it every epoch is drawn.
+
+    DIR/datasets/NAME/SPLIT/drawn.json
+    DIR/datasets/NAME/SPLIT/drawn/epoch-0000/00000/COLUMN.npy      (rows, ...) as a trainer gets them
+
+The bits are those that the loader would draw; what is gained is a file that any program can read. The
+invariants: `dataset` is the fingerprint of the dataset.json beside it, `fingerprint` the SHA-256 of the
+canonical JSON of all the rest. docs/format.md is this page for readers.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from stages.config import Config, canonical_json
+from stages.errors import FormatError
+from stages.store.digests import FileDigest
+from stages.store.manifest import FORMAT_VERSION, Column
+
+DRAWN_NAME = "drawn.json"
+
+
+class DrawnShard(Config):
+    """The columns of one shard in one epoch: a folder of arrays."""
+
+    path: str
+    """Relative to the manifest."""
+    files: dict[str, FileDigest]
+
+
+class DrawnManifest(Config):
+    """The epochs of one split that stand on disk."""
+
+    format_version: int
+    dataset: str
+    """Fingerprint of the dataset that they are drawn of."""
+    epochs: int
+    """How many, from epoch 0 on."""
+    columns: dict[str, Column]
+    shards: tuple[tuple[DrawnShard, ...], ...]
+    """Of each epoch, in the order of the dataset's shards."""
+    fingerprint: str = ""
+
+    def signed(self) -> "DrawnManifest":
+        """Give the manifest with its fingerprint."""
+        return self.model_copy(update={"fingerprint": self.content_fingerprint()})
+
+    def content_fingerprint(self) -> str:
+        """Give the SHA-256 of everything but the fingerprint."""
+        content = self.model_dump(mode="json", exclude={"fingerprint"})
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def write_drawn(path: Path, manifest: DrawnManifest) -> None:
+    """Write a signed manifest, indented for people."""
+    assert manifest.fingerprint == manifest.content_fingerprint()
+    text = json.dumps(manifest.model_dump(mode="json"), indent=1, sort_keys=True)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+def read_drawn(folder: Path, *, dataset: str) -> DrawnManifest | None:
+    """Give the manifest of a split's materialised epochs, or None if it has none.
+
+    Args:
+        folder: the split's.
+        dataset: the fingerprint of its dataset.json.
+
+    Raises:
+        FormatError: the file is damaged, or belongs to another dataset.
+    """
+    path = folder / DRAWN_NAME
+    if not path.exists():
+        return None
+    try:
+        manifest = DrawnManifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise FormatError(f"{path}: {place}: {first['msg']}") from error
+    if manifest.format_version != FORMAT_VERSION:
+        known = f"this reader knows {FORMAT_VERSION}"
+        raise FormatError(f"{path}: format_version {manifest.format_version}; {known}")
+    if manifest.fingerprint != manifest.content_fingerprint():
+        raise FormatError(f"{path}: the content does not match its fingerprint; it was changed")
+    if manifest.dataset != dataset:
+        raise FormatError(
+            f"{path}: drawn of the dataset {manifest.dataset[:12]}, but beside it lies {dataset[:12]};"
+            " delete it to draw every epoch anew"
+        )
+    return manifest

@@ -18,6 +18,7 @@ from array_kernels import buckets, copying, loading, packing, similarities
 from contest_material import EXAMPLES, Material
 from contests import hold, markdown
 from fim_kernels import infilling
+from masking_kernels import masking
 from span_kernels import spans
 from text_kernels import encoding, reading, shingling, signatures
 
@@ -34,6 +35,7 @@ CONTESTS = {
     "pack": packing,
     "copy": copying,
     "load": loading,
+    "mask": masking,
     "spans": spans,
     "fim": infilling,
 }

@@ -2,7 +2,9 @@
 
     python examples/train_torch.py DIR/datasets/clm --steps 300
 
-The two things to take over into another trainer stand in `attention_mask` and `loss_of`.
+The two things to take over into another trainer are its mask and its loss: documents packed in one row
+must not see each other, and labels come unshifted. Each is a call of `stages.loading`, which has those
+of the other objectives too.
 """
 
 import argparse
@@ -10,10 +12,11 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 import shardmill
+from stages.loading.attention import dense_masks
+from stages.loading.losses import causal_lm_loss
 
 WIDTH, HEADS, BATCH_ROWS = 64, 4, 4
 
@@ -31,40 +34,24 @@ class TinyTransformer(nn.Module):
         self.head = nn.Linear(WIDTH, vocab_size)
 
     def forward(self, input_ids: Tensor, position_ids: Tensor, mask: Tensor) -> Tensor:
-        """Give the logits of each position's next token: (N, L, V)."""
+        """Give the logits of each position's next token: (N, L, V).
+
+        Args:
+            input_ids: (N, L).
+            position_ids: (N, L), from 0 in each document.
+            mask: (N, 1, L, L), True where the row's position may attend to the column's.
+        """
         hidden = self.tokens(input_ids) + self.positions(position_ids)
-        logits: Tensor = self.head(self.block(hidden, src_mask=mask))
+        # this layer wants the opposite, True where nothing is seen, and a mask for each head
+        hidden_from = ~mask.expand(-1, HEADS, -1, -1).flatten(0, 1)
+        logits: Tensor = self.head(self.block(hidden, src_mask=hidden_from))
         return logits
-
-
-def attention_mask(segment_ids: Tensor) -> Tensor:
-    """Say what is hidden from which position: all that is later or in another document.
-
-    Returns:
-        (N * HEADS, L, L) bool; padding (-1) sees padding, so no softmax is over nothing.
-    """
-    length = segment_ids.shape[1]
-    later = torch.ones(length, length, dtype=torch.bool).triu(1)
-    stranger = segment_ids[:, :, None] != segment_ids[:, None, :]
-    return (later | stranger).repeat_interleave(HEADS, dim=0)
-
-
-def loss_of(logits: Tensor, labels: Tensor, segment_ids: Tensor) -> Tensor:
-    """Give the loss; labels come unshifted, so position t is held to label t + 1.
-
-    Where t + 1 begins another document there is no loss: position t is the end of a document, and
-    nothing in it says which document the packer put next. A dataset with `mask_first_token = true`
-    has -100 there already.
-    """
-    same = segment_ids[:, 1:] == segment_ids[:, :-1]
-    targets = labels[:, 1:].masked_fill(~same, -100)
-    return functional.cross_entropy(logits[:, :-1].flatten(0, 1), targets.flatten(), ignore_index=-100)
 
 
 def main() -> None:
     """Train and print the loss."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("dataset", help="a dataset of a run: DIR/datasets/NAME")
+    parser.add_argument("dataset", help="a clm or fim dataset of a run: DIR/datasets/NAME")
     parser.add_argument("--steps", type=int, default=300, help="steps to train")
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -76,9 +63,10 @@ def main() -> None:
     step = 0
     while step < arguments.steps:
         for batch in loader:
-            segment_ids = batch["segment_ids"]
-            logits = model(batch["input_ids"], batch["position_ids"], attention_mask(segment_ids))
-            loss = loss_of(logits, batch["labels"], segment_ids)
+            mask = dense_masks(batch, rows.manifest.attention)["attention_mask"]
+            logits = model(batch["input_ids"], batch["position_ids"], mask)
+            # with the segments, the end of a document is not held to the beginning of the next
+            loss = causal_lm_loss(logits, batch["labels"], segment_ids=batch["segment_ids"]).value
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]  # torch has no type for it
             optimizer.step()

@@ -99,7 +99,7 @@ def verify_session(
         run = runner.Run(file, (), plan, execution)
         records: dict[str, Any] = {}
         for name in STEPS[:-1]:
-            steps = [f"{name}-{d.name}" for d in file.datasets] if name == "shard" else [name]
+            steps = [step for step in plan if step == name or step.startswith(f"{name}-")]
             if any(execution.whole(plan[step]) is None for step in steps):
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
             _step(run, name, records)

@@ -15,7 +15,7 @@ from stages.objectives.kernels.noise import draw_block
 from stages.objectives.mlm import Selection, ngram_bounds, word_starts
 from stages.objectives.rows import StoredRows
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, threshold
+from stages.seeding import Key, Tag, threshold
 
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
@@ -25,10 +25,7 @@ LEADING, REST = np.uint64(48), np.uint64(16)
 MANY_RUNS = 8
 """Runs of special ids above which a table of all ids is faster than a loop for each run."""
 
-_TAG_WORDS = np.zeros((4, 5), np.uint64)
-_TAG_WORDS[:, 2] = [
-    tag << 24 for tag in (Tag.MASK_LEADING, Tag.MASK_REST, Tag.MASK_REPLACEMENT, Tag.MASK_NGRAM)
-]
+_TAGS = (Tag.MASK_LEADING, Tag.MASK_REST, Tag.MASK_REPLACEMENT, Tag.MASK_NGRAM)
 _HOW = list(Selection)
 BERNOULLI, EXACT, WHOLE_WORD = map(_HOW.index, _HOW[:3])
 
@@ -101,15 +98,23 @@ class Desk(NamedTuple):
 
 def kernel_rows(rows: StoredRows) -> Rows:
     """Give rows as kernels take them."""
-    key = rows.key(Tag.MASK_LEADING)
-    words = [key.seed & 0xFFFFFFFF, key.seed >> 32, key.shard, key.epoch, 0xFFFFFFFF]
     return Rows(
         np.ascontiguousarray(rows.input_ids),
         np.ascontiguousarray(rows.segment_ptr, np.int64),
         np.ascontiguousarray(rows.segment_length, np.int64),
         np.ascontiguousarray(rows.numbers, np.int64),
-        np.array(words, np.uint64) + _TAG_WORDS,
+        _stream_words(rows.seed, rows.epoch, rows.shard),
     )
+
+
+@lru_cache(maxsize=8)
+def _stream_words(seed: int, epoch: int, shard: int) -> NDArray[np.uint64]:
+    """Give what keys the draws of a shard, each tag in a row; making it costs as much as 8,000 draws."""
+    words = [
+        (seed & 0xFFFFFFFF, seed >> 32, shard | key.tag << 24, key.epoch, 0xFFFFFFFF)
+        for key in (Key(seed, epoch, shard, tag) for tag in _TAGS)
+    ]
+    return np.array(words, np.uint64)
 
 
 @lru_cache(maxsize=8)

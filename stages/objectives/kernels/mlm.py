@@ -18,7 +18,6 @@ from stages.objectives.kernels.desk import (
     REST,
     Bounds,
     Choice,
-    Desk,
     Ids,
     Rows,
     bounds_of,
@@ -88,7 +87,9 @@ def _mask_alone(
     draws = np.empty((step, width // 4), np.uint64)
     lanes = draws.view(np.uint16)
     flags = np.empty((step, width), np.uint8)
-    desk = lay_out(step * width)
+    room = step * width + 8
+    places, near, rows = np.empty(room, np.int64), np.empty(room, np.int64), np.zeros(room, np.int64)
+    first, second = np.empty(room, np.uint64), np.empty(room, np.uint64)
     leading = (bounds.last >> LEADING).astype(np.uint16)
     filled = np.zeros(step, np.int64)
     for begin in range(0, count, step):
@@ -101,8 +102,20 @@ def _mask_alone(
         _bar(tokens, filled, lanes, ids.runs, ids.special)
         _show(tokens, filled, lanes, (leading[0], leading[1], leading[2], mask), out, flags)
         _label(tokens, filled, lanes, leading[2], label)
-        desk.filled[0] = gather(flags.reshape(-1), part * width, desk.nearby, desk.places)
-        _settle((tokens, numbers, lanes), ids, bounds, stored.words, mask, desk, (out, label))
+        found = gather(flags.reshape(-1), part * width, near, places)
+        part_ = tokens, numbers, lanes
+        random = _settle(
+            part_,
+            ids.special,
+            bounds,
+            (stored.words[1], mask),
+            (places[:found], rows, near),
+            (out, label),
+        )
+        draw_blocks(stored.words[2], rows, near, random, first, second)
+        for each in range(random):
+            drawn = ids.ordinary[scaled(second[each], len(ids.ordinary))]
+            out[places[each], near[each]] = drawn
 
 
 @kernel
@@ -200,27 +213,35 @@ def _label(
 @kernel
 def _settle(
     part: tuple[NDArray[np.integer], NDArray[np.int64], NDArray[np.uint16]],
-    ids: Ids,
+    special: NDArray[np.bool_],
     bounds: Bounds,
-    words: NDArray[np.uint64],
-    mask: np.integer,
-    desk: Desk,
+    rule: tuple[NDArray[np.uint64], np.integer],
+    lists: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     columns: tuple[NDArray[np.integer], NDArray[np.int32]],
-) -> None:
-    """Settle the positions in `desk.places`, numbered through the part: by 64 bits, or a random id."""
+) -> int:
+    """Settle places, numbered through a part, by all 64 bits; give how many show a random id.
+
+    Their rows in the part, numbers in the shard and positions are left in the lists.
+    """
     tokens, numbers, lanes = part
+    words, mask = rule
+    places, rows, blocks = lists
     out, label = columns
-    places, rows, blocks = desk.places, desk.same, desk.nearby
-    first, second, third = bounds.last >> LEADING
+    first, second, third = (
+        bounds.last[0] >> LEADING,
+        bounds.last[1] >> LEADING,
+        bounds.last[2] >> LEADING,
+    )
     random, width = 0, lanes.shape[1]
-    for each in range(desk.filled[0]):
-        row, place = places[each] // width, places[each] % width
+    for each in range(len(places)):
+        row = places[each] // width
+        place = places[each] - row * width
         lane = np.uint64(lanes[row, place])
         draw = lane << LEADING
         if (lane == first) | (lane == second) | (lane == third):
-            if is_special(tokens[row, place], ids.special):
+            if is_special(tokens[row, place], special):
                 continue
-            draw |= draw_block(words[1], numbers[row], place)[0] >> REST
+            draw |= draw_block(words, numbers[row], place)[0] >> REST
         if not lies_below(draw, bounds.last[2], bounds.some[2]):
             continue
         label[row, place] = tokens[row, place]
@@ -229,7 +250,4 @@ def _settle(
         elif lies_below(draw, bounds.last[1], bounds.some[1]):
             places[random], rows[random], blocks[random] = row, numbers[row], place
             random += 1
-    draw_blocks(words[2], rows, blocks, random, desk.first, desk.second)
-    ordinary = ids.ordinary
-    for each in range(random):
-        out[places[each], blocks[each]] = ordinary[scaled(desk.second[each], len(ordinary))]
+    return random

@@ -1,0 +1,145 @@
+"""What the page of the format promises: its tables and golden values are the code's."""
+
+import json
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from stages import columns
+from stages.identity import document_id
+from stages.loading.order import shuffled
+from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.drawing import draw_plainly
+from stages.objectives.rows import StoredRows, Widths
+from stages.objectives.table import KINDS, read_objective, traits_of
+from stages.objectives.vocabulary import vocabulary_of
+from stages.packing.best_fit import pack_best_fit
+from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
+from stages.store import digests, drawn, manifest
+from stages.store.arrays import id_dtype
+from stages.tokenizer.special import special_ids
+from tests.docs.test_docs import ROOT, clean
+
+FORMAT = ROOT / "docs" / "format.md"
+SCHEMAS = [name for name, value in vars(columns).items() if isinstance(value, pa.Schema)]
+MODELS = (
+    *(manifest.Manifest, manifest.TokenizerFile, manifest.Column, manifest.Shard, manifest.Totals),
+    *(digests.FileDigest, drawn.DrawnManifest, drawn.DrawnShard),
+)
+
+
+def table_after(mark: str) -> list[list[str]]:
+    """Give the cells of the table that follows a comment in docs/format.md, without back quotes."""
+    after = FORMAT.read_text(encoding="utf-8").split(f"<!-- {mark} -->\n\n")
+    assert len(after) == 2, mark
+    lines = after[1].split("\n\n")[0].splitlines()[2:]
+    return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_tables_of_columns_equal_the_schemas(name: str) -> None:
+    schema = getattr(columns, name)
+    expected = [[f.name, f"{f.type}{', nullable' if f.nullable else ''}"] for f in schema]
+    assert [row[:2] for row in table_after(f"schema: {name}")] == expected
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_tables_of_the_manifest_equal_the_models(model: type[BaseModel]) -> None:
+    rows = table_after(f"model: {model.__name__}")
+    types = [getattr(f.annotation, "__name__", "") for f in model.model_fields.values()]
+    assert [row[:2] for row in rows] == [list(p) for p in zip(model.model_fields, types, strict=True)]
+    for (_, _, meaning), field in zip(rows, model.model_fields.values(), strict=True):
+        assert field.description is None or clean(field.description).replace("`", "") == meaning
+
+
+def test_the_table_of_dtypes_equals_the_code() -> None:
+    text = FORMAT.read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `segments/(\w+)\.npy` \| `(\S+)` \|", text, re.MULTILINE))
+    assert rows == manifest.SEGMENT_COLUMNS
+    assert [id_dtype(size).str for size in (65_536, 65_537)] == ["<u2", "<i4"]
+    assert "| `input_ids.npy` | `<u2` or `<i4` |" in text
+
+
+def test_golden_values_equal_the_code() -> None:
+    ((source, path, position, identity),) = table_after("golden ids")
+    named = document_id(source, path, int(position))
+    assert named.hex() == identity
+    hashes = {purpose: value for purpose, value in table_after("golden hashes")}  # noqa: C416  # checks the width
+    assert hashes == {p.value: f"{document_hash(named, 7, purpose=p):016x}" for p in Purpose}
+    draws = table_after("golden draws")
+    for seed, epoch, shard, tag, row, block, first, second in draws:
+        key = Key(int(seed), int(epoch), int(shard), Tag(int(tag)))
+        values = draw_u64(key, np.array([row], np.uint64), block=int(block))[0]
+        assert [f"{int(value):016x}" for value in values] == [first, second]
+    assert {int(draw[3]) for draw in draws} == set(Tag)
+
+
+def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.integer]]:
+    """Give the columns of the row that the page describes."""
+    length, size = 24, 600
+    starts_word = (np.arange(size) % 2 == 0) & (np.arange(size) >= 526)
+    stored = np.full((1, length), special_ids()["pad"], np.uint16)
+    stored[0, :17] = [*range(530, 546), special_ids()["eos"]]
+    rows = StoredRows(
+        stored,
+        np.array([0, 1]),
+        np.array([17]),
+        np.array([4]),
+        seed=7,
+        epoch=1,
+        shard=2,
+        components=np.array([3], np.uint8),
+        unigram=np.cumsum(np.isin(np.arange(size), stored[0, :16])),
+    )
+    vocabulary = vocabulary_of(size, special_ids(), starts_word)
+    columns = draw_plainly(rows, read_objective(objective), vocabulary, Widths(*[length] * 3))
+    return {name: column[0] for name, column in columns.items()}
+
+
+def written(columns: Mapping[str, NDArray[np.integer]]) -> list[str]:
+    """Give inputs and labels as the page has them: without what fills them up, . for no loss."""
+    found = []
+    for name, filling in (("input_ids", special_ids()["pad"]), ("labels", IGNORED)):
+        views = np.atleast_2d(columns.get(name, np.empty((0, 0), np.int32)))
+        kept = [view[: np.max(np.nonzero(view != filling)) + 1].tolist() for view in views]
+        texts = [" ".join("." if value == IGNORED else str(value) for value in view) for view in kept]
+        found.append(", ".join(texts))
+    return found
+
+
+def test_golden_rows_are_what_is_drawn_of_every_kind() -> None:
+    objectives = [json.loads(objective) for objective, *_ in table_after("golden rows")]
+    expected = [row[1:] for row in table_after("golden rows")]
+    assert [written(golden_columns(objective)) for objective in objectives] == expected
+    assert {objective["kind"] for objective in objectives} | {CausalLM().kind} == KINDS.keys()
+
+
+def test_the_table_of_objectives_equals_the_code() -> None:
+    found = set()
+    for named, attention, convention, columns_ in table_after("kinds"):
+        kind, _, architecture = named.partition(", ")
+        content = {"kind": kind, **({"architecture": architecture} if architecture else {})}
+        traits = traits_of(read_objective(content))
+        assert (attention, convention) == (traits.attention, traits.label_convention), named
+        assert set(re.findall(r"[a-z]+_?[a-z]+_?[a-z]+", columns_)) == golden_columns(content).keys()
+        found.add(kind)
+    assert found == KINDS.keys()
+
+
+def test_special_ids_and_the_drawn_layout_equal_the_code() -> None:
+    names = list(special_ids())
+    for span, listed in table_after("special ids"):
+        first, last = map(int, span.split(" .. "))
+        wanted = re.findall(r"\w+", listed)
+        assert names[first : last + 1] == wanted or [names[first], names[last]] == wanted
+    layout = pack_best_fit(np.array([3, 6, 1, 2]), row_length=4)
+    text = FORMAT.read_text(encoding="utf-8")
+    for name in manifest.SEGMENT_COLUMNS:
+        assert f"{name} {' '.join(map(str, getattr(layout, name)))}" in re.sub(" +", " ", text)
+    order = shuffled(np.arange(9), 9, seed=7, epoch=0)
+    assert sorted(order) == list(range(9))

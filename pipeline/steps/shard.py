@@ -39,6 +39,7 @@ from stages.store.manifest import (
     MANIFEST_NAME,
     OBJECTIVE_ID,
     SEGMENT_COLUMNS,
+    UNIGRAM,
     WORD_STARTS,
     Column,
     Manifest,
@@ -49,6 +50,8 @@ from stages.store.manifest import (
 )
 from stages.tokenizer.special import special_ids
 
+_COUNTED = 1 << 20
+"""Tokens counted together."""
 EPOCH_FOLDER = "epoch-0000"
 _PACKERS: dict[Strategy, Packer] = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
 
@@ -103,6 +106,8 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         write_array(folder / f"{OBJECTIVE_ID}.npy", components[order])
     _write_segments(folder / "segments", layout)
     _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
+    if traits_of(work.objective).unigram:
+        write_array(folder / UNIGRAM, _unigram(group, work.vocab_size))
     pq.write_table(_documents(group, work.units), folder / "documents.parquet", compression="zstd")
     tokens = int(layout.length.sum())
     return {
@@ -163,6 +168,15 @@ def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dty
         lengths=layout.length,
     )
     rows.flush()
+
+
+def _unigram(group: MergedGroup, vocab_size: int) -> NDArray[np.int64]:
+    """Count the shard's ordinary tokens up by id: (vocab_size,) int64."""
+    counts = np.zeros(vocab_size, np.int64)
+    for first, last in group.batches(_COUNTED):
+        counts += np.bincount(group.tokens(first, last), minlength=vocab_size)
+    counts[list(special_ids().values())] = 0
+    return np.cumsum(counts)
 
 
 def _write_segments(folder: Path, layout: Layout) -> None:

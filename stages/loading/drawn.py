@@ -2,13 +2,14 @@
 
 from collections import OrderedDict
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.objectives.rows import Columns
-from stages.store.arrays import as_integers, open_array
+from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DrawnManifest
 
@@ -56,10 +57,10 @@ class DrawnEpochs:
 
     def _open(self, path: Path, name: str) -> NDArray[np.integer]:
         column = self._manifest.columns[name]
-        array = as_integers(open_array(path, dtype=column.dtype), path)
+        array = open_array(path, dtype=column.dtype)
         if array.shape[1:] != column.shape:
             raise FormatError(f"{path}: rows of {array.shape[1:]}, but the manifest says {column.shape}")
-        return array
+        return cast("NDArray[np.integer]", array)
 
 
 def check_digests(folder: Path, files: dict[str, FileDigest]) -> None:

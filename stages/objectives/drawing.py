@@ -10,9 +10,10 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives import bart, clm, fim, mlm, prefix_lm, simcse, span_corruption, ul2
+from stages.objectives import bart, clm, electra, fim, mlm, prefix_lm, simcse, span_corruption, ul2
 from stages.objectives.bart import BART
 from stages.objectives.clm import CausalLM
+from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.mlm import MaskedLM
 from stages.objectives.prefix_lm import PrefixLM
@@ -60,6 +61,8 @@ def draw_plainly(  # noqa: PLR0911  # one for each objective
             return bart.add_noise(rows, objective, vocabulary, widths)
         case SimCSE():
             return simcse.make_views(rows, objective, vocabulary, widths)
+        case ReplacedTokens():
+            return electra.replace_tokens(rows, objective, vocabulary, widths)
         case _:
             assert_never(objective)
 
@@ -69,6 +72,7 @@ def _draw_compiled(  # noqa: PLR0911  # one for each objective
 ) -> Columns:
     from stages.objectives.kernels import (  # noqa: PLC0415  # numba is heavy
         bart,
+        electra,
         fim,
         mlm,
         prefix_lm,
@@ -94,6 +98,8 @@ def _draw_compiled(  # noqa: PLR0911  # one for each objective
             return bart.add_noise(rows, objective, vocabulary, widths)
         case SimCSE():
             return simcse.make_views(rows, objective, vocabulary, widths)
+        case ReplacedTokens():
+            return electra.replace_tokens(rows, objective, vocabulary, widths)
         case _:
             assert_never(objective)
 
@@ -140,5 +146,7 @@ def _restored(  # noqa: PLR0911  # one for each objective
             return bart.restore_bart(columns, objective, vocabulary)
         case SimCSE():
             return simcse.restore_simcse(columns, objective, vocabulary)
+        case ReplacedTokens():
+            return electra.restore_electra(columns, objective, vocabulary)
         case _:
             assert_never(objective)

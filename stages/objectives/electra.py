@@ -127,7 +127,7 @@ def unigram_counts(rows: StoredRows) -> NDArray[np.int64]:
 
 def restore_electra(
     columns: Columns, config: ReplacedTokens, vocabulary: Vocabulary
-) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give the clean tokens of every row, (N, L), and how many they are, (N,)."""
     del config
     tokens = columns["original_ids"]

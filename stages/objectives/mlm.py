@@ -162,7 +162,7 @@ def mask_tokens(
 
 def restore_mlm(
     columns: Columns, config: MaskedLM, vocabulary: Vocabulary
-) -> tuple[NDArray[np.generic], NDArray[np.int64]]:
+) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give the clean tokens of every row, (N, L), and how many they are, (N,)."""
     del config
     input_ids, labels = columns["input_ids"], columns["labels"]

@@ -14,6 +14,7 @@ from stages.config import Config
 from stages.errors import FormatError
 from stages.objectives.bart import BART, widths_bart
 from stages.objectives.clm import CausalLM
+from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.fim import FIM, GROWTH
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM, prefix_widths
@@ -29,7 +30,7 @@ from stages.objectives.ul2 import (
 )
 
 Objective = Annotated[
-    BART | CausalLM | FIM | MaskedLM | PrefixLM | SimCSE | SpanCorruption | UL2,
+    BART | CausalLM | FIM | MaskedLM | PrefixLM | ReplacedTokens | SimCSE | SpanCorruption | UL2,
     Field(discriminator="kind"),
 ]
 """The config of any objective; `kind` says which."""
@@ -39,6 +40,7 @@ TARGETS, PAIRS = "targets", "pairs"
 KINDS: dict[str, type[Config]] = {
     "bart": BART,
     "clm": CausalLM,
+    "electra": ReplacedTokens,
     "fim": FIM,
     "mlm": MaskedLM,
     "prefix_lm": PrefixLM,
@@ -66,9 +68,11 @@ class Traits:
     """Tokens by which each segment of a row may grow when it is transformed."""
     words: bool = False
     """Whether drawing needs to know which ids begin a word."""
+    unigram: bool = False
+    """Whether drawing needs to know how frequent ids are."""
 
 
-def traits_of(objective: Objective) -> Traits:
+def traits_of(objective: Objective) -> Traits:  # noqa: PLR0911  # one for each layout
     """Give what follows from an objective's config."""
     match objective:
         case CausalLM():
@@ -82,6 +86,9 @@ def traits_of(objective: Objective) -> Traits:
         case SimCSE():
             drawn = objective.views == "cropped" and objective.crop_ratio < 1.0
             return Traits("bidirectional", PAIRS, dynamic=drawn, single=True)
+        case ReplacedTokens():
+            unigram = objective.generator is Generator.UNIGRAM
+            return Traits("bidirectional_within_document", "replaced", unigram=unigram)
         case MaskedLM():
             words = objective.selection in (Selection.WHOLE_WORD, Selection.NGRAM)
             return Traits("bidirectional_within_document", "masked", words=words)
@@ -100,7 +107,7 @@ def widths_of(objective: Objective, seq_len: int) -> Widths:
             return span_lengths(objective, seq_len)
         case UL2():
             return widths_ul2(objective, seq_len)
-        case CausalLM() | FIM() | MaskedLM() | SimCSE():
+        case CausalLM() | FIM() | MaskedLM() | ReplacedTokens() | SimCSE():
             return Widths(seq_len, seq_len, seq_len)
         case _:
             assert_never(objective)

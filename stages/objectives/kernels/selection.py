@@ -52,10 +52,12 @@ def select(stored: Rows, row: int, ids: Ids, choice: Choice, desk: Desk) -> int:
     kept, places, lanes = np.int64(0), desk.places, desk.lanes
     words, number = stored.words[1], stored.numbers[row]
     last, some = choice.bound.last[0], choice.bound.some[0]
+    leading = np.uint16(last >> LEADING)
     for each in range(found):
         place = places[each]
         places[kept] = place
-        kept += is_chosen(words, number, place, lanes[place], last, some)
+        lane = lanes[place]  # a call costs 30 ns
+        kept += lane < leading or is_chosen(words, number, place, lane, last, some)
     return int(kept)
 
 
@@ -127,7 +129,7 @@ def _begin_words(stored: Rows, row: int, filled: int, starts: NDArray[np.bool_],
     tokens, lengths, free = stored.ids[row], stored.segment_length, desk.free
     firsts, sizes, alone = desk.words[0], desk.words[1], desk.words[2]
     count, segment, end = 0, stored.segment_ptr[row], np.int64(0)
-    before = end > 0
+    before, known = end > 0, np.int64(len(starts))
     for place in range(filled):
         apart = not before
         while place == end:
@@ -136,7 +138,10 @@ def _begin_words(stored: Rows, row: int, filled: int, starts: NDArray[np.bool_],
             segment += 1
         before = free[place]
         if before:
-            if apart or is_special(tokens[place], starts):
+            token = np.int64(tokens[place])
+            token = np.int64(0) if token < 0 else token
+            token = token if token < known else known - 1
+            if apart or starts[token]:
                 firsts[count], sizes[count], alone[count] = place, 0, apart
                 count += 1
             sizes[count - 1] += 1
@@ -150,12 +155,16 @@ def _flag_words(
     """Flag the words whose first position has a small draw."""
     filled, count = counts
     last, some = choice.bound.last[0], choice.bound.some[0]
+    leading = np.uint16(last >> LEADING)
     firsts, sizes, lanes, flags = desk.words[0], desk.words[1], desk.lanes, desk.flags
     flags[:filled] = 0
     for word in range(count):
         first = firsts[word]
-        if is_chosen(words, number, first, lanes[first], last, some):
-            flags[first : first + sizes[word]] = 1
+        lane = lanes[first]
+        if lane > leading or not is_chosen(words, number, first, lane, last, some):
+            continue
+        for place in range(first, first + sizes[word]):
+            flags[place] = 1
 
 
 @kernel
@@ -204,10 +213,10 @@ def _flag_ngrams(words: NDArray[np.uint64], counts: tuple[int, int], choice: Cho
                 break
             size += sizes[end]
             end += 1
-        if size:
-            flags[firsts[word] : firsts[word] + size] = 1
+        for place in range(firsts[word], firsts[word] + size):
+            flags[place] = 1
             untouched = False
-            left -= size
+        left -= size
         if left == 0:
             return
     if count and untouched:

@@ -214,7 +214,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 def test_every_block_of_the_readme_runs_and_ends_in_verified_shards(followed: Followed) -> None:
     folder, printed = followed
     assert printed.count("verify clm: PASS") == 2
-    for expected in ("'similarity': ", "'input_ids': (512,)", "step     2  loss"):
+    for expected in ("'similarity': ", "'input_ids': (512,)", "step     2  loss", "verify t5: PASS"):
         assert expected in printed
     assert (folder / "first-run" / "report" / "report.html").exists()
 
@@ -240,16 +240,17 @@ def test_every_block_of_the_other_pages_runs_on_those_datasets(followed: Followe
 
 
 def test_arrays_have_the_headers_and_sizes_of_the_format_page(followed: Followed) -> None:
-    checked = 0
+    checked: set[tuple[str, int]] = set()
     for place in (followed[0] / "first-run" / "datasets").rglob("dataset.json"):
         content = manifest.read_manifest(place.parent)
         for shard in content.shards:
             data = (place.parent / shard.path / "input_ids.npy").read_bytes()
             assert data[:10] == b"\x93NUMPY\x01\x00\x76\x00"
-            assert len(data) == HEADER_BYTES + shard.rows * content.seq_len * 2
+            (length,) = content.columns["input_ids"].shape
+            assert len(data) == HEADER_BYTES + shard.rows * length * 2
             assert data[10:HEADER_BYTES].endswith(b" \n")
-            checked += 1
-    assert checked > 1
+            checked.add((content.name, length))
+    assert checked == {("clm", 512), ("t5", 568)}
 
 
 @pytest.mark.parametrize("page", RENDERED)

@@ -16,7 +16,9 @@ from stages.loading.order import shuffled
 from stages.objectives.clm import IGNORED, CausalLM
 from stages.objectives.drawing import draw_plainly
 from stages.objectives.rows import StoredRows, Widths
+from stages.objectives.span_corruption import SpanCorruption, span_lengths
 from stages.objectives.table import KINDS, read_objective, traits_of
+from stages.objectives.ul2 import UL2, denoisers, widths_by_denoiser
 from stages.objectives.vocabulary import vocabulary_of
 from stages.packing.best_fit import pack_best_fit
 from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
@@ -143,3 +145,20 @@ def test_special_ids_and_the_drawn_layout_equal_the_code() -> None:
         assert f"{name} {' '.join(map(str, getattr(layout, name)))}" in re.sub(" +", " ", text)
     order = shuffled(np.arange(9), 9, seed=7, epoch=0)
     assert sorted(order) == list(range(9))
+
+
+def test_the_lengths_of_the_page_of_objectives_are_the_codes() -> None:
+    text = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
+    row = re.compile(r"^\| `([rsx]\w*)`.* \| ([\d,]+) \| (\d+) \|$", re.MULTILINE)
+    listed = {
+        name: (int(stored.replace(",", "")), int(labels)) for name, stored, labels in row.findall(text)
+    }
+    found = {}
+    for config in (UL2(), UL2(preset="ul2r")):
+        widths = widths_by_denoiser(config, 512)
+        found |= {
+            each.name: (w.stored, w.labels) for each, w in zip(denoisers(config), widths, strict=True)
+        }
+    assert listed == found
+    assert span_lengths(SpanCorruption(), 512) == Widths(stored=568, inputs=512, labels=114)
+    assert "up to 568 tokens, of which 512 are inputs and 114 targets" in " ".join(text.split())

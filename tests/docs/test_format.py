@@ -153,7 +153,7 @@ def test_the_lengths_of_the_page_of_objectives_are_the_codes() -> None:
     listed = {
         name: (int(stored.replace(",", "")), int(labels)) for name, stored, labels in row.findall(text)
     }
-    found = {}
+    found: dict[str, tuple[int, int]] = {}
     for config in (UL2(), UL2(preset="ul2r")):
         widths = widths_by_denoiser(config, 512)
         found |= {

@@ -7,10 +7,12 @@ first rows are drawn once more by the plain functions, bit by bit; no id leaves 
 epoch is not the same one again.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.objectives.drawing import draw_plainly, given_back
 from stages.objectives.rows import Columns, StoredRows, Widths
@@ -76,8 +78,7 @@ def _not_redrawn(
     again = draw_plainly(stored.take(some), objective, vocabulary, widths)
     wrong = np.zeros(len(some), np.bool_)
     for name, column in again.items():
-        given = columns[name][some].reshape(len(some), -1)
-        wrong |= (given != column.reshape(len(some), -1)).any(axis=1)
+        wrong |= (_flat(columns[name][some]) != _flat(column)).any(axis=1)
     return int(np.count_nonzero(wrong))
 
 
@@ -86,6 +87,10 @@ def _alike(epochs: tuple[Columns, ...]) -> int:
     first, second = epochs[:2]
     same = np.ones(len(first["input_ids"]), np.bool_)
     for name, column in first.items():
-        flat = (len(column), -1)
-        same &= (column.reshape(flat) == second[name].reshape(flat)).all(axis=1)
+        same &= (_flat(column) == _flat(second[name])).all(axis=1)
     return int(np.count_nonzero(same))
+
+
+def _flat(column: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Give a column with one axis for a row, whatever its shape."""
+    return column.reshape(len(column), math.prod(column.shape[1:]))

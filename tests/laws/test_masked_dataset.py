@@ -66,6 +66,7 @@ def test_the_manifest_says_how_masks_are_drawn(finished: tuple[Path, Any], split
         "selection": "bernoulli",
         "mask_share": 0.8,
         "random_share": 0.1,
+        "max_ngram": 3,
     }
     assert content["attention"] == "bidirectional_within_document"
     assert content["label_convention"] == "masked"

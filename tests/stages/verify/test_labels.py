@@ -36,8 +36,9 @@ def stored_rows(num_rows: int = ROWS, *, length: int = LENGTH) -> StoredRows:
     ids[:, length // 2] = EOS
     ids[:, length - length // 8 :] = PAD
     first, padding = length // 2 + 1, length // 8
-    lengths = np.tile([first, length - padding - first], num_rows)
-    ptr = np.arange(num_rows + 1) * 2
+    documents = [part for part in (first, length - padding - first) if part]
+    lengths = np.tile(documents, num_rows)
+    ptr = np.arange(num_rows + 1) * len(documents)
     return StoredRows(ids, ptr, lengths, np.arange(num_rows), seed=3, epoch=0, shard=0)
 
 

@@ -21,6 +21,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "ul2": {"kind": "ul2"},
     "prefix": {"kind": "prefix_lm"},
     "simcse": {"kind": "simcse", "views": "cropped"},
+    "electra": {"kind": "electra"},
 }
 ROW, EPOCH = 5, 2
 
@@ -120,6 +121,15 @@ def test_sentinels_stand_out_in_inputs_and_targets_alike(output: Path, name: str
     assert found > 5
 
 
+def test_replaced_tokens_are_those_of_the_labels_and_say_what_stood_there(output: Path) -> None:
+    item, (sequence,) = opened(output, "electra")[ROW], described(output, "electra")["sequences"]
+    replaced = [role == "replaced" for role in roles(sequence)]
+    assert replaced == (item["labels"][: len(replaced)] == 1).tolist()
+    assert sum(replaced) > 5
+    was = [cell.get("was_id", cell["id"]) for cell in sequence["tokens"]]
+    assert was == item["original_ids"][: len(was)].tolist()
+
+
 def test_what_has_no_loss_is_said(output: Path) -> None:
     prefix = described(output, "prefix")
     silent = roles(prefix["sequences"][0]).count("no loss")
@@ -162,7 +172,10 @@ def test_the_terminal_shows_documents_text_and_what_stood_there(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--dataset", "bert"), "no dataset 'bert'; datasets here: fim, mlm, prefix, simcse, t5, ul2"),
+        (
+            ("--dataset", "bert"),
+            "no dataset 'bert'; datasets here: electra, fim, mlm, prefix, simcse, t5, ul2",
+        ),
         (("--dataset", "mlm", "--row", "999999"), "--row 999999: mlm/train has rows 0 to"),
         (("--dataset", "mlm", "--row", "-1"), "--row -1: mlm/train has rows 0 to"),
         (("--dataset", "mlm", "--split", "test"), "no split 'test'; splits here: train, validation"),

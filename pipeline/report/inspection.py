@@ -193,7 +193,7 @@ def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _table(documents: list[dict[str, Any]]) -> Table:
-    table = Table("tokens", "document", "language", "place", box=None, pad_edge=False)
+    table = Table("stored at", "document", "language", "place", box=None, pad_edge=False)
     for part in documents:
         first, length = part["doc_offset"], part["length"]
         table.add_row(

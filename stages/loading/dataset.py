@@ -4,6 +4,7 @@ Needs numpy, xxhash and pydantic; no Ray, no pyarrow, no torch. Works as a map-s
 torch's DataLoader, whose default collation turns the arrays into tensors.
 """
 
+import itertools
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -221,6 +222,8 @@ def open_dataset(
     check_digests(folder, manifest.tables)
     for shard in manifest.shards:
         check_sizes(folder / shard.path, shard.files)
+    for part in () if drawn is None else itertools.chain.from_iterable(drawn.shards):
+        check_sizes(folder / part.path, part.files)
     return dataset
 
 

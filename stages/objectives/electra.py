@@ -112,9 +112,13 @@ def replace_tokens(
 def unigram_counts(rows: StoredRows) -> NDArray[np.int64]:
     """Give how many ordinary tokens of the shard have this id or a smaller one: (V,) int64.
 
+    Of no rows none are asked for: a shard without tokens has none to count.
+
     Raises:
         FormatError: there are none, or too many.
     """
+    if not len(rows.numbers):
+        return np.ones(1, np.int64)
     total = 0 if rows.unigram is None or not len(rows.unigram) else int(rows.unigram[-1])
     if rows.unigram is None or not 0 < total <= MAX_UNIGRAM:
         found = "not counted" if rows.unigram is None else f"{total:,}"

@@ -168,7 +168,7 @@ def widths_by_denoiser(config: UL2, seq_len: int) -> tuple[Widths, ...]:
 def widths_ul2(config: UL2, seq_len: int) -> Widths:
     """Give the widths that hold the rows of every denoiser.
 
-    ul2 of 512 -> stored 1004, inputs 512, labels 511
+    ul2 of 512 -> stored 1004, inputs 512, labels 512
 
     Raises:
         ConfigError: inputs are too short for one of them.

@@ -92,7 +92,7 @@ class Manifest(Config):
     """Its kind, every parameter, and `form`: row or materialised."""
     seed: int
     epochs: int
-    """Materialised epochs on disk."""
+    """1: the rows of the shards serve every epoch."""
     attention: str
     label_convention: str
     seq_len: int

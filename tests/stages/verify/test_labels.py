@@ -200,7 +200,7 @@ def test_what_is_selected_together_is_drawn_anew_and_compared(selection: Selecti
     config = MaskedLM(selection=selection)
     items = items_of(stored_rows(), config)
     alike = replace(items, epochs=items.epochs[:1] * 2)
-    assert broken(alike, config) == {"epochs_alike", "redrawn"}
+    assert broken(alike, config) == {"redrawn"}
     assert "not_restored" in broken(in_both(items, unselected_changed), config)
     assert broken(in_both(items, show(300)), config) == {"ids_in_range", "redrawn"}
 

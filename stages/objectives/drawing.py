@@ -15,6 +15,7 @@ from stages.objectives.bart import BART
 from stages.objectives.clm import CausalLM
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
+from stages.objectives.mixture import Mixture, draw_mixture, restore_mixture
 from stages.objectives.mlm import MaskedLM
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
@@ -40,7 +41,7 @@ def _compiled() -> bool:
     return find_spec("numba") is not None
 
 
-def draw_plainly(  # noqa: PLR0911  # one for each objective
+def draw_plainly(  # noqa: C901, PLR0911  # one for each objective
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
     """Give the same columns by numpy alone."""
@@ -63,11 +64,15 @@ def draw_plainly(  # noqa: PLR0911  # one for each objective
             return simcse.make_views(rows, objective, vocabulary, widths)
         case ReplacedTokens():
             return electra.replace_tokens(rows, objective, vocabulary, widths)
+        case Mixture():
+            return draw_mixture(
+                rows, objective, lambda some, part: draw_plainly(some, part, vocabulary, widths)
+            )
         case _:
             assert_never(objective)
 
 
-def _draw_compiled(  # noqa: PLR0911  # one for each objective
+def _draw_compiled(  # noqa: C901, PLR0911  # one for each objective
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
     from stages.objectives.kernels import (  # noqa: PLC0415  # numba is heavy
@@ -100,6 +105,10 @@ def _draw_compiled(  # noqa: PLR0911  # one for each objective
             return simcse.make_views(rows, objective, vocabulary, widths)
         case ReplacedTokens():
             return electra.replace_tokens(rows, objective, vocabulary, widths)
+        case Mixture():
+            return draw_mixture(
+                rows, objective, lambda some, part: _draw_compiled(some, part, vocabulary, widths)
+            )
         case _:
             assert_never(objective)
 
@@ -124,7 +133,7 @@ def given_back(
     return same
 
 
-def _restored(  # noqa: PLR0911  # one for each objective
+def _restored(  # noqa: C901, PLR0911  # one for each objective
     columns: Columns, objective: Objective, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give the clean tokens of every row, (N, W), and how many, (N,)."""
@@ -148,5 +157,12 @@ def _restored(  # noqa: PLR0911  # one for each objective
             return simcse.restore_simcse(columns, objective, vocabulary)
         case ReplacedTokens():
             return electra.restore_electra(columns, objective, vocabulary)
+        case Mixture():
+            return restore_mixture(
+                columns,
+                objective,
+                lambda some, part: _restored(some, part, vocabulary),
+                pad=vocabulary.named("pad"),
+            )
         case _:
             assert_never(objective)

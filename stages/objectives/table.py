@@ -4,18 +4,19 @@ Whoever adds one adds its config to `Objective`, a case to `traits_of` and one t
 `stages.objectives.drawing`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, assert_never
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from stages.config import Config
-from stages.errors import FormatError
+from stages.errors import ConfigError, FormatError
 from stages.objectives.bart import BART, widths_bart
 from stages.objectives.clm import CausalLM
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.fim import FIM, GROWTH
+from stages.objectives.mixture import Mixture, choose_mixed
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM, prefix_widths
 from stages.objectives.rows import Widths
@@ -24,13 +25,22 @@ from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, 
 from stages.objectives.ul2 import (
     UL2,
     choose_denoiser,
+    denoisers,
     refuse_sentinels_ul2,
-    widths_by_denoiser,
     widths_ul2,
 )
 
 Objective = Annotated[
-    BART | CausalLM | FIM | MaskedLM | PrefixLM | ReplacedTokens | SimCSE | SpanCorruption | UL2,
+    BART
+    | CausalLM
+    | FIM
+    | MaskedLM
+    | Mixture
+    | PrefixLM
+    | ReplacedTokens
+    | SimCSE
+    | SpanCorruption
+    | UL2,
     Field(discriminator="kind"),
 ]
 """The config of any objective; `kind` says which."""
@@ -42,6 +52,7 @@ KINDS: dict[str, type[Config]] = {
     "clm": CausalLM,
     "electra": ReplacedTokens,
     "fim": FIM,
+    "mixture": Mixture,
     "mlm": MaskedLM,
     "prefix_lm": PrefixLM,
     "simcse": SimCSE,
@@ -89,11 +100,23 @@ def traits_of(objective: Objective) -> Traits:  # noqa: PLR0911  # one for each 
         case ReplacedTokens():
             unigram = objective.generator is Generator.UNIGRAM
             return Traits("bidirectional_within_document", "replaced", unigram=unigram)
+        case Mixture():
+            return _mixed([traits_of(part.objective) for part in objective.components])
         case MaskedLM():
             words = objective.selection in (Selection.WHOLE_WORD, Selection.NGRAM)
             return Traits("bidirectional_within_document", "masked", words=words)
         case _:
             assert_never(objective)
+
+
+def _mixed(parts: Sequence[Traits]) -> Traits:
+    """Give the traits of a mixture; those that its components must share are the first one's."""
+    return replace(
+        parts[0],
+        dynamic=any(part.dynamic for part in parts),
+        words=any(part.words for part in parts),
+        unigram=any(part.unigram for part in parts),
+    )
 
 
 def widths_of(objective: Objective, seq_len: int) -> Widths:
@@ -107,6 +130,9 @@ def widths_of(objective: Objective, seq_len: int) -> Widths:
             return span_lengths(objective, seq_len)
         case UL2():
             return widths_ul2(objective, seq_len)
+        case Mixture():
+            each = component_widths(objective, seq_len)
+            return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
         case CausalLM() | FIM() | MaskedLM() | ReplacedTokens() | SimCSE():
             return Widths(seq_len, seq_len, seq_len)
         case _:
@@ -125,10 +151,41 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
     if isinstance(objective, UL2):
         refuse_sentinels_ul2(objective, seq_len, num_sentinels)
 
+    if isinstance(objective, Mixture):
+        for part in objective.components:
+            refuse_impossible(part.objective, seq_len=seq_len, num_sentinels=num_sentinels)
+            _refuse_to_mix(objective.components[0].objective, part.objective)
+
+
+def _refuse_to_mix(first: Objective, other: Objective) -> None:
+    """Refuse components whose rows a trainer could not take as one batch."""
+    one, two = traits_of(first), traits_of(other)
+    for name in ("attention", "label_convention", "single", "growth"):
+        a, b = getattr(one, name), getattr(two, name)
+        if a != b:
+            raise ConfigError(
+                f"components: {first.kind} has {name} = {a!r}, but {other.kind} has {b!r}; a mixture"
+                " needs the same of all, so make datasets of their own"
+            )
+
+
+def components_of(objective: Objective) -> tuple[Objective, ...]:
+    """Give the components of a mixture in their order; none if it is no mixture."""
+    if isinstance(objective, UL2):
+        return tuple(part.objective for part in denoisers(objective))
+    return tuple(p.objective for p in objective.components) if isinstance(objective, Mixture) else ()
+
 
 def component_widths(objective: Objective, seq_len: int) -> tuple[Widths, ...]:
     """Give the widths of the rows of each component of a mixture; none if it is no mixture."""
-    return widths_by_denoiser(objective, seq_len) if isinstance(objective, UL2) else ()
+    return tuple(widths_of(part, seq_len) for part in components_of(objective))
+
+
+def choose_component(hashed: int, objective: Objective) -> int:
+    """Give the component of a mixture that a document copy's hash chooses; 0 if it is no mixture."""
+    if isinstance(objective, UL2):
+        return choose_denoiser(hashed, objective)
+    return choose_mixed(hashed, objective) if isinstance(objective, Mixture) else 0
 
 
 _ADAPTER: TypeAdapter[Objective] = TypeAdapter(Objective)
@@ -148,8 +205,3 @@ def read_objective(content: Mapping[str, object]) -> Objective:
         raise FormatError(
             f"{place}: {first['msg']}; this reader knows the kinds {', '.join(KINDS)}"
         ) from error
-
-
-def choose_component(hashed: int, objective: Objective) -> int:
-    """Give the component of a mixture that a document copy's hash chooses; 0 if it is no mixture."""
-    return choose_denoiser(hashed, objective) if isinstance(objective, UL2) else 0

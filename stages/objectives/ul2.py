@@ -35,11 +35,8 @@ text, while that code splits at a uniform place, a density of .5: `s_density` ch
 quarter each R and X; its extreme spans have a mean of 32 tokens or a density of up to .5, x_32_50 both.
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from itertools import accumulate
 from typing import Literal
 
 import numpy as np
@@ -47,7 +44,12 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from stages.config import Config
-from stages.errors import FormatError
+from stages.objectives.components import (
+    Restored,
+    choose_by_weight,
+    draw_by_component,
+    restore_by_component,
+)
 from stages.objectives.prefix_lm import PrefixLM, prefix_widths, restore_prefix_lm, split_prefixes
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.span_corruption import (
@@ -59,7 +61,6 @@ from stages.objectives.span_corruption import (
     span_lengths,
 )
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import threshold
 
 _Row = tuple[str, ModeToken, float | None, float, float]
 _PRESETS: dict[str, tuple[_Row, ...]] = {
@@ -190,18 +191,11 @@ def refuse_sentinels_ul2(config: UL2, seq_len: int, num_sentinels: int) -> None:
 
 def choose_denoiser(hashed: int, config: UL2) -> int:
     """Give the denoiser of a document copy by its hash below 2**64, as likely as its weight."""
-    return bisect_right(_thresholds(_weights(config)), hashed)
+    return choose_by_weight(hashed, _weights(config))
 
 
 def _weights(config: UL2) -> tuple[float, ...]:
     return config.weights or tuple(row[-1] for row in _PRESETS[config.preset])
-
-
-@cache
-def _thresholds(weights: tuple[float, ...]) -> list[int]:
-    """Give where each denoiser's range of hashes ends; the last ends at 2**64 exactly."""
-    ends = list(accumulate(weights))
-    return [threshold(end / ends[-1]) for end in ends]
 
 
 Corrupt = Callable[[StoredRows, SpanCorruption, Vocabulary, Widths], Columns]
@@ -231,43 +225,14 @@ def by_component(
     """
     corrupt, split = ways
     mixture = denoisers(config)
-    components = _components(rows, len(mixture))
-    made: dict[str, NDArray[np.integer]] = {}
-    # the first denoiser draws rows even if it has none: no rows have columns too
-    for number, chosen in _groups(components, len(mixture)):
-        objective, some = mixture[number].objective, rows.take(chosen)
-        columns = (
-            split(some, objective, vocabulary, widths)
-            if isinstance(objective, PrefixLM)
-            else corrupt(some, objective, vocabulary, widths)
-        )
-        for name, column in columns.items():
-            if name not in made:
-                made[name] = np.empty((len(rows.numbers), *column.shape[1:]), column.dtype)
-            made[name][chosen] = column
-    return {**made, "objective_id": components.astype(np.int32)}
 
+    def draw(component: int, some: StoredRows) -> Columns:
+        objective = mixture[component].objective
+        if isinstance(objective, PrefixLM):
+            return split(some, objective, vocabulary, widths)
+        return corrupt(some, objective, vocabulary, widths)
 
-def _components(rows: StoredRows, number: int) -> NDArray[np.uint8]:
-    """Give the denoiser of each row."""
-    components = rows.components
-    if components is None:
-        raise FormatError("components: none stored, but rows of ul2 each have a denoiser")
-    if len(components) and components.max() >= number:
-        row = int(rows.numbers[np.argmax(components)])
-        raise FormatError(
-            f"components: row {row:,} has denoiser {components.max()}, but the mixture has {number},"
-            " counted from 0"
-        )
-    return components
-
-
-def _groups(components: NDArray[np.integer], number: int) -> Iterable[tuple[int, NDArray[np.int64]]]:
-    """Give each component that there is, and its rows; the first one always."""
-    for component in range(number):
-        chosen = np.flatnonzero(components == component)
-        if len(chosen) or component == 0:
-            yield component, chosen
+    return draw_by_component(rows, len(mixture), draw)
 
 
 def restore_ul2(
@@ -278,20 +243,12 @@ def restore_ul2(
     Returns:
         (N, W) ids, padded, and (N,) int64 lengths; an EOS that ended a stored row is not among them.
     """
-    mixture, numbers = denoisers(config), columns["objective_id"]
-    lengths = np.zeros(len(numbers), np.int64)
-    parts = []
-    for number, chosen in _groups(numbers, len(mixture)):
-        objective = mixture[number].objective
-        some = {name: column[chosen] for name, column in columns.items()}
-        ids, lengths[chosen] = (
-            restore_prefix_lm(some, objective, vocabulary)
-            if isinstance(objective, PrefixLM)
-            else restore_span_corruption(some, objective, vocabulary)
-        )
-        parts.append((chosen, ids))
-    width = int(lengths.max(initial=0))
-    restored = np.full((len(numbers), width), vocabulary.named("pad"), columns["input_ids"].dtype)
-    for chosen, ids in parts:
-        restored[chosen, : ids.shape[1]] = ids
-    return restored, lengths
+    mixture = denoisers(config)
+
+    def restore(component: int, some: Columns) -> Restored:
+        objective = mixture[component].objective
+        if isinstance(objective, PrefixLM):
+            return restore_prefix_lm(some, objective, vocabulary)
+        return restore_span_corruption(some, objective, vocabulary)
+
+    return restore_by_component(columns, len(mixture), restore, pad=vocabulary.named("pad"))

@@ -23,6 +23,7 @@ from stages.objectives.table import KINDS, traits_of
 from stages.store.digests import digest_file
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
+from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, special_ids
 from tests.conftest import digests, run_small
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
@@ -35,6 +36,21 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "seq2seq": {"kind": "prefix_lm", "architecture": "encoder_decoder", "pack_rows": True},
     "ul2": {"kind": "ul2"},
     "ul2r-packed": {"kind": "ul2", "preset": "ul2r", "pack_rows": True},
+    "mixed": {
+        "kind": "mixture",
+        "components": [
+            {"weight": 2, "objective": {"kind": "bart"}},
+            {"objective": {"kind": "span_corruption", "noise_density": 0.5}},
+            {"objective": {"kind": "prefix_lm", "architecture": "encoder_decoder"}},
+        ],
+    },
+    "masks": {
+        "kind": "mixture",
+        "components": [
+            {"objective": {"kind": "mlm", "mask_probability": 0.4}},
+            {"objective": {"kind": "mlm", "selection": "whole_word"}},
+        ],
+    },
     "bart": {"kind": "bart", "delete_ratio": 0.1, "rotate_probability": 0.5},
     "simcse": {"kind": "simcse"},
     "crops": {"kind": "simcse", "views": "cropped"},
@@ -53,10 +69,22 @@ SPLITS = ("train", "validation")
 
 
 @pytest.fixture(scope="module")
-def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+def corpus(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small corpus, and documents that write out every special symbol."""
+    folder = tmp_path_factory.mktemp("literal") / "corpus"
+    shutil.copytree(small_corpus, folder)
+    symbols = [UNK, BOS, EOS, PAD, *control_symbols()]
+    texts = [" ".join(symbols), "".join(symbols), *(f"{name} in the text {name}" for name in symbols)]
+    lines = [json.dumps({"text": text, "lang": "en", "id": str(n)}) for n, text in enumerate(texts)]
+    (folder / "literal.jsonl").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A run of all datasets to its end by a plain loop, and its report."""
     output = tmp_path_factory.mktemp("objectives") / "run"
-    return output, run_small(small_corpus, output, datasets=DATASETS, until=None)
+    return output, run_small(corpus, output, datasets=DATASETS, until=None)
 
 
 def test_every_kind_is_among_the_datasets() -> None:
@@ -69,6 +97,24 @@ def test_every_dataset_passes_verify(finished: tuple[Path, Any], name: str) -> N
     assert verdict["findings"] == []
     assert verdict["passed"]
     assert verdict["checked"]["rows"] > 20
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_no_special_id_comes_from_a_text_that_writes_it_out(
+    finished: tuple[Path, Any], name: str
+) -> None:
+    folder = finished[0] / "datasets" / name
+    own_ids = [
+        part
+        for path in folder.rglob("documents.parquet")
+        for part in pq.read_table(path).column("own_id").to_pylist()
+    ]
+    assert len(set(own_ids) & {str(number) for number in range(200)}) > 100
+    special = special_ids()
+    stored = {special["eos"], special["pad"]}
+    for path in folder.glob("*/epoch-0000/*/input_ids.npy"):
+        found = set(np.unique(np.load(path)).tolist())
+        assert found & set(special.values()) <= stored
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
@@ -171,8 +217,8 @@ def test_every_column_is_of_the_shape_that_the_objective_declares(
 
 
 @pytest.mark.usefixtures("ray_session")
-def test_workers_change_no_byte(finished: tuple[Path, Any], small_corpus: Path, tmp_path: Path) -> None:
-    run_small(small_corpus, tmp_path / "run", workers=2, datasets=DATASETS, until="draw")
+def test_workers_change_no_byte(finished: tuple[Path, Any], corpus: Path, tmp_path: Path) -> None:
+    run_small(corpus, tmp_path / "run", workers=2, datasets=DATASETS, until="draw")
     assert digests(tmp_path / "run", "datasets") == digests(finished[0], "datasets")
 
 

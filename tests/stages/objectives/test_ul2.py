@@ -266,7 +266,7 @@ def test_rows_without_a_denoiser_are_refused(module: ModuleType) -> None:
     with pytest.raises(FormatError, match="none stored"):
         module.corrupt_ul2(replace(rows, components=None), config, VOCABULARY, WIDE)
     wrong = replace(rows, components=np.array([0, 1, 3, 0, 0], np.uint8))
-    with pytest.raises(FormatError, match="row 2 has denoiser 3, but the mixture has 3"):
+    with pytest.raises(FormatError, match="row 2 has component 3, but the mixture has 3"):
         module.corrupt_ul2(wrong, config, VOCABULARY, WIDE)
 
 

@@ -56,6 +56,15 @@ def keyed(draw: st.DrawFn, rows: StoredRows) -> StoredRows:
     )
 
 
+@st.composite
+def any_rows(draw: st.DrawFn) -> StoredRows:
+    """Rows of 0 to 80 tokens in up to four segments, some of special ids, some closed by EOS."""
+    token = ORDINARY | st.sampled_from([EOS, SPECIAL["unk"], SPECIAL["bos"], SPECIAL["mask"]])
+    segments = st.lists(st.lists(token, min_size=1, max_size=20), max_size=4)
+    rows = draw(st.lists(segments, max_size=5))
+    return draw(keyed(stored(rows, length=80, dtype=draw(DTYPES))))
+
+
 def other_keys(rows: StoredRows) -> list[StoredRows]:
     """Give the rows, and the same at another epoch, shard, seed and with other numbers."""
     return [

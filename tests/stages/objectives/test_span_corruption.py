@@ -36,14 +36,12 @@ from stages.objectives.span_corruption import (
 )
 from stages.objectives.vocabulary import vocabulary_of
 from tests.stages.objectives.built_rows import (
-    DTYPES,
     EOS,
-    ORDINARY,
     PAD,
     SPECIAL,
+    any_rows,
     chi_square_sigmas,
     copies,
-    keyed,
     other_keys,
     stored,
 )
@@ -63,15 +61,6 @@ configs = st.builds(
     mean_noise_span_length=st.sampled_from([1.0, 3.0, 2.5, 8.0, 64.0]),
     mode_token=st.sampled_from([None, "mode_r", "mode_x", "mode_s"]),
 ) | st.just(SpanCorruption(noise_density=0.9, mean_noise_span_length=9.0))
-
-
-@st.composite
-def any_rows(draw: st.DrawFn) -> StoredRows:
-    """Rows of 0 to 80 tokens in up to four segments, some of special ids, some closed by EOS."""
-    token = ORDINARY | st.sampled_from([EOS, SPECIAL["unk"], SPECIAL["bos"], SPECIAL["mask"]])
-    segments = st.lists(st.lists(token, min_size=1, max_size=20), max_size=4)
-    rows = draw(st.lists(segments, max_size=5))
-    return draw(keyed(stored(rows, length=80, dtype=draw(DTYPES))))
 
 
 def tokens_of(columns: Columns, row: int) -> tuple[list[int], list[int]]:

@@ -25,11 +25,12 @@ rows of 512, the default settings. Nats; unigram entropies 6.65 to 6.74; `failed
     labels shifted by 1      5      0.66 .. 0.73    0.89 .. 0.90     none
     labels shifted by 2      5      0.49 .. 0.54    0.92 .. 0.93     none
 
-The control gained -0.035 to 0.007; permuted causal labels fail gain_over_control too, 4 times of 5. A
-check costs 15 to 22 CPU seconds for clm, 26 to 30 for mlm. For masked rows order does not show in the
-loss (ablations of correct rows: 0.00 to 0.02), so there is no gate of it, and the loss cannot tell shifted
-labels: the mechanics, which are exact, do. No gate can be relied on for missing end tokens. On another packing of the same texts, with 2.3 documents a row, labels
-shifted by 2 had an order ablation of up to 0.32, so for these too the mechanics are what counts.
+The control gained -0.035 to 0.007; permuted causal labels fail gain_over_control too, 4 times of 5.
+A check costs 15 to 22 CPU seconds for clm, 26 to 30 for mlm. For masked rows order does not show in
+the loss (ablations of correct rows: 0.00 to 0.02), so there is no gate of it, and the loss cannot
+tell shifted labels: the mechanics, which are exact, do. No gate can be relied on for missing end
+tokens. On another packing of the same texts, with 2.3 documents a row, labels shifted by 2 had an
+order ablation of up to 0.32, so for these too the mechanics are what counts.
 """
 
 import math

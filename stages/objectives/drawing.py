@@ -3,9 +3,11 @@
 Where numba is installed the compiled kernels draw, else the plain functions: the same bits.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,57 +27,41 @@ from stages.objectives.table import TARGETS, Objective, traits_of
 from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import Vocabulary
 
+_Config = TypeVar("_Config")
+Way = Callable[[StoredRows, _Config, Vocabulary, Widths], Columns]
+"""How rows of one kind are drawn."""
 
-def draw_columns(
-    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
-) -> Columns:
-    """Give the columns that a trainer gets of some rows, each (N, ...), in the dtypes of the disk."""
-    if _compiled():
-        return _draw_compiled(rows, objective, vocabulary, widths)
-    return draw_plainly(rows, objective, vocabulary, widths)
+
+@dataclass(frozen=True)
+class Ways:
+    """How rows of each kind are drawn: all of them plainly, or all of them compiled."""
+
+    mlm: Way[MaskedLM]
+    fim: Way[FIM]
+    span_corruption: Way[SpanCorruption]
+    prefix_lm: Way[PrefixLM]
+    ul2: Way[UL2]
+    bart: Way[BART]
+    simcse: Way[SimCSE]
+    electra: Way[ReplacedTokens]
+
+
+PLAIN = Ways(
+    mlm=mlm.mask_tokens,
+    fim=fim.fill_in_middle,
+    span_corruption=span_corruption.corrupt_spans,
+    prefix_lm=prefix_lm.split_prefixes,
+    ul2=ul2.corrupt_ul2,
+    bart=bart.add_noise,
+    simcse=simcse.make_views,
+    electra=electra.replace_tokens,
+)
 
 
 @cache
-def _compiled() -> bool:
-    """Say whether kernels can be compiled here."""
-    return find_spec("numba") is not None
-
-
-def draw_plainly(  # noqa: C901, PLR0911  # one for each objective
-    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
-) -> Columns:
-    """Give the same columns by numpy alone."""
-    match objective:
-        case CausalLM():
-            return clm.label_causally(rows, objective)
-        case MaskedLM():
-            return mlm.mask_tokens(rows, objective, vocabulary, widths)
-        case FIM():
-            return fim.fill_in_middle(rows, objective, vocabulary, widths)
-        case SpanCorruption():
-            return span_corruption.corrupt_spans(rows, objective, vocabulary, widths)
-        case PrefixLM():
-            return prefix_lm.split_prefixes(rows, objective, vocabulary, widths)
-        case UL2():
-            return ul2.corrupt_ul2(rows, objective, vocabulary, widths)
-        case BART():
-            return bart.add_noise(rows, objective, vocabulary, widths)
-        case SimCSE():
-            return simcse.make_views(rows, objective, vocabulary, widths)
-        case ReplacedTokens():
-            return electra.replace_tokens(rows, objective, vocabulary, widths)
-        case Mixture():
-            return draw_mixture(
-                rows, objective, lambda some, part: draw_plainly(some, part, vocabulary, widths)
-            )
-        case _:
-            assert_never(objective)
-
-
-def _draw_compiled(  # noqa: C901, PLR0911  # one for each objective
-    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
-) -> Columns:
-    from stages.objectives.kernels import (  # noqa: PLC0415  # numba is heavy
+def compiled_ways() -> Ways:
+    """Give the kernels; numba is imported here and no sooner."""
+    from stages.objectives.kernels import (  # noqa: PLC0415  # numba takes half a second
         bart,
         electra,
         fim,
@@ -86,28 +72,63 @@ def _draw_compiled(  # noqa: C901, PLR0911  # one for each objective
         ul2,
     )
 
+    return Ways(
+        mlm=mlm.mask_tokens,
+        fim=fim.fill_in_middle,
+        span_corruption=span_corruption.corrupt_spans,
+        prefix_lm=prefix_lm.split_prefixes,
+        ul2=ul2.corrupt_ul2,
+        bart=bart.add_noise,
+        simcse=simcse.make_views,
+        electra=electra.replace_tokens,
+    )
+
+
+def draw_columns(
+    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
+) -> Columns:
+    """Give the columns that a trainer gets of some rows, each (N, ...), in the dtypes of the disk."""
+    return _draw(rows, objective, vocabulary, widths, compiled_ways() if _compiled() else PLAIN)
+
+
+@cache
+def _compiled() -> bool:
+    """Say whether kernels can be compiled here."""
+    return find_spec("numba") is not None
+
+
+def draw_plainly(
+    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
+) -> Columns:
+    """Give the same columns by numpy alone."""
+    return _draw(rows, objective, vocabulary, widths, PLAIN)
+
+
+def _draw(  # noqa: C901, PLR0911  # one for each objective
+    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths, ways: Ways
+) -> Columns:
     match objective:
         case CausalLM():
             return clm.label_causally(rows, objective)
         case MaskedLM():
-            return mlm.mask_tokens(rows, objective, vocabulary, widths)
+            return ways.mlm(rows, objective, vocabulary, widths)
         case FIM():
-            return fim.fill_in_middle(rows, objective, vocabulary, widths)
+            return ways.fim(rows, objective, vocabulary, widths)
         case SpanCorruption():
-            return span_corruption.corrupt_spans(rows, objective, vocabulary, widths)
+            return ways.span_corruption(rows, objective, vocabulary, widths)
         case PrefixLM():
-            return prefix_lm.split_prefixes(rows, objective, vocabulary, widths)
+            return ways.prefix_lm(rows, objective, vocabulary, widths)
         case UL2():
-            return ul2.corrupt_ul2(rows, objective, vocabulary, widths)
+            return ways.ul2(rows, objective, vocabulary, widths)
         case BART():
-            return bart.add_noise(rows, objective, vocabulary, widths)
+            return ways.bart(rows, objective, vocabulary, widths)
         case SimCSE():
-            return simcse.make_views(rows, objective, vocabulary, widths)
+            return ways.simcse(rows, objective, vocabulary, widths)
         case ReplacedTokens():
-            return electra.replace_tokens(rows, objective, vocabulary, widths)
+            return ways.electra(rows, objective, vocabulary, widths)
         case Mixture():
             return draw_mixture(
-                rows, objective, lambda some, part: _draw_compiled(some, part, vocabulary, widths)
+                rows, objective, lambda some, part: _draw(some, part, vocabulary, widths, ways)
             )
         case _:
             assert_never(objective)

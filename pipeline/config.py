@@ -18,7 +18,7 @@ from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
-from stages.objectives.table import KINDS, Objective, refuse_impossible
+from stages.objectives.table import KINDS, Objective, refuse_impossible, traits_of
 from stages.packing.layout import PackingConfig
 from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
@@ -111,9 +111,15 @@ class Dataset(Config):
     """Its own packing; by default the run's."""
     materialized_epochs: int = Field(0, ge=0, le=1000)
     """Epochs whose columns are also written out, for programs that read files alone; the bits are those
-    that the loader draws, of these epochs and of all others."""
+    that the loader draws, of these epochs and of all others. Objectives that cannot be drawn from rows
+    have no other epochs, and one at least."""
 
     _name = field_validator("name")(_plain_name)
+
+    @property
+    def epochs_on_disk(self) -> int:
+        """Epochs that are written out."""
+        return max(self.materialized_epochs, int(bool(traits_of(self.objective).beyond)))
 
     @field_validator("objective", mode="before")
     @classmethod
@@ -156,6 +162,11 @@ class RunFile(Config):
             except ConfigError as error:
                 raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
+
+    @property
+    def needs_sentences(self) -> bool:
+        """Whether a dataset asks where sentences end."""
+        return any(traits_of(dataset.objective).sentences for dataset in self.datasets)
 
     def packing_of(self, dataset: Dataset) -> PackingConfig:
         """Give a dataset's packing; shards are the run's, since the token store is shared."""

@@ -12,6 +12,7 @@ from pipeline.memory import fitting_workers
 from pipeline.steps.ingest import BATCH_BYTES
 from stages.dedup.lsh import MAX_KEYS
 from stages.mixing.placement import MAX_DOCUMENTS
+from stages.objectives.table import traits_of
 from stages.tokenizer.train import training_memory
 
 READ_FACTOR = 20
@@ -56,11 +57,13 @@ def step_needs(file: RunFile) -> dict[str, Need]:
         "split": Need(text, shorter),
         "tokenize": Need(text + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
     }
+    if any(traits_of(dataset.objective).sentences for dataset in file.datasets):
+        needs["sentences"] = Need(text, shorter)
     rows = DOCUMENT_ROW * MAX_DOCUMENTS
     for dataset in file.datasets:
         needs[f"shard-{dataset.name}"] = Need(rows)
-        if dataset.materialized_epochs:
-            needs[f"draw-{dataset.name}"] = Need(DRAWN)
+        if dataset.epochs_on_disk:
+            needs[f"draw-{dataset.name}"] = Need(DRAWN + rows * traits_of(dataset.objective).sentences)
         needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text), shorter)
     return needs
 

@@ -15,6 +15,7 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile, Source
 from pipeline.inputs import InputFile
 from stages.config import canonical_json
+from stages.objectives.table import traits_of
 from stages.reading.formats import TextSplit
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig
@@ -28,6 +29,7 @@ BYTES_VERSIONS = {
     "tokenizer": 1,
     "split": 1,
     "tokenize": 1,
+    "sentences": 1,
     "shard": 2,
     "draw": 1,
     "verify": 1,
@@ -97,15 +99,18 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     split = {"validation": validation, "packing": shards, "seed": run.seed}
     add("split", split, "tokenizer")
     add("tokenize", {"seed": run.seed}, "split")
+    if run.needs_sentences:
+        add("sentences", {}, "tokenize")
     for dataset in run.datasets:
-        add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize")
+        split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
+        add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)
         kind = dataset.objective.kind
         gates = settings_for(kind, run.verify).model_dump(mode="json") if kind in SETTINGS else None
         verify = {"verify": gates, "seed": run.seed}
         made = f"shard-{dataset.name}"
-        if dataset.materialized_epochs:
+        if dataset.epochs_on_disk:
             made = f"draw-{dataset.name}"
-            add(made, {"epochs": dataset.materialized_epochs}, f"shard-{dataset.name}")
+            add(made, {"epochs": dataset.epochs_on_disk}, f"shard-{dataset.name}")
         add(f"verify-{dataset.name}", verify, made)
     return steps
 

@@ -25,6 +25,7 @@ from pipeline.steps import (
     pairs,
     parts,
     resolve,
+    sentences,
     shard,
     split,
     tokenize,
@@ -266,6 +267,24 @@ def run_tokenize(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -
     ).record
 
 
+def run_sentences(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
+    """Find the sentences of every document, if a dataset asks where they end."""
+    if not run.file.needs_sentences:
+        return {}
+    step = run.plan["sentences"]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    tasks = [
+        run.task("sentences", u.commit_name, sentences.find_sentences, sentences.SentenceUnit(u))
+        for u in units
+    ]
+    commits = run.execution.run(step, tasks, title="split sentences")
+    totals = ("documents", "sentences")
+    record = {key: sum(commit.record[key] for commit in commits.values()) for key in totals}
+    return run.execution.finish(step, record).record
+
+
 def run_shards(
     run: Run,
     dataset: Dataset,
@@ -312,7 +331,7 @@ def run_shards(
 
 def run_draw(run: Run, dataset: Dataset, shards: Mapping[str, int]) -> Mapping[str, Any]:
     """Write out the epochs of one dataset that are to stand on disk."""
-    name, epochs = f"draw-{dataset.name}", dataset.materialized_epochs
+    name, epochs = f"draw-{dataset.name}", dataset.epochs_on_disk
     if not epochs:
         return {}
     step = run.plan[name]

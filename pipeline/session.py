@@ -34,7 +34,17 @@ from pipeline.storage import LocalStorage, sweep
 from stages.errors import ConfigError, Interrupted, Stopped
 
 PLAN = "run.json"
-STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard", "draw", "verify")
+STEPS = (
+    "ingest",
+    "dedup",
+    "tokenizer",
+    "split",
+    "tokenize",
+    "sentences",
+    "shard",
+    "draw",
+    "verify",
+)
 
 
 @dataclass(frozen=True)
@@ -192,6 +202,8 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
         records[name] = runner.run_split(run, units, records["dedup"])
     elif name == "tokenize":
         records[name] = runner.run_tokenize(run, units, records["split"]["shards"])
+    elif name == "sentences":
+        records[name] = runner.run_sentences(run, units)
     elif name == "shard":
         records[name] = {
             dataset.name: runner.run_shards(

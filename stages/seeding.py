@@ -66,7 +66,19 @@ class Tag(IntEnum):
     """Whether a row is turned, and what comes first."""
     CROP = 25
     """Where the views of a row begin."""
-    # 26 to 29: noises of rows
+    SENTENCES = 26
+    """Whether the sentences of a row change places, and in which order they stand."""
+    FIM_TEXT = 27
+    """Which segments are transformed to fill in the middle, how, cut between which characters."""
+    FIM_ELIGIBLE = 28
+    """Which documents are ever transformed to fill in the middle."""
+    # 29: noises of rows
+    PARTNER = 30
+    """From which document a row borrows its second half."""
+    SWAP = 31
+    """Whether the halves of a row change places."""
+    CHUNKS = 32
+    """How documents are cut into pairs; laid out, so in the stream of epoch 0."""
 
 
 class Purpose(StrEnum):

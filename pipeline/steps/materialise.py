@@ -1,14 +1,30 @@
-"""Materialise: epochs of a dataset drawn once and written out, a shard and an epoch at a time."""
+"""Materialise: epochs of a dataset drawn once and written out, a shard and an epoch at a time.
 
+Of row kinds the bits are those that the loader draws; of the others these are the only epochs.
+"""
+
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.commits import Commit
+from pipeline.steps.split import load_tokenizer
 from pipeline.tasks import Workspace
 from stages.loading.dataset import ShardDataset
+from stages.objectives.electra import ReplacedTokens
+from stages.objectives.fim import FIM
+from stages.objectives.fim_characters import Spelling
+from stages.objectives.generated import Generate, load_generator
+from stages.objectives.material import Material, draw_material
+from stages.objectives.rows import Columns
+from stages.objectives.table import traits_of
+from stages.objectives.vocabulary import Vocabulary
 from stages.store.arrays import array_writer
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, write_drawn
 from stages.store.manifest import FORMAT_VERSION, Column, read_manifest
@@ -55,12 +71,14 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
     dataset = ShardDataset(source, manifest, epoch=work.epoch, shuffle=False, check="size")
     target = workspace.create(f"{work.folder}/{work.path}")
     rows = manifest.shards[work.number].rows
+    material = material_of(workspace, dataset, work.folder, number=work.number, with_model=True)
     step = max(1, _ROW_TOKENS // dataset.widths.stored)
     columns: dict[str, Any] = {}
     with ExitStack() as stack:
         writers: dict[str, Any] = {}
         for start in range(0, max(rows, 1), step):
-            drawn = dataset.draw(work.number, np.arange(start, min(start + step, rows)))
+            part = np.arange(start, min(start + step, rows))
+            drawn = draw_rows(dataset, work.number, part, material)
             for name, column in drawn.items():
                 shape, dtype = column.shape[1:], column.dtype.newbyteorder("<").str
                 columns[name] = {"dtype": dtype, "shape": list(shape)}
@@ -69,6 +87,48 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
                     writers[name] = stack.enter_context(writer)
                 writers[name](column)
     return {"rows": rows, "columns": columns}
+
+
+def draw_rows(
+    dataset: ShardDataset, number: int, rows: NDArray[np.int64], material: Material | None
+) -> Columns:
+    """Give the columns of some rows of a shard, of whatever kind they are."""
+    if material is None:
+        return dataset.draw(number, rows)
+    stored = dataset.stored_rows(number, rows)
+    return draw_material(
+        stored, dataset.objective, dataset.vocabulary, dataset.widths, material=material
+    )
+
+
+def material_of(
+    workspace: Workspace, dataset: ShardDataset, folder: str, *, number: int, with_model: bool = False
+) -> Material | None:
+    """Give what the rows of a shard are drawn with beyond themselves; None if they need nothing."""
+    objective = dataset.objective
+    if not traits_of(objective).beyond:
+        return None
+    sources = None
+    if isinstance(objective, FIM) and objective.sources:
+        path = f"{folder}/{dataset.manifest.shards[number].path}/documents.parquet"
+        table = pq.read_table(workspace.path(path), columns=["source"])
+        sources = tuple(map(sys.intern, table.column("source").to_pylist()))
+    model = None
+    if with_model and isinstance(objective, ReplacedTokens) and objective.model is not None:
+        model = _model(workspace, objective.model, dataset.vocabulary)
+    tokenizer = load_tokenizer(workspace).verbatim()
+    dtype = dataset.manifest.columns["input_ids"].dtype
+    spelling = Spelling(tokenizer.piece_bytes(), partial(tokenizer.encode, dtype=np.dtype(dtype)))
+    return Material(dataset.whole_shard(number, sources=sources), spelling, model)
+
+
+def _model(workspace: Workspace, name: str, vocabulary: Vocabulary) -> Generate:
+    """Give a generator, made once a worker."""
+    key = f"generator {name}"
+    if key not in workspace.cache:
+        workspace.cache[key] = load_generator(name, vocabulary)
+    generate: Generate = workspace.cache[key]
+    return generate
 
 
 def make_drawn(workspace: Workspace, work: DrawnWork) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Ids stay where they are, in the units' mapped files; what is held is a few numbe
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ from numpy.typing import NDArray
 from pipeline.steps.units import Unit, fixed_bytes
 from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
+from stages.ragged import Ragged, joined
+from stages.store.arrays import open_array
 from stages.store.ranges import copy_ranges
 from stages.store.token_store import TokenUnit
 
@@ -31,6 +34,8 @@ class MergedGroup:
     """(D,) its tokens, EOS included."""
     table: pa.Table
     """columns.STORED_DOCUMENTS."""
+    sentences: Ragged | None = None
+    """Of each document, after how many of its tokens each ends; None if nobody asks."""
 
     def copy(
         self,
@@ -100,8 +105,11 @@ class MergedGroup:
         return fixed_bytes(self.table.column("id"), ID_BYTES)
 
 
-def merge_group(workspace: Workspace, units: Sequence[Unit], group: int) -> MergedGroup:
+def merge_group(
+    workspace: Workspace, units: Sequence[Unit], group: int, *, with_sentences: bool = False
+) -> MergedGroup:
     """Find one group of every unit and merge; equal hashes go by id."""
+    split: list[Ragged] = []
     stores, owners, begins, lengths, tables = [], [], [], [], []
     for number, unit in enumerate(units):
         store = TokenUnit.open(workspace.path(unit.tokens))
@@ -112,6 +120,8 @@ def merge_group(workspace: Workspace, units: Sequence[Unit], group: int) -> Merg
         begins.append(offsets[:-1])
         lengths.append(np.diff(offsets))
         tables.append(store.documents(group))
+        if with_sentences:
+            split.append(read_sentences(workspace.path(unit.sentences), int(first), int(last)))
     table = pa.concat_tables(tables)
     halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0], table.column("order").to_numpy()))
@@ -121,4 +131,12 @@ def merge_group(workspace: Workspace, units: Sequence[Unit], group: int) -> Merg
         np.concatenate(begins)[order],
         np.concatenate(lengths)[order],
         table.take(pa.array(order)).combine_chunks(),
+        joined(split).take(order) if with_sentences else None,
     )
+
+
+def read_sentences(folder: Path, first: int, last: int) -> Ragged:
+    """Give the sentence ends of documents [first, last) of a unit or a shard."""
+    ptr = open_array(folder / "ptr.npy", dtype="<i8")[first : last + 1].astype(np.int64)
+    ends = open_array(folder / "ends.npy", dtype="<i8")[ptr[0] : ptr[-1]].astype(np.int64)
+    return Ragged(ptr - ptr[0], ends)

@@ -20,6 +20,7 @@ from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.mixing.placement import component_hash
 from stages.objectives.rows import Widths
+from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import (
     Objective,
     choose_component,
@@ -30,6 +31,7 @@ from stages.objectives.table import (
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows, stack_layouts
+from stages.packing.pairs import PairRules, pack_pairs
 from stages.packing.single import pack_single
 from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
@@ -38,7 +40,9 @@ from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
     OBJECTIVE_ID,
+    ROOM,
     SEGMENT_COLUMNS,
+    SENTENCES,
     UNIGRAM,
     WORD_STARTS,
     Column,
@@ -97,16 +101,20 @@ class ManifestWork:
 
 def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     """Merge, pack, shuffle and write one shard."""
-    group = merge_group(workspace, work.units, work.group)
-    layout, components = _layout(group, work)
+    traits = traits_of(work.objective)
+    group = merge_group(workspace, work.units, work.group, with_sentences=traits.sentences)
+    layout, by_row = _layout(group, work)
     order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
     layout = shuffle_rows(layout, order)
     folder = workspace.create(work.key)
-    if components is not None:
-        write_array(folder / f"{OBJECTIVE_ID}.npy", components[order])
+    for name, column in by_row.items():
+        write_array(folder / f"{name}.npy", column[order])
     _write_segments(folder / "segments", layout)
     _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
-    if traits_of(work.objective).unigram:
+    if group.sentences is not None:
+        write_array(folder / SENTENCES / "ptr.npy", group.sentences.ptr.astype("<i8"))
+        write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
+    if traits.unigram:
         write_array(folder / UNIGRAM, _unigram(group, work.vocab_size))
     pq.write_table(_documents(group, work.units), folder / "documents.parquet", compression="zstd")
     tokens = int(layout.length.sum())
@@ -119,15 +127,24 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     }
 
 
-def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, NDArray[np.uint8] | None]:
-    """Lay the documents into rows as the objective wants them; give each row's component of a mixture.
+def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
+    """Lay the documents into rows as the objective wants them; give what else is laid out of each row.
 
-    The documents of one component are packed together.
+    The documents of one component of a mixture are packed together.
     """
     widths = widths_of(work.objective, work.packing.seq_len)
+    if isinstance(work.objective, NextSentence | SentenceOrder):
+        assert group.sentences is not None
+        borrow_rate = work.objective.random_rate if isinstance(work.objective, NextSentence) else 0.0
+        rules = PairRules(work.objective.short_rate, borrow_rate)
+        key = Key(work.seed, 0, work.group, Tag.CHUNKS)
+        pairs = pack_pairs(
+            group.lengths, group.sentences, row_length=widths.stored, rules=rules, key=key
+        )
+        return pairs.layout, {ROOM: pairs.room} if borrow_rate else {}
     parts = component_widths(work.objective, work.packing.seq_len)
     if not parts:
-        return _pack(group.lengths, work, widths.stored), None
+        return _pack(group.lengths, work, widths.stored), {}
     component = np.array(
         [
             choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
@@ -141,7 +158,7 @@ def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, NDArray[np.uin
     ]
     rows = [layout.num_rows for layout in layouts]
     layout = stack_layouts(layouts, members, row_length=widths.stored)
-    return layout, np.repeat(np.arange(len(parts), dtype=np.uint8), rows)
+    return layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)}
 
 
 def _pack(lengths: NDArray[np.int64], work: ShardWork, row_length: int) -> Layout:
@@ -221,7 +238,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         format_version=FORMAT_VERSION,
         name=work.dataset,
         split=work.split,
-        objective={**work.objective.model_dump(mode="json"), "form": "row"},
+        objective={**work.objective.model_dump(mode="json"), "form": traits.form},
         seed=work.seed,
         epochs=1,
         attention=traits.attention,
@@ -250,6 +267,9 @@ def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:
     }
     if component_widths(work.objective, work.packing.seq_len):
         columns[OBJECTIVE_ID] = Column(dtype="|u1", shape=(), meaning="which component draws the row")
+    if isinstance(work.objective, NextSentence):
+        meaning = "tokens of another document that the row has room for"
+        columns[ROOM] = Column(dtype="<i4", shape=(), meaning=meaning)
     return columns
 
 

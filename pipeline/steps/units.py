@@ -63,6 +63,11 @@ class Unit:
         """Folder of its token store."""
         return f"tokens/{self.name}"
 
+    @property
+    def sentences(self) -> str:
+        """Folder of its sentence ends."""
+        return f"sentences/{self.name}"
+
 
 def units_of(record: Mapping[str, Any]) -> tuple[Unit, ...]:
     """Give ingest's units with the numbers of their documents."""

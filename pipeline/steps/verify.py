@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.steps.materialise import draw_rows, material_of
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
@@ -27,6 +28,7 @@ from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
 from stages.loading.drawn import DrawnEpochs
 from stages.mixing.placement import shard_of
+from stages.objectives.material import Material, repeatable
 from stages.objectives.table import read_objective, traits_of
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import read_drawn
@@ -278,15 +280,22 @@ def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Itera
         folder = workspace.path(work.folder)
         drawn = read_drawn(folder, dataset=manifest.fingerprint)
         dataset = ShardDataset(folder, manifest, shuffle=False, check="size", drawn=drawn)
-        found = labels.label_findings(
+        material = material_of(workspace, dataset, work.folder, number=work.number)
+        epochs = labels.num_epochs(dataset.objective)
+        if material is not None:
+            epochs = min(epochs, 0 if drawn is None else drawn.epochs)
+        found = [] if epochs else [Finding("drawn", "no epoch stands on disk, and none can be drawn")]
+        found += labels.label_findings(
             dataset.objective,
-            _items(dataset, work.number),
+            _items(dataset, work.number, epochs),
             convention=manifest.label_convention,
             vocabulary=dataset.vocabulary,
             widths=dataset.widths,
+            material=material,
         )
-        if drawn is not None:
-            found += check_drawn(DrawnEpochs(folder, drawn, check=False), dataset, work.number)
+        if drawn is not None and repeatable(dataset.objective):
+            written = DrawnEpochs(folder, drawn, check=False)
+            found += check_drawn(written, dataset, work.number, material)
     except FormatError as error:
         found = [Finding("manifest", str(error))]
     else:
@@ -297,7 +306,7 @@ def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Itera
     yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
 
 
-def _items(dataset: ShardDataset, number: int) -> Iterator[Items]:
+def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Items]:
     """Give the rows of a shard as the loader gives them, beside what is stored of them."""
     shards = dataset.manifest.shards
     first = sum(shard.rows for shard in shards[:number])
@@ -305,14 +314,16 @@ def _items(dataset: ShardDataset, number: int) -> Iterator[Items]:
     for start in range(0, shards[number].rows, step):
         part = np.arange(start, min(start + step, shards[number].rows))
         epochs = []
-        for epoch in reversed(range(labels.num_epochs(dataset.objective))):
+        for epoch in reversed(range(num_epochs)):
             dataset.set_epoch(epoch)
             epochs.append(dataset.batch(first + part))
         yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
 
 
-def check_drawn(drawn: DrawnEpochs, dataset: ShardDataset, number: int) -> list[Finding]:
-    """The epochs on disk are, bit by bit, what the loader would draw."""
+def check_drawn(
+    drawn: DrawnEpochs, dataset: ShardDataset, number: int, material: Material | None = None
+) -> list[Finding]:
+    """The epochs on disk are, bit by bit, what is drawn of the rows."""
     rows = dataset.manifest.shards[number].rows
     step = max(1, _ROW_TOKENS // dataset.widths.stored)
     wrong = 0
@@ -321,11 +332,11 @@ def check_drawn(drawn: DrawnEpochs, dataset: ShardDataset, number: int) -> list[
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
             found = drawn.read(epoch, number, part)
-            expected = dataset.draw(number, part)
+            expected = draw_rows(dataset, number, part, material)
             same = found.keys() == expected.keys() and all(
                 np.array_equal(column, found[name]) for name, column in expected.items()
             )
             wrong += not same
     if not wrong:
         return []
-    return [Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what the loader draws")]
+    return [Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what is drawn")]

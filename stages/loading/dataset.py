@@ -22,12 +22,16 @@ from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, widths_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from stages.objectives.whole_shard import WholeShard
+from stages.ragged import Ragged
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
 from stages.store.drawn import DrawnManifest, read_drawn
 from stages.store.manifest import (
     OBJECTIVE_ID,
+    ROOM,
     SEGMENT_COLUMNS,
+    SENTENCES,
     UNIGRAM,
     WORD_STARTS,
     Manifest,
@@ -50,6 +54,8 @@ class MappedShard:
     segments: dict[str, NDArray[np.integer]]
     unigram: NDArray[np.int64] | None = None
     """The shard's ordinary ids counted up, if the objective draws by frequency."""
+    sentences: Ragged | None = None
+    """Where the sentences of each document end, if the objective asks."""
 
 
 class ShardDataset(Sequence[Batch]):
@@ -110,8 +116,20 @@ class ShardDataset(Sequence[Batch]):
         return shard, row - int(self._row_ptr[shard])
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to another epoch: another order of the same rows, and other masks."""
+        """Go to another epoch: another order of the same rows, and other masks.
+
+        Raises:
+            ConfigError: the epoch can neither be drawn nor does it stand on disk.
+        """
         self.epoch = _sound_epoch(epoch)
+        written = 0 if self._drawn is None else self._drawn.epochs
+        if self._traits.beyond and epoch >= written:
+            known = f"{written} epoch stands" if written == 1 else f"{written} epochs stand"
+            raise ConfigError(
+                f"epoch = {epoch}: {self.objective.kind} cannot be drawn when it is read, for"
+                f" {self._traits.beyond}; {known} on disk; train on those, or set"
+                f" materialized_epochs = {epoch + 1} and run again"
+            )
 
     def batch(self, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
@@ -139,7 +157,7 @@ class ShardDataset(Sequence[Batch]):
         first, counts = row_ptr[rows], row_ptr[rows + 1] - row_ptr[rows]
         ptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
-        components = shard.columns.get(OBJECTIVE_ID)
+        components, room = shard.columns.get(OBJECTIVE_ID), shard.columns.get(ROOM)
         return StoredRows(
             shard.columns["input_ids"][rows],
             ptr,
@@ -150,7 +168,15 @@ class ShardDataset(Sequence[Batch]):
             shard=shard_field(self.manifest.split, number),
             components=None if components is None else components[rows].astype(np.uint8),
             unigram=shard.unigram,
+            room=None if room is None else room[rows].astype(np.int32),
         )
+
+    def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
+        """Give a shard for objectives that look beyond a row, with its documents' sources if given."""
+        shard = self._map(number)
+        documents = self.manifest.shards[number].documents
+        ids = shard.columns["input_ids"]
+        return WholeShard(ids, shard.segments, documents, sources, shard.sentences)
 
     def draw(self, number: int, rows: NDArray[np.int64]) -> Columns:
         """Give what the objective makes of rows of a shard, in the dtypes of the disk."""
@@ -213,6 +239,7 @@ def open_dataset(
     manifest = read_manifest(folder)
     drawn = read_drawn(folder, dataset=manifest.fingerprint)
     dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check, drawn=drawn)
+    dataset.set_epoch(epoch)
     convention = traits_of(dataset.objective).label_convention
     if manifest.label_convention != convention:
         raise FormatError(
@@ -251,4 +278,12 @@ def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
     unigram = None
     if UNIGRAM in shard.files:
         unigram = open_array(path / UNIGRAM, shape=(manifest.vocab_size,), dtype="<i8")
-    return MappedShard(columns, segments, unigram)  # type: ignore[arg-type]
+    sentences = None
+    if traits_of(read_objective(manifest.objective)).sentences:
+        parts = {"ptr": shard.documents + 1, "ends": None}
+        ptr, ends = (
+            open_array(path / SENTENCES / f"{name}.npy", shape=None if n is None else (n,), dtype="<i8")
+            for name, n in parts.items()
+        )
+        sentences = Ragged(ptr.astype(np.int64), ends.astype(np.int64))
+    return MappedShard(columns, segments, unigram, sentences)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ spans is as likely as any other; masks may be neighbours.
 
 Source: Lewis et al. 2020, "BART", section 2.2, arXiv 1910.13461; Liu et al. 2020, "mBART", section 2.2,
 arXiv 2001.08210. We leave the papers in this: spans never overlap, so that the budget is met exactly;
-there is no BOS in the labels; sentences are not permuted, since tokens do not say where they end.
+there is no BOS in the labels. Sentences are permuted by `stages.objectives.permuted_sentences`.
 """
 
 import math
@@ -69,6 +69,9 @@ class BART(Config):
     """Share of the tokens that are deleted without a trace, rounded up."""
     rotate_probability: float = Field(0.0, ge=0.0, le=1.0)
     """Share of the rows that begin at another of their tokens."""
+    permute_probability: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of the rows whose sentences stand in another order, before any other noise; such rows are
+    written out by epochs."""
     pack_rows: bool = False
     """Whether rows are packed and noised as a whole, across documents; else a row holds one piece of a
     document."""
@@ -80,10 +83,11 @@ class BART(Config):
                 f"mask_ratio = {self.mask_ratio} and delete_ratio = {self.delete_ratio} must not pass 1"
                 " together; lower one of them"
             )
-        if self.mask_ratio == self.delete_ratio == self.rotate_probability == 0.0:
+        noises = self.mask_ratio, self.delete_ratio, self.rotate_probability, self.permute_probability
+        if not any(noises):
             raise ValueError(
-                "mask_ratio, delete_ratio and rotate_probability are all 0, so inputs would show what"
-                " is asked for; set one above 0"
+                "mask_ratio, delete_ratio, rotate_probability and permute_probability are all 0, so"
+                " inputs would show what is asked for; set one above 0"
             )
         return self
 

@@ -12,7 +12,19 @@ from typing import TypeVar, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives import bart, clm, electra, fim, mlm, prefix_lm, simcse, span_corruption, ul2
+from stages.errors import FormatError
+from stages.objectives import (
+    bart,
+    clm,
+    electra,
+    fim,
+    mlm,
+    prefix_lm,
+    sentence_pairs,
+    simcse,
+    span_corruption,
+    ul2,
+)
 from stages.objectives.bart import BART
 from stages.objectives.clm import CausalLM
 from stages.objectives.electra import ReplacedTokens
@@ -21,6 +33,7 @@ from stages.objectives.mixture import Mixture, draw_mixture, restore_mixture
 from stages.objectives.mlm import MaskedLM
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import SpanCorruption
 from stages.objectives.table import TARGETS, Objective, traits_of
@@ -107,7 +120,10 @@ def draw_plainly(
 def _draw(  # noqa: C901, PLR0911  # one for each objective
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths, ways: Ways
 ) -> Columns:
+    refuse_to_draw(objective)
     match objective:
+        case NextSentence() | SentenceOrder():
+            raise AssertionError(objective.kind)
         case CausalLM():
             return clm.label_causally(rows, objective)
         case MaskedLM():
@@ -132,6 +148,20 @@ def _draw(  # noqa: C901, PLR0911  # one for each objective
             )
         case _:
             assert_never(objective)
+
+
+def refuse_to_draw(objective: Objective) -> None:
+    """Refuse kinds of which only epochs on disk can be opened.
+
+    Raises:
+        FormatError: says why.
+    """
+    beyond = traits_of(objective).beyond
+    if beyond:
+        raise FormatError(
+            f"{objective.kind}: rows of this kind cannot be drawn when they are read, for {beyond}; open"
+            " an epoch that stands on disk, or set materialized_epochs higher and run again"
+        )
 
 
 def given_back(
@@ -159,6 +189,8 @@ def _restored(  # noqa: C901, PLR0911  # one for each objective
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give the clean tokens of every row, (N, W), and how many, (N,)."""
     match objective:
+        case NextSentence() | SentenceOrder():
+            return sentence_pairs.restore_pairs(columns, objective, vocabulary)
         case CausalLM():
             ids = columns["input_ids"]
             return ids, np.count_nonzero(ids != vocabulary.named("pad"), axis=1)

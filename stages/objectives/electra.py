@@ -25,7 +25,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stages.config import Config
 from stages.errors import FormatError
@@ -50,6 +50,7 @@ class Generator(StrEnum):
 
     UNIFORM = "uniform"
     UNIGRAM = "unigram"
+    MODEL = "model"
 
 
 class ReplacedTokens(Config):
@@ -63,7 +64,25 @@ class ReplacedTokens(Config):
     """bernoulli selects each position alone; exact selects the same share of every row, one position at
     least."""
     generator: Generator = Generator.UNIFORM
-    """uniform draws any ordinary id alike; unigram draws ids by their frequency in the shard."""
+    """uniform draws any ordinary id alike; unigram draws ids by their frequency in the shard; model asks
+    `model`, so that rows are written out by epochs."""
+    model: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
+    """The generator as "package.module:function", importable wherever a worker runs. Called once with
+    the vocabulary, it gives the callable that `stages.objectives.generated` describes."""
+    mask_share: float = Field(0.85, ge=0.0, le=1.0)
+    """Share of the selected positions at which the model sees the mask; at others it sees the token. Of
+    no effect but on model."""
+    temperature: float = Field(1.0, gt=0.0)
+    """By which the model's logits are divided. Of no effect but on model."""
+
+    @model_validator(mode="after")
+    def _a_model_is_named(self) -> "ReplacedTokens":
+        if (self.generator is Generator.MODEL) != (self.model is not None):
+            raise ValueError(
+                f"generator = {self.generator.value!r} and model = {self.model!r}: name the model's"
+                ' "package.module:function" for generator = "model", and for no other'
+            )
+        return self
 
     @property
     def max_ngram(self) -> int:

@@ -32,7 +32,7 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stages.config import Config
 from stages.errors import FormatError
@@ -45,19 +45,48 @@ GROWTH = 3
 """Tokens by which a segment may grow."""
 
 
+class FIMRates(Config):
+    """How often the documents of one source are transformed."""
+
+    fim_rate: float | None = Field(None, ge=0.0, le=1.0)
+    """Instead of the objective's."""
+    fim_spm_rate: float | None = Field(None, ge=0.0, le=1.0)
+    """Instead of the objective's."""
+
+
 class FIM(Config):
     """Fill in the middle."""
 
     kind: Literal["fim"] = "fim"
     """Names the objective."""
-    level: Literal["token"] = "token"
-    """What is cut: tokens. No token is cut into pieces of another spelling."""
+    level: Literal["token", "character"] = "token"
+    """What is cut: tokens, or the text that they decode to, whose parts are encoded anew, so that a
+    model meets cuts within words. The latter needs the tokenizer and is written out by epochs."""
+    unit: Literal["segment", "document"] = "segment"
+    """What is transformed: each document's part of a row by itself, or whole documents alone, so that
+    one that lies in several rows stays plain. Of no effect but on characters."""
+    document_fraction: float = Field(1.0, ge=0.0, le=1.0)
+    """Share of the documents that are ever transformed, the same in each epoch. Of no effect but on
+    characters."""
+    sources: dict[str, FIMRates] = Field(default_factory=dict)
+    """Rates of their own for some sources, by name. Of no effect but on characters."""
     fim_rate: float = Field(0.5, ge=0.0, le=1.0)
     """Share of the segments that are transformed; the others stay as they are."""
     fim_spm_rate: float = Field(0.5, ge=0.0, le=1.0)
     """Share of the transformed segments that show the suffix first; the others show the prefix first."""
     train_on_sentinels: bool = True
     """Whether the three special ids of a transformed segment have a loss too."""
+
+    @model_validator(mode="after")
+    def _documents_are_known_to_characters_alone(self) -> "FIM":
+        usual = {"unit": "segment", "document_fraction": 1.0, "sources": {}}
+        for name, value in usual.items():
+            if self.level == "token" and getattr(self, name) != value:
+                raise ValueError(
+                    f'{name} = {getattr(self, name)!r}: rows of level = "token" are drawn by their ids'
+                    ' alone; set level = "character", or leave it out'
+                )
+        return self
 
 
 def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths: Widths) -> Columns:
@@ -108,13 +137,20 @@ def restore_fim(
     ids = fim_ids(vocabulary)
     clean = np.full(input_ids.shape, vocabulary.named("pad"), input_ids.dtype)
     lengths = np.zeros(len(input_ids), np.int64)
-    for row, covered in enumerate(np.count_nonzero(segment_ids >= 0, axis=1)):
-        bounds = np.flatnonzero(np.diff(segment_ids[row, :covered])) + 1
-        for tokens in np.split(input_ids[row, :covered], bounds):
-            text = _reassemble(tokens, ids)
+    for row in range(len(input_ids)):
+        for text in restored_segments(input_ids[row], segment_ids[row], ids):
             clean[row, lengths[row] : lengths[row] + len(text)] = text
             lengths[row] += len(text)
     return clean, lengths
+
+
+def restored_segments(
+    input_ids: NDArray[np.integer], segment_ids: NDArray[np.integer], ids: NDArray[np.int64]
+) -> list[NDArray[np.integer]]:
+    """Give the segments of one row, (L,), as they were before they were transformed."""
+    covered = int(np.count_nonzero(segment_ids >= 0))
+    bounds = np.flatnonzero(np.diff(segment_ids[:covered])) + 1
+    return [_reassemble(tokens, ids) for tokens in np.split(input_ids[:covered], bounds)]
 
 
 def require_room(rows: StoredRows, widths: Widths) -> None:

@@ -32,6 +32,7 @@ class StoredRows:
         components: (N,) uint8, which component of a mixture each row belongs to; None without one.
         unigram: (V,) int64, the shard's ordinary ids counted up, for draws by frequency; None if the
             objective makes none.
+        room: (N,) int32, tokens of another document that each row has room for; None without any.
     """
 
     input_ids: NDArray[np.integer]
@@ -43,6 +44,7 @@ class StoredRows:
     shard: int
     components: NDArray[np.uint8] | None = None
     unigram: NDArray[np.int64] | None = None
+    room: NDArray[np.int32] | None = None
 
     @property
     def filled(self) -> NDArray[np.int64]:
@@ -73,6 +75,7 @@ class StoredRows:
             segment_length=self.segment_length[np.repeat(self.segment_ptr[chosen], counts) + within],
             numbers=self.numbers[chosen],
             components=None if self.components is None else self.components[chosen],
+            room=None if self.room is None else self.room[chosen],
         )
 
 

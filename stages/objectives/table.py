@@ -16,10 +16,12 @@ from stages.objectives.bart import BART, widths_bart
 from stages.objectives.clm import CausalLM
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.fim import FIM, GROWTH
+from stages.objectives.fim_characters import GROWTH as CHARACTER_GROWTH
 from stages.objectives.mixture import Mixture, choose_mixed
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM, prefix_widths
 from stages.objectives.rows import Widths
+from stages.objectives.sentence_pairs import NextSentence, SentenceOrder, pair_widths
 from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, span_lengths
 from stages.objectives.ul2 import (
@@ -36,8 +38,10 @@ Objective = Annotated[
     | FIM
     | MaskedLM
     | Mixture
+    | NextSentence
     | PrefixLM
     | ReplacedTokens
+    | SentenceOrder
     | SimCSE
     | SpanCorruption
     | UL2,
@@ -54,8 +58,10 @@ KINDS: dict[str, type[Config]] = {
     "fim": FIM,
     "mixture": Mixture,
     "mlm": MaskedLM,
+    "nsp": NextSentence,
     "prefix_lm": PrefixLM,
     "simcse": SimCSE,
+    "sop": SentenceOrder,
     "span_corruption": SpanCorruption,
     "ul2": UL2,
 }
@@ -81,25 +87,61 @@ class Traits:
     """Whether drawing needs to know which ids begin a word."""
     unigram: bool = False
     """Whether drawing needs to know how frequent ids are."""
+    beyond: str = ""
+    """What drawing needs beyond the rows, so that only epochs on disk open; nothing for most kinds."""
+    sentences: bool = False
+    """Whether drawing needs to know where sentences end."""
+
+    @property
+    def form(self) -> str:
+        """row, if any epoch can be drawn from a row and what stands beside it; else materialised."""
+        return "materialised" if self.beyond else "row"
 
 
-def traits_of(objective: Objective) -> Traits:  # noqa: PLR0911  # one for each layout
+def traits_of(objective: Objective) -> Traits:  # noqa: C901, PLR0911  # one for each layout
     """Give what follows from an objective's config."""
     match objective:
         case CausalLM():
             return Traits("causal_within_document", "unshifted", dynamic=False)
+        case FIM(level="character"):
+            return Traits(
+                "causal_within_document",
+                "unshifted",
+                growth=CHARACTER_GROWTH,
+                beyond="parts of the text are encoded anew by the tokenizer",
+            )
         case FIM():
             return Traits("causal_within_document", "unshifted", growth=GROWTH)
+        case NextSentence() | SentenceOrder():
+            return Traits(
+                "bidirectional_within_document",
+                "masked",
+                words=objective.mask.selection in (Selection.WHOLE_WORD, Selection.NGRAM),
+                beyond="pairs are built of the sentences of whole documents",
+                sentences=True,
+            )
         case PrefixLM(architecture="decoder_only"):
             return Traits("prefix", "unshifted", single=not objective.pack_rows)
+        case BART() if objective.permute_probability:
+            return Traits(
+                "encoder_decoder",
+                TARGETS,
+                single=not objective.pack_rows,
+                beyond="sentences change places, and rows do not say where they end",
+                sentences=True,
+            )
         case BART() | PrefixLM() | SpanCorruption() | UL2():
             return Traits("encoder_decoder", TARGETS, single=not objective.pack_rows)
         case SimCSE():
             drawn = objective.views == "cropped" and objective.crop_ratio < 1.0
             return Traits("bidirectional", PAIRS, dynamic=drawn, single=True)
         case ReplacedTokens():
-            unigram = objective.generator is Generator.UNIGRAM
-            return Traits("bidirectional_within_document", "replaced", unigram=unigram)
+            return Traits(
+                "bidirectional_within_document",
+                "replaced",
+                unigram=objective.generator is Generator.UNIGRAM,
+                beyond="a model draws the replacements" * (objective.generator is Generator.MODEL),
+            )
         case Mixture():
             return _mixed([traits_of(part.objective) for part in objective.components])
         case MaskedLM():
@@ -119,7 +161,7 @@ def _mixed(parts: Sequence[Traits]) -> Traits:
     )
 
 
-def widths_of(objective: Objective, seq_len: int) -> Widths:
+def widths_of(objective: Objective, seq_len: int) -> Widths:  # noqa: PLR0911  # one for each layout
     """Give how many tokens rows hold, on disk and as a trainer gets them."""
     match objective:
         case BART():
@@ -133,6 +175,8 @@ def widths_of(objective: Objective, seq_len: int) -> Widths:
         case Mixture():
             each = component_widths(objective, seq_len)
             return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
+        case NextSentence() | SentenceOrder():
+            return pair_widths(seq_len)
         case CausalLM() | FIM() | MaskedLM() | ReplacedTokens() | SimCSE():
             return Widths(seq_len, seq_len, seq_len)
         case _:
@@ -160,6 +204,11 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
 def _refuse_to_mix(first: Objective, other: Objective) -> None:
     """Refuse components whose rows a trainer could not take as one batch."""
     one, two = traits_of(first), traits_of(other)
+    if two.beyond:
+        raise ConfigError(
+            f"components: {other.kind} with these settings is written out by epochs, for {two.beyond};"
+            " a mixture draws rows when they are read, so make it a dataset of its own"
+        )
     for name in ("attention", "label_convention", "single", "growth"):
         a, b = getattr(one, name), getattr(two, name)
         if a != b:

@@ -26,6 +26,11 @@ FORMAT_VERSION = 2
 MANIFEST_NAME = "dataset.json"
 OBJECTIVE_ID = "objective_id"
 """The column, |u1, that says which component of a mixture each row belongs to."""
+ROOM = "room"
+"""The column, <i4, that says how many tokens of another document each row of a pair has room for."""
+SENTENCES = "sentences"
+"""Folder, in the shards of objectives that ask, of ptr.npy (documents + 1,) and ends.npy (sentences,),
+both <i8: after how many tokens of its document each sentence ends."""
 WORD_STARTS = "word_starts.npy"
 """(vocab_size,) bool beside the manifest of objectives that mask whole words: which ids begin one."""
 UNIGRAM = "unigram.npy"

@@ -38,6 +38,8 @@ _BATCH = 1 << 18
 """Characters encoded together."""
 _SYMBOLS = re.compile(f"({SPACE_SYMBOL}+)")
 _INT32 = np.dtype(np.int32)
+_NO_NORMALIZER = b"\x0a\x08identity\x12\x00\x18\x00\x20\x00\x28\x01"
+"""A NormalizerSpec: name, no rules, no dummy prefix, no white space removed, spaces escaped."""
 
 
 class Tokenizer:
@@ -119,9 +121,25 @@ class Tokenizer:
         decoded: list[str] = self._processor.decode([row.tolist() for row in ids])
         return decoded
 
+    def verbatim(self) -> "Tokenizer":
+        """Give the same pieces without a normaliser: for text that has been through it already.
+
+        A part of a normalised text need not come out of the normaliser as it went in. Of a message that
+        stands twice in a protocol buffer, as the spec does then, the later fields count.
+        """
+        if not self.normalises:
+            return self
+        spec = b"\x1a" + bytes([len(_NO_NORMALIZER)]) + _NO_NORMALIZER
+        proto = self._processor.serialized_model_proto() + spec
+        return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=proto))
+
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it stands for a single byte: (vocab_size,) bool."""
         return np.array([self._processor.is_byte(i) for i in range(self.vocab_size)], np.bool_)
+
+    def piece_bytes(self) -> list[bytes]:
+        """Give what each id decodes to: (vocab_size,); nothing for special ids."""
+        return [self._bytes_of(number) for number in range(self.vocab_size)]
 
     def word_starts(self) -> NDArray[np.bool_]:
         """Say of every id whether it begins a word: (vocab_size,) bool."""
@@ -132,6 +150,14 @@ class Tokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Give the piece of each id as the model writes it."""
         return [self._processor.id_to_piece(i) for i in ids]
+
+    def _bytes_of(self, number: int) -> bytes:
+        piece = self._processor.id_to_piece(number)
+        if self._processor.is_byte(number):
+            return bytes([int(piece[1:-1], 16)])
+        if self._processor.is_control(number) or self._processor.is_unknown(number):
+            return b""
+        return bytes(piece.replace(SPACE_SYMBOL, " ").encode())
 
     def _stretches(self, text: str) -> Iterator[str]:
         """Give a text in parts whose ids join to its ids; runs of U+2581 stand alone."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.drawing import draw_plainly, given_back
+from stages.objectives.material import Material, draw_material, given_back_material, repeatable
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.table import Objective
 from stages.objectives.vocabulary import Vocabulary
@@ -36,17 +37,40 @@ class Items:
 
 
 def drawn_findings(
-    objective: Objective, items: Iterable[Items], vocabulary: Vocabulary, widths: Widths
+    objective: Objective,
+    items: Iterable[Items],
+    vocabulary: Vocabulary,
+    widths: Widths,
+    *,
+    material: Material | None = None,
 ) -> list[Finding]:
-    """Check the items of a shard against what the objective makes of its rows."""
+    """Check the items of a shard against what the objective makes of its rows.
+
+    Args:
+        objective: as the manifest has it.
+        items: the rows, in order, each once.
+        vocabulary: of the tokenizer.
+        widths: of the rows.
+        material: what rows of a materialised kind are drawn with.
+    """
     wrong = dict.fromkeys(_LAWS, 0)
     for part in items:
         for epoch, columns in enumerate(part.epochs):
             stored = replace(part.rows, epoch=epoch)
-            back = given_back(stored, columns, objective, vocabulary)
+            if material is None:
+                back = given_back(stored, columns, objective, vocabulary)
+            else:
+                back = given_back_material(stored, columns, objective, vocabulary, material=material)
             wrong["ids_in_range"] += _outside(columns, vocabulary)
             wrong["not_restored"] += int(np.count_nonzero(~back))
-            wrong["redrawn"] += _not_redrawn(stored, columns, objective, vocabulary, widths)
+            some = stored.take(np.arange(min(_REDRAWN, len(stored.numbers))))
+            if material is None:
+                again = draw_plainly(some, objective, vocabulary, widths)
+            elif repeatable(objective):
+                again = draw_material(some, objective, vocabulary, widths, material=material)
+            else:
+                continue
+            wrong["redrawn"] += count_different(columns, again)
     return [Finding(check, f"{count:,} {_LAWS[check]}") for check, count in wrong.items() if count]
 
 
@@ -62,15 +86,11 @@ def _outside(columns: Columns, vocabulary: Vocabulary) -> int:
     return sum(int(np.count_nonzero((part < 0) | (part >= vocabulary.size))) for part in ids)
 
 
-def _not_redrawn(
-    stored: StoredRows, columns: Columns, objective: Objective, vocabulary: Vocabulary, widths: Widths
-) -> int:
-    """Count rows that the plain functions draw otherwise."""
-    some = np.arange(min(_REDRAWN, len(stored.numbers)))
-    again = draw_plainly(stored.take(some), objective, vocabulary, widths)
-    wrong = np.zeros(len(some), np.bool_)
+def count_different(columns: Columns, again: Columns) -> int:
+    """Count the first rows that are not as they are drawn again."""
+    wrong = np.zeros(len(next(iter(again.values()))), np.bool_)
     for name, column in again.items():
-        wrong |= (_flat(columns[name][some]) != _flat(column)).any(axis=1)
+        wrong |= (_flat(columns[name][: len(wrong)]) != _flat(column)).any(axis=1)
     return int(np.count_nonzero(wrong))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from stages.objectives.clm import CausalLM
+from stages.objectives.material import Material
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.rows import Widths
 from stages.objectives.table import Objective, traits_of
@@ -33,6 +34,7 @@ def label_findings(
     convention: str,
     vocabulary: Vocabulary,
     widths: Widths,
+    material: Material | None = None,
 ) -> list[Finding]:
     """Check the items of a shard against its objective.
 
@@ -42,6 +44,7 @@ def label_findings(
         convention: the label convention that the manifest declares.
         vocabulary: of the tokenizer.
         widths: of the rows.
+        material: what rows of a materialised kind are drawn with.
     """
     if isinstance(objective, CausalLM):
         return _causal(objective, items, convention=convention)
@@ -52,7 +55,7 @@ def label_findings(
         Selection.EXACT,
     ):  # positions are selected alone, so counts follow the binomial law
         return _masked(objective, items, vocabulary)
-    return drawn_findings(objective, items, vocabulary, widths)
+    return drawn_findings(objective, items, vocabulary, widths, material=material)
 
 
 def _masked(objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary) -> list[Finding]:

@@ -27,6 +27,7 @@ ALL = [
 HOMES = {
     "torch": {"loading", "verify"},
     "sentencepiece": {"tokenizer"},
+    "sentencex": {"tokenizer"},
     "datasketch": {"dedup"},
     "zstandard": {"reading", "store"},
 }
@@ -62,6 +63,7 @@ HEAVY = [
     "pyarrow",
     "numba",
     "sentencepiece",
+    "sentencex",
     "datasketch",
     "zstandard",
     "orjson",

@@ -1,0 +1,43 @@
+"""Sentences: where the sentences of every document end, for the objectives that ask; from ids alone.
+
+sentences/UNIT/ptr.npy    (D + 1,) <i8   sentences of document d of the unit's token store
+sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends, the EOS with the last
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from pipeline.steps.split import load_tokenizer
+from pipeline.steps.units import Unit
+from pipeline.tasks import Workspace
+from stages.store.arrays import array_writer, write_array
+from stages.store.token_store import TokenUnit
+from stages.tokenizer.sentences import split_sentences
+
+
+@dataclass(frozen=True)
+class SentenceUnit:
+    """One unit of the token store."""
+
+    unit: Unit
+
+
+def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
+    """Split the documents of one unit."""
+    pieces = load_tokenizer(workspace).piece_bytes()
+    folder = workspace.path(work.unit.tokens)
+    store = TokenUnit.open(folder)
+    table = pq.read_table(folder / "documents.parquet", columns=["language"])
+    target = workspace.create(work.unit.sentences)
+    counts = [0]
+    with array_writer(target / "ends.npy", dtype="<i8") as append:
+        for number, language in enumerate(table.column("language").to_pylist()):
+            first, last = store.offsets[number : number + 2]
+            ends = split_sentences(np.asarray(store.ids[first:last]), language, pieces)
+            append(ends)
+            counts.append(len(ends))
+    write_array(target / "ptr.npy", np.cumsum(counts).astype("<i8"))
+    return {"documents": table.num_rows, "sentences": sum(counts)}

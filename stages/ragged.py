@@ -1,0 +1,51 @@
+"""Ragged arrays: lists of numbers of any length, end to end, with where each begins.
+
+lists     [3 5] [] [7]
+ptr       0 2 2 3
+values    3 5 7
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """N lists of int64.
+
+    Args:
+        ptr: (N + 1,) list n is values[ptr[n] : ptr[n + 1]].
+        values: (S,).
+    """
+
+    ptr: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+    def __getitem__(self, number: int) -> NDArray[np.int64]:
+        """Give one list."""
+        part: NDArray[np.int64] = self.values[self.ptr[number] : self.ptr[number + 1]]
+        return part
+
+    def take(self, chosen: NDArray[np.int64]) -> "Ragged":
+        """Give some of the lists, in the order chosen."""
+        counts = np.diff(self.ptr)[chosen]
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
+        return Ragged(ptr, self.values[np.repeat(self.ptr[chosen], counts) + within])
+
+
+def joined(parts: Sequence[Ragged]) -> Ragged:
+    """Give the lists of all, one after the other."""
+    counts = [np.diff(part.ptr) for part in parts]
+    ptr = np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts]))
+    return Ragged(ptr, np.concatenate([np.empty(0, np.int64), *(part.values for part in parts)]))
+
+
+def ragged_of(lists: Sequence[Sequence[int]]) -> Ragged:
+    """Give lists of numbers as one array."""
+    ptr = np.cumsum([0, *map(len, lists)])
+    values = np.concatenate([np.empty(0, np.int64), *(np.asarray(part, np.int64) for part in lists)])
+    return Ragged(ptr, values)

@@ -1,0 +1,122 @@
+"""What replacements drawn from a model promise.
+
+They follow the model's probabilities, special ids left out; labels say what changed; the model sees the
+mask at the asked share of the selected positions; a model that cannot be had is refused by name.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from stages.errors import ConfigError, DataError
+from stages.objectives.clm import IGNORED
+from stages.objectives.electra import Generator, ReplacedTokens
+from stages.objectives.generated import load_generator, replace_by_model
+from stages.objectives.mlm import Positions
+from stages.objectives.rows import StoredRows
+from tests.laws.tiny_generator import make_generator
+from tests.stages.objectives.built_rows import (
+    EOS,
+    MASK,
+    SPECIAL,
+    VOCABULARY,
+    chi_square_sigmas,
+    copies,
+    sigmas,
+    stored,
+)
+
+NAME = "tests.laws.tiny_generator:make_generator"
+CONFIG = ReplacedTokens(generator=Generator.MODEL, model=NAME, mask_probability=0.3)
+ROW = [[[*range(10, 30), EOS], [*range(12, 30)]]]
+
+
+def rows_of(count: int) -> StoredRows:
+    return copies(stored(ROW, length=45), count)
+
+
+def test_replacements_follow_the_probabilities_of_the_model() -> None:
+    law = np.linspace(0.0, 3.0, VOCABULARY.size)
+    law[list(SPECIAL.values())] = 9.0
+
+    def generate(
+        seen: NDArray[np.int64], covered: NDArray[np.bool_], selected: Positions
+    ) -> NDArray[np.floating]:
+        assert (seen[covered] > 0).all()
+        return np.tile(law, (len(selected[0]), 1))
+
+    columns = replace_by_model(rows_of(500), CONFIG, VOCABULARY, generate=generate)
+    drawn = columns["input_ids"][columns["selected"].astype(np.bool_)]
+    shares = np.exp(law[VOCABULARY.ordinary])
+    counts = np.bincount(drawn, minlength=VOCABULARY.size)[VOCABULARY.ordinary]
+    assert counts.sum() == len(drawn) > 4000
+    assert chi_square_sigmas(counts, len(drawn) * shares / shares.sum()) < 5
+
+
+def test_labels_say_what_changed() -> None:
+    rows = rows_of(100)
+    columns = replace_by_model(rows, CONFIG, VOCABULARY, generate=make_generator(VOCABULARY))
+    changed = columns["input_ids"] != rows.input_ids
+    assert np.array_equal(columns["labels"] == 1, changed)
+    assert np.array_equal(columns["labels"] == IGNORED, ~rows.covered)
+    assert not (changed & ~columns["selected"].astype(np.bool_)).any()
+    assert not np.isin(columns["input_ids"][changed], list(SPECIAL.values())).any()
+    assert np.array_equal(columns["original_ids"], rows.input_ids)
+    assert changed.sum() > 500
+
+
+def test_the_model_sees_the_mask_at_most_selected_positions() -> None:
+    seen_masks = []
+
+    def generate(
+        seen: NDArray[np.int64], covered: NDArray[np.bool_], selected: Positions
+    ) -> NDArray[np.floating]:
+        assert covered.shape == seen.shape
+        seen_masks.append(seen[selected] == MASK)
+        return np.zeros((len(selected[0]), VOCABULARY.size), np.float32)
+
+    replace_by_model(rows_of(300), CONFIG, VOCABULARY, generate=generate)
+    masks = np.concatenate(seen_masks)
+    assert sigmas(int(masks.sum()), len(masks), 0.85) < 5
+
+
+def test_batches_change_no_bit() -> None:
+    rows, generate = rows_of(9), make_generator(VOCABULARY)
+    whole = replace_by_model(rows, CONFIG, VOCABULARY, generate=generate)
+    for chosen in ([0], [5, 3], list(range(9))):
+        part = replace_by_model(rows.take(np.array(chosen)), CONFIG, VOCABULARY, generate=generate)
+        for name, column in whole.items():
+            assert part[name].tolist() == column[chosen].tolist()
+    other = replace_by_model(replace(rows, epoch=1), CONFIG, VOCABULARY, generate=generate)
+    assert other["input_ids"].tolist() != whole["input_ids"].tolist()
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (0, VOCABULARY.size)])
+def test_logits_of_another_shape_are_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(DataError, match="gave logits of shape"):
+        replace_by_model(rows_of(2), CONFIG, VOCABULARY, generate=lambda *_: np.zeros(shape))
+
+
+def test_logits_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(DataError, match="finite"):
+        replace_by_model(
+            rows_of(2),
+            CONFIG,
+            VOCABULARY,
+            generate=lambda _, __, at: np.full((len(at[0]), VOCABULARY.size), np.nan),
+        )
+
+
+@pytest.mark.parametrize("name", ["no_such_module:make", "tests.laws.tiny_generator:nothing"])
+def test_a_model_that_is_not_there_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="importable wherever a worker runs"):
+        load_generator(name, VOCABULARY)
+
+
+@pytest.mark.parametrize("content", [{"generator": "model"}, {"model": NAME}])
+def test_a_model_is_named_if_and_only_if_it_is_asked(content: dict[str, str]) -> None:
+    with pytest.raises(ValidationError, match="name the model"):
+        ReplacedTokens.model_validate(content)

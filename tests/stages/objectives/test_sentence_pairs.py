@@ -1,0 +1,202 @@
+"""What sentence pairs promise.
+
+A pair is <cls> A <sep> B <sep>; both halves are texts of the shard, the label says whether they belong
+together, and what was borrowed is another document's; without masks and what was borrowed the row is the
+stored one; shares are those asked for, and batches change no bit.
+"""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.objectives.clm import IGNORED
+from stages.objectives.mlm import MaskedLM
+from stages.objectives.rows import Columns, StoredRows, bodies
+from stages.objectives.sentence_pairs import (
+    NextSentence,
+    SentenceOrder,
+    SentencePairs,
+    check_borrowed,
+    label_name,
+    make_pairs,
+    pair_widths,
+    restore_pairs,
+)
+from stages.objectives.whole_shard import WholeShard
+from tests.stages.objectives.built_rows import sigmas
+from tests.stages.objectives.built_shards import (
+    EOS,
+    PAD,
+    SPECIAL,
+    VOCABULARY,
+    Sentences,
+    any_documents,
+    at_epoch,
+    paired,
+)
+
+SEQ_LEN = 30
+WIDTHS = pair_widths(SEQ_LEN)
+CLS, SEP = SPECIAL["cls"], SPECIAL["sep"]
+BARE = MaskedLM(mask_probability=1e-9)
+"""Masks that are never drawn."""
+kinds = st.sampled_from([NextSentence(), SentenceOrder(), NextSentence(random_rate=1.0)])
+
+
+def made(documents: Sentences, config: SentencePairs) -> tuple[StoredRows, WholeShard, Columns]:
+    """Give the rows of documents, their shard and columns."""
+    borrow = config.random_rate if isinstance(config, NextSentence) else 0.0
+    rows, shard = paired(documents, row_length=WIDTHS.stored, borrow_rate=borrow)
+    return rows, shard, make_pairs(rows, config, VOCABULARY, WIDTHS, shard=shard)
+
+
+def halves(shown: list[int]) -> tuple[list[int], list[int]]:
+    """Give A and B of a row without masks."""
+    assert shown[0] == CLS
+    first, *others = [place for place, token in enumerate(shown) if token == SEP]
+    return shown[1:first], shown[first + 1 : others[0]] if others else []
+
+
+@settings(deadline=None, max_examples=200)
+@given(any_documents, kinds)
+def test_rows_are_two_texts_between_their_special_ids(
+    documents: Sentences, config: SentencePairs
+) -> None:
+    rows, _, columns = made(documents, config.model_copy(update={"mask": BARE}))
+    texts = [[token for sentence in document for token in sentence] for document in documents]
+    spelled = [" ".join(map(str, text)) + " " for text in texts]
+    name = label_name(config)
+    for row, shown in enumerate(columns["input_ids"].tolist()):
+        length = int((columns["segment_ids"][row] == 0).sum())
+        assert shown[length:] == [PAD] * (SEQ_LEN - length)
+        a, b = halves(shown[:length])
+        label, types = int(columns[name][row]), columns["token_type_ids"][row].tolist()
+        assert types == [0] * (len(a) + 2) + [1] * (len(b) + 1 if b else 0) + [0] * (SEQ_LEN - length)
+        assert columns["position_ids"][row].tolist() == [*range(length), *[0] * (SEQ_LEN - length)]
+        assert (columns["labels"][row] == IGNORED).all()
+        assert label in ((0, 1) if b else (IGNORED,))
+        own = [token for token in rows.input_ids[row].tolist() if token not in (EOS, PAD)]
+        if label == 0:
+            assert a + b == own
+        elif label == 1 and isinstance(config, SentenceOrder):
+            assert b + a == own
+        else:
+            assert a == own
+        if b and label == 1 and isinstance(config, NextSentence):
+            lender, begin = int(columns["borrowed_doc"][row]), int(columns["borrowed_offset"][row])
+            assert texts[lender][begin : begin + len(b)] == b
+            sentences = np.cumsum([0, *map(len, documents[lender])]).tolist()
+            assert begin in sentences
+            assert any(" ".join(map(str, b)) in text for text in spelled)
+
+
+@settings(deadline=None, max_examples=200)
+@given(any_documents, kinds)
+def test_the_stored_text_comes_back(documents: Sentences, config: SentencePairs) -> None:
+    rows, shard, columns = made(documents, config)
+    ids, lengths = restore_pairs(columns, config, VOCABULARY)
+    assert lengths.tolist() == bodies(rows, EOS).tolist()
+    for row, length in enumerate(lengths.tolist()):
+        assert ids[row, :length].tolist() == rows.input_ids[row, :length].tolist()
+    if isinstance(config, NextSentence):
+        assert check_borrowed(rows, columns, config, VOCABULARY, shard).all()
+
+
+@settings(deadline=None, max_examples=60)
+@given(any_documents, kinds, st.data())
+def test_a_row_is_the_same_whatever_is_read_along_with_it(
+    documents: Sentences, config: SentencePairs, data: st.DataObject
+) -> None:
+    rows, shard, columns = made(documents, config)
+    chosen = np.array(data.draw(st.lists(st.integers(0, len(rows.numbers) - 1), max_size=4)), np.int64)
+    again = make_pairs(rows.take(chosen), config, VOCABULARY, WIDTHS, shard=shard)
+    for name, column in columns.items():
+        assert again[name].tolist() == column[chosen].tolist(), name
+        assert again[name].dtype == column.dtype, name
+
+
+def corpus(count: int) -> Sentences:
+    """Documents of 12 sentences of 4 tokens; each token names its document."""
+    return [[[10 + number % 50] * 4] * 12 for number in range(count)]
+
+
+def test_nobody_is_its_own_stranger_and_all_others_are_as_likely() -> None:
+    config = NextSentence(random_rate=1.0)
+    documents = corpus(8)
+    rows, shard, _ = made(documents, config)
+    counts = np.zeros((8, 8), np.int64)
+    for epoch in range(200):
+        columns = make_pairs(at_epoch(rows, epoch), config, VOCABULARY, WIDTHS, shard=shard)
+        own = shard.segments["doc"][shard.segments["row_ptr"][:-1]]
+        np.add.at(counts, (own, columns["borrowed_doc"]), 1)
+    assert counts.sum() > 9_000
+    assert np.diag(counts).tolist() == [0] * 8
+    for number, row in enumerate(counts):
+        for count in np.delete(row, number):
+            assert sigmas(int(count), int(row.sum()), 1 / 7) < 5
+
+
+def test_borrowed_texts_begin_at_every_sentence_alike() -> None:
+    config = NextSentence(random_rate=1.0)
+    rows, shard, _ = made(corpus(8), config)
+    offsets = np.concatenate(
+        [
+            make_pairs(at_epoch(rows, epoch), config, VOCABULARY, WIDTHS, shard=shard)["borrowed_offset"]
+            for epoch in range(100)
+        ]
+    )
+    counts = np.bincount(offsets // 4, minlength=12)
+    assert (offsets % 4 == 0).all()
+    for count in counts:
+        assert sigmas(int(count), len(offsets), 1 / 12) < 5
+
+
+def test_half_of_the_pairs_change_places_in_each_epoch_anew() -> None:
+    config = SentenceOrder()
+    rows, shard, _ = made(corpus(400), config)
+    labels = [
+        make_pairs(at_epoch(rows, epoch), config, VOCABULARY, WIDTHS, shard=shard)[
+            "sentence_order_label"
+        ]
+        for epoch in range(2)
+    ]
+    paired_ = labels[0] != IGNORED
+    assert paired_.sum() > 500
+    for part in labels:
+        assert sigmas(int((part[paired_] == 1).sum()), int(paired_.sum()), 0.5) < 5
+    both = (labels[0] == 1) & (labels[1] == 1)
+    assert sigmas(int(both.sum()), int(paired_.sum()), 0.25) < 5
+
+
+def test_one_document_has_nobody_to_borrow_from() -> None:
+    rows, _, columns = made(corpus(1), NextSentence(random_rate=1.0))
+    assert len(rows.numbers) > 2
+    assert set(columns["next_sentence_label"].tolist()) == {IGNORED}
+    assert set(columns["borrowed_doc"].tolist()) == {-1}
+
+
+def test_a_single_sentence_has_no_order() -> None:
+    _, _, columns = made([[[11, 12, 13]]], SentenceOrder())
+    assert columns["sentence_order_label"].tolist() == [IGNORED]
+
+
+def test_what_was_not_borrowed_there_is_found() -> None:
+    config = NextSentence(random_rate=1.0, mask=BARE)
+    rows, shard, columns = made(corpus(8), config)
+    assert check_borrowed(rows, columns, config, VOCABULARY, shard).all()
+    own = shard.segments["doc"][shard.segments["row_ptr"][:-1]].astype(np.int32)
+    for change in (
+        {"borrowed_doc": own},
+        {"borrowed_doc": (columns["borrowed_doc"] + 1) % 8},
+        {"next_sentence_label": 1 - columns["next_sentence_label"]},
+    ):
+        assert not check_borrowed(rows, {**columns, **change}, config, VOCABULARY, shard).any()
+
+
+@pytest.mark.parametrize("config", [NextSentence(), SentenceOrder()])
+def test_masks_are_those_of_mlm_and_never_on_special_ids(config: SentencePairs) -> None:
+    _, _, columns = made(corpus(50), config)
+    selected = columns["labels"] != IGNORED
+    assert 0.1 < selected.sum() / (columns["segment_ids"] == 0).sum() < 0.2
+    assert not np.isin(columns["labels"][selected], list(SPECIAL.values())).any()

@@ -256,15 +256,9 @@ def run_tokenize(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -
     for commit in commits.values():
         for name, counts in commit.record["languages"].items():
             languages.setdefault(name, Counter()).update(counts)
-    return run.execution.finish(
-        step,
-        {
-            "documents": sum(c.record["documents"] for c in commits.values()),
-            "tokens": sum(c.record["tokens"] for c in commits.values()),
-            "space_symbols": sum(c.record["space_symbols"] for c in commits.values()),
-            "languages": {name: dict(counts) for name, counts in sorted(languages.items())},
-        },
-    ).record
+    sums = _sums(commits, "documents", "tokens", "space_symbols")
+    by_name = {name: dict(counts) for name, counts in sorted(languages.items())}
+    return run.execution.finish(step, {**sums, "languages": by_name}).record
 
 
 def run_sentences(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
@@ -275,14 +269,14 @@ def run_sentences(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
     whole = run.execution.whole(step)
     if whole:
         return whole.record
-    tasks = [
-        run.task("sentences", u.commit_name, sentences.find_sentences, sentences.SentenceUnit(u))
-        for u in units
-    ]
+    work = ((unit.commit_name, sentences.SentenceUnit(unit)) for unit in units)
+    tasks = [run.task("sentences", name, sentences.find_sentences, item) for name, item in work]
     commits = run.execution.run(step, tasks, title="split sentences")
-    totals = ("documents", "sentences")
-    record = {key: sum(commit.record[key] for commit in commits.values()) for key in totals}
-    return run.execution.finish(step, record).record
+    return run.execution.finish(step, _sums(commits, "documents", "sentences")).record
+
+
+def _sums(commits: Mapping[str, Commit], *keys: str) -> dict[str, int]:
+    return {key: sum(commit.record[key] for commit in commits.values()) for key in keys}
 
 
 def run_shards(

@@ -25,6 +25,7 @@ from pipeline import cli
 from pipeline.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
 from stages.dedup.lsh import MinHashConfig
 from stages.mixing.placement import ValidationConfig
+from stages.objectives.fim import FIMRates
 from stages.objectives.mixture import Component
 from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
@@ -55,6 +56,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),
     *((f'[datasets.objective] with kind = "{kind}"', model) for kind, model in KINDS.items()),
+    ("[datasets.objective.sources.NAME]", FIMRates),
     ("[[datasets.objective.components]]", Component),
     ("[verify]", LearningConfig),
 )

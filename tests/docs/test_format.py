@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,16 +16,20 @@ from stages.identity import document_id
 from stages.loading.order import shuffled
 from stages.objectives.clm import IGNORED, CausalLM
 from stages.objectives.drawing import draw_plainly
+from stages.objectives.fim_characters import Spelling
+from stages.objectives.material import Material, draw_material
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.span_corruption import SpanCorruption, span_lengths
 from stages.objectives.table import KINDS, read_objective, traits_of
 from stages.objectives.ul2 import UL2, denoisers, widths_by_denoiser
 from stages.objectives.vocabulary import vocabulary_of
+from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
+from stages.ragged import ragged_of
 from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
 from stages.store import digests, drawn, manifest
 from stages.store.arrays import id_dtype
-from stages.tokenizer.special import special_ids
+from stages.tokenizer.special import num_reserved, special_ids
 from tests.docs.test_docs import ROOT, clean
 
 MIXTURE = "mixture"
@@ -101,8 +106,37 @@ def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.inte
         unigram=np.cumsum(np.isin(np.arange(size), stored[0, :16])),
     )
     vocabulary = vocabulary_of(size, special_ids(), starts_word)
-    columns = draw_plainly(rows, read_objective(objective), vocabulary, Widths(*[length] * 3))
+    widths, read = Widths(*[length] * 3), read_objective(objective)
+    if not traits_of(read).beyond:
+        columns = draw_plainly(rows, read, vocabulary, widths)
+    else:
+        rows, material = golden_material(rows, in_halves=read.kind == "sop")
+        columns = draw_material(rows, read, vocabulary, widths, material=material)
     return {name: column[0] for name, column in columns.items()}
+
+
+def golden_material(rows: StoredRows, *, in_halves: bool) -> tuple[StoredRows, Material]:
+    """Give the row as the page describes it for kinds that need more than it, and what they need."""
+    halves = [8, 9] if in_halves else [17]
+    ids = np.full((5, 24), special_ids()["pad"], np.uint16)
+    ids[0, :9], ids[4] = [*range(550, 558), special_ids()["eos"]], rows.input_ids[0]
+    segments = {
+        "row_ptr": np.array([0, 1, 1, 1, 1, 1 + len(halves)]),
+        "start": np.array([0, 0, 8][: 1 + len(halves)]),
+        "length": np.array([9, *halves]),
+        "doc": np.array([0, 1, 1][: 1 + len(halves)]),
+        "doc_offset": np.array([0, 0, 8][: 1 + len(halves)]),
+    }
+    shard = WholeShard(ids, segments, 2, sentences=ragged_of([[4, 9], [8, 17]]))
+    named = replace(
+        rows,
+        segment_ptr=np.array([0, len(halves)]),
+        segment_length=np.array(halves),
+        room=np.array([5], np.int32),
+    )
+    pieces = [chr(number).encode() if number >= num_reserved() else b"" for number in range(600)]
+    spelling = Spelling(pieces, lambda texts: [np.array([*map(ord, text)], np.uint16) for text in texts])
+    return named, Material(shard, spelling)
 
 
 def written(columns: Mapping[str, NDArray[np.integer]]) -> list[str]:

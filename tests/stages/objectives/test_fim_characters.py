@@ -6,7 +6,6 @@ that would is counted.
 """
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -25,27 +24,13 @@ from stages.packing.best_fit import pack_best_fit
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.special import special_ids
-from stages.tokenizer.train import TrainConfig, train_model
 from tests.stages.objectives.built_rows import chi_square_sigmas, sigmas
 from tests.stages.objectives.built_shards import rows_of
+from tests.stages.tokenizer.test_pieces import tokenizer_of
 
-SAMPLE = [
-    ("the cat sat on the mat and then ran to the other cat\nwhile another rat sat there\n", 3),
-    ("x = f(x)\n\treturn 12345\n\treturn f(x) + another(x)\n", 2),
-]
 ALWAYS = FIM(level="character", fim_rate=1.0)
 SPECIAL = special_ids()
 PRE, MID, SUF, EOS = (SPECIAL[name] for name in ("fim_prefix", "fim_middle", "fim_suffix", "eos"))
-
-
-@cache
-def tokenizer_of(rule: Normalization) -> Tokenizer:
-    """Give a small model with a normaliser."""
-    import sentencepiece  # noqa: PLC0415  # the test alone loads a model from memory
-
-    config = TrainConfig(vocab_size=556, normalization=rule)
-    model = train_model(SAMPLE, config)
-    return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model))
 
 
 def spelling_of(tokenizer: Tokenizer) -> tuple[Spelling, Vocabulary]:

@@ -393,24 +393,3 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> N
 def test_a_missing_model_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"nothing\.model"):
         Tokenizer.load(tmp_path / "nothing.model")
-
-
-def test_pieces_say_what_ids_decode_to(tokenizer: Tokenizer, texts: list[str]) -> None:
-    pieces = tokenizer.piece_bytes()
-    chosen = [*texts[:50], *LITERALS]
-    for text, ids in zip(chosen, tokenizer.encode(chosen), strict=True):
-        assert b"".join(pieces[i] for i in ids).decode() == tokenizer.normalise(text)
-    assert [pieces[i] for i in special_ids().values()] == [b""] * len(special_ids())
-
-
-def test_parts_of_a_normalised_text_come_back_verbatim(tokenizer: Tokenizer, texts: list[str]) -> None:
-    verbatim, pieces = tokenizer.verbatim(), tokenizer.piece_bytes()
-    assert not verbatim.normalises
-    assert verbatim.piece_bytes() == pieces
-    parts = [
-        part
-        for text in map(tokenizer.normalise, [*texts[:50], *LITERALS])
-        for part in (text[: len(text) // 3], text[len(text) // 3 :], text[-1:], " " + text)
-    ]
-    for part, ids in zip(parts, verbatim.encode(parts), strict=True):
-        assert b"".join(pieces[i] for i in ids).decode() == part

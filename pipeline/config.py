@@ -18,6 +18,7 @@ from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
+from stages.objectives.fim import FIM
 from stages.objectives.table import KINDS, Objective, refuse_impossible, traits_of
 from stages.packing.layout import PackingConfig
 from stages.reading.formats import TextSplit
@@ -167,6 +168,20 @@ class RunFile(Config):
     def needs_sentences(self) -> bool:
         """Whether a dataset asks where sentences end."""
         return any(traits_of(dataset.objective).sentences for dataset in self.datasets)
+
+    @model_validator(mode="after")
+    def _rates_are_of_sources(self) -> "RunFile":
+        names = [source.name for source in self.sources]
+        for dataset in self.datasets:
+            objective = dataset.objective
+            named = objective.sources if isinstance(objective, FIM) else ()
+            strangers = sorted(set(named) - set(names))
+            if strangers:
+                raise ValueError(
+                    f"dataset {dataset.name!r}: objective.sources.{strangers[0]}: no such source; the run"
+                    f" has {', '.join(names)}"
+                )
+        return self
 
     def packing_of(self, dataset: Dataset) -> PackingConfig:
         """Give a dataset's packing; shards are the run's, since the token store is shared."""

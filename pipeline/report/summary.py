@@ -47,6 +47,9 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "languages": _languages(records),
         "split": records.get("split"),
         "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},
+        "epochs_on_disk": {
+            name: record["splits"] for name, record in records.get("draw", {}).items() if record
+        },
         "verify": verify,
         "steps": step_metrics(output, records),
     }

@@ -4,6 +4,7 @@ Of row kinds the bits are those that the loader draws; of the others these are t
 """
 
 import sys
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +22,7 @@ from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.fim_characters import Spelling
 from stages.objectives.generated import Generate, load_generator
-from stages.objectives.material import Material, draw_material
+from stages.objectives.material import Material, counted_apart, draw_material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
 from stages.objectives.vocabulary import Vocabulary
@@ -74,11 +75,13 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
     material = material_of(workspace, dataset, work.folder, number=work.number, with_model=True)
     step = max(1, _ROW_TOKENS // dataset.widths.stored)
     columns: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
     with ExitStack() as stack:
         writers: dict[str, Any] = {}
         for start in range(0, max(rows, 1), step):
             part = np.arange(start, min(start + step, rows))
             drawn = draw_rows(dataset, work.number, part, material)
+            counts.update(counted_apart(drawn, dataset.objective))
             for name, column in drawn.items():
                 shape, dtype = column.shape[1:], column.dtype.newbyteorder("<").str
                 columns[name] = {"dtype": dtype, "shape": list(shape)}
@@ -86,7 +89,7 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
                     writer = array_writer(target / f"{name}.npy", dtype=dtype, shape=shape)
                     writers[name] = stack.enter_context(writer)
                 writers[name](column)
-    return {"rows": rows, "columns": columns}
+    return {"rows": rows, "columns": columns, "counts": dict(counts)}
 
 
 def draw_rows(
@@ -138,7 +141,8 @@ def make_drawn(workspace: Workspace, work: DrawnWork) -> dict[str, Any]:
     for part, commit in work.parts:
         prefix = f"{part.folder}/{part.path}/"
         files = {key.removeprefix(prefix): digest for key, digest in commit.files.items()}
-        shards[part.epoch].append(DrawnShard(path=part.path, files=files))
+        counts = commit.record["counts"]
+        shards[part.epoch].append(DrawnShard(path=part.path, files=files, counts=counts))
     columns = work.parts[0][1].record["columns"]
     manifest = DrawnManifest(
         format_version=FORMAT_VERSION,
@@ -150,4 +154,7 @@ def make_drawn(workspace: Workspace, work: DrawnWork) -> dict[str, Any]:
         shards=tuple(map(tuple, shards)),
     ).signed()
     write_drawn(workspace.create(f"{folder}/{DRAWN_NAME}"), manifest)
-    return {"fingerprint": manifest.fingerprint, "epochs": work.epochs}
+    totals: Counter[str] = Counter()
+    for _, commit in work.parts:
+        totals.update(commit.record["counts"])
+    return {"fingerprint": manifest.fingerprint, "epochs": work.epochs, "counts": dict(totals)}

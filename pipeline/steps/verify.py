@@ -8,6 +8,7 @@ The first two give findings, never exceptions: a damaged file is what they are l
 no digest further than to report it.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import ShardDataset, map_shard
 from stages.loading.drawn import DrawnEpochs
 from stages.mixing.placement import shard_of
-from stages.objectives.material import Material, repeatable
+from stages.objectives.material import Material, counted_apart, repeatable
 from stages.objectives.table import read_objective, traits_of
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import read_drawn
@@ -326,9 +327,10 @@ def check_drawn(
     """The epochs on disk are, bit by bit, what is drawn of the rows."""
     rows = dataset.manifest.shards[number].rows
     step = max(1, _ROW_TOKENS // dataset.widths.stored)
-    wrong = 0
+    wrong, findings = 0, []
     for epoch in range(drawn.epochs):
         dataset.set_epoch(epoch)
+        counts: Counter[str] = Counter()
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
             found = drawn.read(epoch, number, part)
@@ -337,6 +339,11 @@ def check_drawn(
                 np.array_equal(column, found[name]) for name, column in expected.items()
             )
             wrong += not same
+            counts.update(counted_apart(found, dataset.objective))
+        declared = drawn.counts(epoch, number)
+        if declared != dict(counts):
+            message = f"epoch {epoch} counts {declared} apart, but its rows {dict(counts)}"
+            findings.append(Finding("counts", message))
     if not wrong:
-        return []
-    return [Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what is drawn")]
+        return findings
+    return [*findings, Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what is drawn")]

@@ -38,6 +38,10 @@ class DrawnEpochs:
         """Give the columns of some rows of a shard, each (N, ...)."""
         return {name: column[rows] for name, column in self._map((epoch, shard)).items()}
 
+    def counts(self, epoch: int, shard: int) -> dict[str, int]:
+        """Give what was counted apart of a shard in an epoch."""
+        return self._manifest.shards[epoch][shard].counts
+
     def _map(self, key: tuple[int, int]) -> dict[str, NDArray[np.integer]]:
         if key in self._mapped:
             self._mapped.move_to_end(key)

@@ -56,11 +56,17 @@ ENDS = 2
 """Tokens that inputs have beside their body: BOS and EOS."""
 
 
+_MBART = {"mask_ratio": 0.35, "poisson_lambda": 3.5, "permute_probability": 1.0}
+
+
 class BART(Config):
     """Denoising of rows."""
 
     kind: Literal["bart"] = "bart"
     """Names the objective."""
+    preset: Literal["mbart"] | None = None
+    """mbart sets what is not given here to the values of its paper: mask_ratio 0.35, poisson_lambda 3.5,
+    permute_probability 1."""
     mask_ratio: float = Field(0.3, ge=0.0, le=1.0)
     """Share of the tokens that masks hide, rounded up."""
     poisson_lambda: float = Field(3.0, ge=0.5, le=64.0)
@@ -76,6 +82,13 @@ class BART(Config):
     """Whether rows are packed and noised as a whole, across documents; else a row holds one piece of a
     document."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _preset_sets_what_is_not_given(cls, content: object) -> object:
+        if not isinstance(content, dict) or content.get("preset") != "mbart":
+            return content
+        return {**_MBART, **content}
+
     @model_validator(mode="after")
     def _noises_leave_something_to_do(self) -> "BART":
         if self.mask_ratio + self.delete_ratio > 1.0:
@@ -90,10 +103,6 @@ class BART(Config):
                 " inputs would show what is asked for; set one above 0"
             )
         return self
-
-
-MBART = BART(mask_ratio=0.35, poisson_lambda=3.5)
-"""The values of mBART."""
 
 
 def widths_bart(config: BART, seq_len: int) -> Widths:

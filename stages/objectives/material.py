@@ -22,6 +22,7 @@ from stages.objectives.sentence_pairs import (
     NextSentence,
     SentenceOrder,
     check_borrowed,
+    label_name,
     make_pairs,
     restore_pairs,
 )
@@ -76,6 +77,27 @@ def draw_material(
             return replace_by_model(rows, objective, vocabulary, generate=material.generate)
         case _:
             raise AssertionError(f"{objective.kind} is a row kind")
+
+
+def counted_apart(columns: Columns, objective: Objective) -> dict[str, int]:
+    """Give what must be known of drawn rows beside their tokens: nothing, for most kinds.
+
+    nsp    borrowed_tokens: shown a second time, from other documents
+    pairs  rows_without_a_pair: there was nothing to pair them with
+    fim    segments_without_room: were to be transformed, and stayed plain
+    """
+    match objective:
+        case NextSentence() | SentenceOrder():
+            labels = columns[label_name(objective)]
+            counts = {"rows_without_a_pair": int(np.count_nonzero(labels == IGNORED))}
+            if isinstance(objective, NextSentence):
+                borrowed = columns["token_type_ids"][labels == 1]
+                counts["borrowed_tokens"] = int(borrowed.sum(dtype=np.int64)) - len(borrowed)
+            return counts
+        case FIM(level="character"):
+            return {"segments_without_room": int(columns["plain"].sum())}
+        case _:
+            return {}
 
 
 def given_back_material(

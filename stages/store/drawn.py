@@ -12,7 +12,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from stages.config import Config, canonical_json
 from stages.errors import FormatError
@@ -28,6 +28,8 @@ class DrawnShard(Config):
     path: str
     """Relative to the manifest."""
     files: dict[str, FileDigest]
+    counts: dict[str, int] = Field(default_factory=dict)
+    """What the objective counts apart, such as tokens that were borrowed."""
 
 
 class DrawnManifest(Config):

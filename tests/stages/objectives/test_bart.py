@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from stages.errors import FormatError
 from stages.objectives import bart
-from stages.objectives.bart import BART, ENDS, MBART, poisson_thresholds, restore_bart, widths_bart
+from stages.objectives.bart import BART, ENDS, poisson_thresholds, restore_bart, widths_bart
 from stages.objectives.clm import IGNORED
 from stages.objectives.kernels import bart as compiled
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
@@ -43,6 +43,7 @@ from tests.stages.objectives.built_rows import (
 VOCABULARY = vocabulary_of(1_000, SPECIAL)
 FIRST = len(SPECIAL)
 VERSIONS = pytest.mark.parametrize("module", [bart, compiled], ids=["plain", "compiled"])
+MBART = BART(mask_ratio=0.35, poisson_lambda=3.5)
 INFILLING, DELETING = BART(), BART(mask_ratio=0.0, delete_ratio=0.3)
 ROTATING = BART(mask_ratio=0.0, rotate_probability=0.5)
 
@@ -396,3 +397,11 @@ def test_a_tokenizer_without_a_mask_is_refused(module: ModuleType) -> None:
     vocabulary = vocabulary_of(40, {"bos": 1, "eos": 2, "pad": 3})
     with pytest.raises(FormatError, match="no 'mask' among bos, eos, pad"):
         module.add_noise(alike(1, 3), INFILLING, vocabulary, Widths(9, 9, 9))
+
+
+def test_the_preset_of_mbart_gives_way_to_what_is_given() -> None:
+    preset = BART.model_validate({"kind": "bart", "preset": "mbart"})
+    assert (preset.mask_ratio, preset.poisson_lambda, preset.permute_probability) == (0.35, 3.5, 1.0)
+    other = BART.model_validate({"kind": "bart", "preset": "mbart", "permute_probability": 0.0})
+    assert (other.mask_ratio, other.permute_probability) == (0.35, 0.0)
+    assert BART.model_validate(preset.model_dump()) == preset

@@ -57,7 +57,7 @@ def infilling(material: Material) -> Contest:
     )
 
 
-def packed(documents: list[NDArray[np.uint16]]) -> StoredRows:
+def packed(documents: list[NDArray[np.uint16]], *, growth: int = GROWTH) -> StoredRows:
     """Give rows of pieces of real documents, with room to grow.
 
     Lengths are drawn from an exponential law; pieces of fewer than 4 tokens are left out.
@@ -71,7 +71,7 @@ def packed(documents: list[NDArray[np.uint16]]) -> StoredRows:
     for row in input_ids:
         place = 0
         while True:
-            room = LENGTH - place - GROWTH * (len(lengths) - ptr[-1] + 1)
+            room = LENGTH - place - growth * (len(lengths) - ptr[-1] + 1)
             if room < 4:  # noqa: PLR2004  # three tokens and an EOS
                 break
             length = min(max(4, int(generator.exponential(MEAN_DOCUMENT))), room)

@@ -18,6 +18,7 @@ from array_kernels import buckets, copying, loading, packing, similarities
 from contest_material import EXAMPLES, Material
 from contests import hold, markdown
 from fim_kernels import infilling
+from fim_text_kernels import infilling_text
 from masking_kernels import masking
 from span_kernels import spans
 from text_kernels import encoding, reading, shingling, signatures
@@ -38,6 +39,7 @@ CONTESTS = {
     "mask": masking,
     "spans": spans,
     "fim": infilling,
+    "fim-text": infilling_text,
 }
 
 

@@ -178,8 +178,8 @@ class RunFile(Config):
             strangers = sorted(set(named) - set(names))
             if strangers:
                 raise ValueError(
-                    f"dataset {dataset.name!r}: objective.sources.{strangers[0]}: no such source; the run"
-                    f" has {', '.join(names)}"
+                    f"dataset {dataset.name!r}: objective.sources.{strangers[0]}: no such source;"
+                    f" the run has {', '.join(names)}"
                 )
         return self
 

@@ -233,14 +233,36 @@ def test_materialised_epochs_hold_the_bits_that_are_drawn(
         assert np.array_equal(np.load(file, mmap_mode="r"), batch[file.stem])
 
 
-def change_labels(split: Path) -> None:
-    """Shift the labels of a materialised epoch, and make the manifest vouch for them."""
-    path = split / "drawn" / "epoch-0001" / "00000" / "labels.npy"
-    np.save(path, np.roll(np.load(path), 1, axis=1))
+def change_drawn(split: Path, name: str, change: Callable[[Any], Any]) -> None:
+    """Change a column of a materialised epoch, and make the manifest vouch for it."""
+    path = split / "drawn" / "epoch-0001" / "00000" / f"{name}.npy"
+    np.save(path, change(np.load(path)))
     place = split / "drawn.json"
     content = json.loads(place.read_text())
-    content["shards"][1][0]["files"]["labels.npy"] = digest_file(path).model_dump()
+    content["shards"][1][0]["files"][f"{name}.npy"] = digest_file(path).model_dump()
     write_drawn(place, DrawnManifest.model_validate(content).signed())
+
+
+def change_labels(split: Path) -> None:
+    """Shift the labels of a materialised epoch."""
+    change_drawn(split, "labels", lambda labels: np.roll(labels, 1, axis=1))
+
+
+def confuse(name: str) -> Callable[[Path], None]:
+    """Say of each pair, or each replaced token, the opposite."""
+    return lambda split: change_drawn(split, name, lambda x: np.where(x < 0, x, 1 - x).astype(x.dtype))
+
+
+def borrow_elsewhere(split: Path) -> None:
+    """Name another text than the one that was borrowed."""
+    change_drawn(split, "borrowed_offset", lambda offset: np.where(offset < 0, offset, offset + 1))
+
+
+def cut_elsewhere(split: Path) -> None:
+    """Let tokens of a transformed epoch change places."""
+    change_drawn(
+        split, "input_ids", lambda ids: np.concatenate([ids[:, :2][:, ::-1], ids[:, 2:]], axis=1)
+    )
 
 
 def flip_a_byte(split: Path) -> None:
@@ -299,6 +321,11 @@ FAULTS: dict[str, tuple[Callable[[Path], None], set[str]]] = {
     **dict.fromkeys(OBJECTIVES, (roll_rows, {"text", "padding", "eos"})),
     "t5": (change_labels, {"drawn"}),
     "fim": (flip_a_byte, {"digests"}),
+    "nsp": (borrow_elsewhere, {"not_restored"}),
+    "sop": (confuse("sentence_order_label"), {"not_restored"}),
+    "text-fim": (cut_elsewhere, {"not_restored"}),
+    "sentences": (change_labels, {"not_restored"}),
+    "model": (confuse("labels"), {"not_restored"}),
 }
 
 

@@ -120,7 +120,7 @@ def check_text(
     """Say of which rows each segment, put together again, decodes to what is stored: (N,) bool."""
     ids = fim_ids(vocabulary)
     right = np.zeros(len(rows.numbers), np.bool_)
-    for row in range(len(right)):
+    for row in np.flatnonzero((columns["input_ids"] < len(pieces)).all(axis=1)).tolist():
         found = restored_segments(columns["input_ids"][row], columns["segment_ids"][row], ids)
         stored = list(_segments(rows, row))
         right[row] = len(found) == len(stored) and all(
@@ -153,7 +153,7 @@ def _choose(
     pieces: Sequence[bytes],
 ) -> list[_Chosen]:
     """Give the segments that are to be transformed, cut."""
-    numbers = segment_numbers(rows, shard)
+    numbers = shard.segments_in(rows.numbers)
     doc = np.asarray(shard.segments["doc"], np.int64)[numbers]
     key, document = rows.key(Tag.FIM_TEXT), doc.astype(np.uint64)
     block = 2 * shard.ordinals[numbers].astype(np.uint64)
@@ -182,15 +182,6 @@ def _choose(
         suffix_first = is_spm < threshold(spm_rate)
         chosen.append(_Chosen(number, suffix_first, parts, body[:head], body[len(body) - tail :]))
     return chosen
-
-
-def segment_numbers(rows: StoredRows, shard: WholeShard) -> NDArray[np.int64]:
-    """Give the number in the shard of each segment of some rows: (S,)."""
-    counts = np.diff(rows.segment_ptr)
-    within = np.arange(rows.segment_ptr[-1]) - np.repeat(rows.segment_ptr[:-1], counts)
-    first = np.asarray(shard.segments["row_ptr"], np.int64)[rows.numbers]
-    numbers: NDArray[np.int64] = np.repeat(first, counts) + within
-    return numbers
 
 
 def _rates(config: FIM, shard: WholeShard, document: int) -> tuple[float, float]:

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
 from stages.objectives.drawing import Way
-from stages.objectives.fim_characters import segment_numbers  # the shard's segments of some rows
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
@@ -57,7 +56,7 @@ def permute_and_add_noise(
 def permute_sentences(rows: StoredRows, config: BART, shard: WholeShard, *, eos: int) -> StoredRows:
     """Give the rows with their sentences in the order drawn."""
     input_ids = rows.input_ids.copy()
-    numbers = segment_numbers(rows, shard)
+    numbers = shard.segments_in(rows.numbers)
     bound = threshold(config.permute_probability)
     for row, number in enumerate(rows.numbers.tolist()):
         pieces = [
@@ -86,8 +85,9 @@ def _sentences(shard: WholeShard, segment: int) -> NDArray[np.int64]:
     doc, offset, length = (
         int(shard.segments[name][segment]) for name in ("doc", "doc_offset", "length")
     )
-    ends = shard.sentences[doc] - offset
-    return np.append(ends[(ends > 0) & (ends < length)], length)
+    ends = shard.sentences[doc]
+    first, last = np.searchsorted(ends, [offset + 1, offset + length])
+    return np.append(ends[first:last] - offset, length)
 
 
 def _permuted(

@@ -13,13 +13,13 @@ Draws are functions of (seed, epoch, shard, row):
 
     nsp   borrows from   tag 30, block 0, u64[0]: floor(u (D - 1) / 2**64) counts the shard's other
                          documents that have text
-          begins at      tag 30, block 0, u64[1]: sentence floor(u S / 2**64) of its S; it ends where
-                         the document does or the room in the row
+          begins at      tag 30, block 0, u64[1]: sentence floor(u S / 2**64) of its S, and takes those
+                         behind it that fit the room; the first is taken as far as the row holds it
     sop   changed        tag 31, block 0, u64[0], below T(swap_rate)
     both  masks          as `mask` says, by the draws of mlm, on the row as it is shown
 
-A row that stands alone, because its document has one sentence (sop) or its shard one document (nsp),
-shows <cls> A <sep> and has the label -100: its masks are learned, no pair is made up. `borrowed_doc` and
+A row that stands alone, because there is no other sentence to pair its one with (sop) or its shard has
+one document (nsp), shows <cls> A <sep> and has the label -100: its masks are learned, no pair is made up. `borrowed_doc` and
 `borrowed_offset` say which text of the shard was borrowed, -1 where none was: those tokens stand in a
 second place and are counted apart.
 
@@ -151,6 +151,9 @@ def check_borrowed(
     right = np.ones(len(shown), np.bool_)
     for row, length in enumerate(lengths.tolist()):
         lender, begin = int(columns["borrowed_doc"][row]), int(columns["borrowed_offset"][row])
+        if lender >= shard.documents:
+            right[row] = False
+            continue
         if lender < 0:
             right[row] = columns["next_sentence_label"][row] != 1
             continue
@@ -182,27 +185,43 @@ def _borrow(rows: StoredRows, halves: list[_Halves], shard: WholeShard) -> tuple
     assert rows.room is not None, "packed for another objective"
     assert shard.sentences is not None, "packed for another objective"
     draws = draw_u64(rows.key(Tag.PARTNER), rows.numbers.astype(np.uint64)).tolist()
-    lenders = np.flatnonzero(shard.lengths > 1).tolist()  # an EOS alone is no text
-    place = {document: number for number, document in enumerate(lenders)}
+    lenders = shard.with_text
     found, doc, offset = [], np.full(len(halves), -1, np.int32), np.full(len(halves), -1, np.int64)
     labels = np.zeros(len(halves), np.int32)
     for row, (a, b) in enumerate(halves):
         room = int(rows.room[row])
         own = int(shard.segments["doc"][shard.segments["row_ptr"][rows.numbers[row]]])
-        others = len(lenders) - (own in place)
+        place = int(np.searchsorted(lenders, own))
+        lends_itself = place < len(lenders) and lenders[place] == own
+        others = len(lenders) - int(lends_itself)
         if not room or not others or not len(a):
             labels[row] = 0 if len(b) else IGNORED
             found.append((a, b))
             continue
         number = draws[row][0] * others >> 64
-        lender = lenders[number + (own in place and number >= place[own])]
-        ends = shard.sentences[lender]
-        sentence = draws[row][1] * len(ends) >> 64
-        begin = int(ends[sentence - 1]) if sentence else 0
-        count = min(room, int(shard.lengths[lender]) - 1 - begin)
+        lender = int(lenders[number + int(lends_itself and number >= place)])
+        most = rows.input_ids.shape[1] - 1 - len(a)
+        begin, count = _lent(shard, lender, draw=draws[row][1], room=room, most=most)
         doc[row], offset[row], labels[row] = lender, begin, 1
         found.append((a, shard.tokens(lender, begin, count)))
     return found, {"next_sentence_label": labels, "borrowed_doc": doc, "borrowed_offset": offset}
+
+
+def _lent(
+    shard: WholeShard, lender: int, *, draw: int, room: int, most: int
+) -> tuple[int, int]:
+    """Give where a borrowed text begins and how many tokens it has: whole sentences, like all halves.
+
+    Were it cut where the row is full, a full row would tell that it is borrowed. A first sentence that is
+    longer than the room is lent as far as the row holds it.
+    """
+    assert shard.sentences is not None, "packed for another objective"
+    ends = np.minimum(shard.sentences[lender], shard.lengths[lender] - 1)  # the EOS is not shown
+    sentence = draw * len(ends) >> 64
+    begin = int(ends[sentence - 1]) if sentence else 0
+    last = int(np.searchsorted(ends, begin + room, side="right")) - 1
+    count = int(ends[max(last, sentence)]) - begin
+    return begin, min(count, most)
 
 
 def _swap(

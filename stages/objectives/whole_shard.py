@@ -42,6 +42,16 @@ class WholeShard:
         return Ragged(np.searchsorted(doc[order], np.arange(self.documents + 1)), order)
 
     @cached_property
+    def _offsets(self) -> NDArray[np.int64]:
+        """The first token of each segment, in the order of `_by_document`."""
+        return np.asarray(self.segments["doc_offset"], np.int64)[self._by_document.values]
+
+    @cached_property
+    def with_text(self) -> NDArray[np.int64]:
+        """The documents that have more than an EOS, ascending."""
+        return np.flatnonzero(self.lengths > 1)
+
+    @cached_property
     def segment_rows(self) -> NDArray[np.int64]:
         """The row of each segment: (S,)."""
         row_ptr = np.asarray(self.segments["row_ptr"], np.int64)
@@ -65,6 +75,14 @@ class WholeShard:
         """Give the numbers of a document's segments, in the order of its text."""
         return self._by_document[document]
 
+    def segments_in(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the numbers of the segments in some rows, row after row: (S,)."""
+        ptr = np.asarray(self.segments["row_ptr"], np.int64)
+        counts = ptr[numbers + 1] - ptr[numbers]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        found: NDArray[np.int64] = np.repeat(ptr[numbers], counts) + within
+        return found
+
     def segment(self, number: int) -> NDArray[np.integer]:
         """Give the tokens of one segment."""
         start, length = (int(self.segments[name][number]) for name in ("start", "length"))
@@ -72,12 +90,12 @@ class WholeShard:
 
     def tokens(self, document: int, first: int, count: int) -> NDArray[np.integer]:
         """Give some of a document's tokens, from the one numbered `first` on."""
-        numbers = self.segments_of(document)
-        offsets = np.asarray(self.segments["doc_offset"][numbers], np.int64)
-        parts, last = [], first + count
+        offsets, last = self._offsets[slice(*self._by_document.ptr[document : document + 2])], first + count
         begin = max(int(np.searchsorted(offsets, first, side="right")) - 1, 0)
-        for number, offset in zip(numbers[begin:], offsets[begin:].tolist(), strict=True):
-            if offset >= last:
-                break
-            parts.append(self.segment(int(number))[max(first - offset, 0) : last - offset])
+        end = int(np.searchsorted(offsets, last))
+        numbers = self.segments_of(document)[begin:end].tolist()
+        parts = [
+            self.segment(number)[max(first - offset, 0) : last - offset]
+            for number, offset in zip(numbers, offsets[begin:end].tolist(), strict=True)
+        ]
         return np.concatenate([np.empty(0, self.input_ids.dtype), *parts])

@@ -17,8 +17,8 @@ u64[1] of block 2 i, then of block 2 i + 1:
     borrows   below T(borrow_rate), or if the chunk has a single sentence
     cut       behind sentence 1 + floor(u (m - 1) / 2**64) of m
 
-Where nothing is ever borrowed, a chunk takes two sentences if it can, whatever its target, and leaves a
-third one behind rather than a last one alone.
+Where nothing is ever borrowed, a chunk takes two sentences if it can, whatever its target; of a last one
+that would be left alone it takes care: it takes that too if it fits, else leaves another with it.
 
 Source: Devlin et al. 2019, "BERT", section 3.1 and appendix A.2, arXiv 1810.04805. We leave it in this:
 a chunk is closed before it passes its target, so that no text has to be cut off.
@@ -34,6 +34,8 @@ from stages.packing.layout import Layout, layout_of
 from stages.ragged import Ragged
 from stages.seeding import Key, draw_u64, threshold
 
+_AT_ONCE = 1 << 16
+"""Sentences whose draws are held at a time."""
 _Half = tuple[int, int]
 """(first, last) sentence."""
 
@@ -73,40 +75,74 @@ def pack_pairs(
         rules: how chunks are made.
         key: of the draws.
     """
-    budget = row_length - 1
-    pieces = _pieces(lengths, sentences, longest=budget // 2)
-    draws = _draws(pieces, key)
-    row, start, length, doc, offset = [], [], [], [], []
+    laid, rooms, rows = [], [], 0
+    for first, last in _ranges(sentences.ptr):
+        part = sentences.take(np.arange(first, last))
+        pieces = _pieces(lengths[first:last], part, longest=(row_length - 1) // 2)
+        halves, room = _lay(pieces, lengths, first, budget=row_length - 1, rules=rules, key=key)
+        halves[0] += rows
+        rows += len(room)
+        laid.append(halves)
+        rooms.append(room)
+    row, start, length, doc, offset = np.concatenate([np.empty((5, 0), np.int64), *laid], axis=1)
+    layout = layout_of(
+        row,
+        row_length=row_length,
+        num_rows=rows,
+        start=start,
+        length=length,
+        doc=doc,
+        doc_offset=offset,
+    )
+    return PairLayout(layout, np.concatenate([np.empty(0, np.int32), *rooms]))
+
+
+def _ranges(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Give ranges of documents of about `_AT_ONCE` sentences, or one longer document."""
+    first = 0
+    while first < len(ptr) - 1:
+        last = int(np.searchsorted(ptr, ptr[first] + _AT_ONCE, side="right")) - 1
+        yield first, max(last, first + 1)
+        first = max(last, first + 1)
+
+
+def _lay(
+    pieces: Ragged,
+    lengths: NDArray[np.int64],
+    first: int,
+    *,
+    budget: int,
+    rules: PairRules,
+    key: Key,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Give (row, start, length, doc, offset) of each half, (5, S), and the room of each row, (R,).
+
+    Args:
+        pieces: of some documents, the tokens of each sentence.
+        lengths: of all documents.
+        first: number of the first of these.
+        budget: tokens of a row.
+        rules: how chunks are made.
+        key: of the draws.
+    """
+    draws = _draws(pieces, key, first)
+    halves: list[tuple[int, int, int, int, int]] = []
     room: list[int] = []
-    for number, total in enumerate(lengths.tolist()):
-        first = int(pieces.ptr[number])
-        sizes = pieces[number].tolist()
+    for number in range(len(pieces.ptr) - 1):
+        sizes, total = pieces[number].tolist(), int(lengths[first + number])
+        drawn = draws[pieces.ptr[number] : pieces.ptr[number + 1]].tolist()
         ends = np.cumsum([0, *sizes]).tolist()
         ends[-1] = total  # the EOS goes with the last sentence
-        rows = _chunks(sizes, draws[first : first + len(sizes)].tolist(), budget=budget, rules=rules)
-        for halves, spare in rows if sizes else [([(0, 0)], 0)]:
-            begin = 0
-            for half_first, half_last in halves:
-                size = ends[half_last] - ends[half_first] if sizes else total
-                row.append(len(room))
-                start.append(begin)
-                length.append(size)
-                doc.append(number)
-                offset.append(ends[half_first] if sizes else 0)
-                begin += size
+        rows = _chunks(sizes, drawn, budget=budget, rules=rules)
+        for row, spare in rows if sizes else [([(-1, 0)], 0)]:
+            begin = ends[row[0][0]] if sizes else 0
+            for half_first, half_last in row:
+                offset = ends[half_first] if sizes else 0
+                size = ends[half_last] - offset
+                halves.append((len(room), offset - begin, size, first + number, offset))
             room.append(spare)
-    columns = (np.array(column, np.int64) for column in (row, start, length, doc, offset))
-    row_, start_, length_, doc_, offset_ = columns
-    layout = layout_of(
-        row_,
-        row_length=row_length,
-        num_rows=len(room),
-        start=start_,
-        length=length_,
-        doc=doc_,
-        doc_offset=offset_,
-    )
-    return PairLayout(layout, np.array(room, np.int32))
+    laid = np.array(halves, np.int64).reshape(-1, 5).T.copy()
+    return laid, np.array(room, np.int32)
 
 
 def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> Ragged:
@@ -128,10 +164,10 @@ def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> R
     return Ragged(ptr, share)
 
 
-def _draws(pieces: Ragged, key: Key) -> NDArray[np.uint64]:
-    """Give four draws for each sentence: (S, 4)."""
+def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
+    """Give four draws for each sentence of documents from number `first` on: (S, 4)."""
     counts = np.diff(pieces.ptr)
-    documents = np.repeat(np.arange(len(counts)), counts).astype(np.uint64)
+    documents = np.repeat(np.arange(first, first + len(counts)), counts).astype(np.uint64)
     within = np.arange(len(documents)) - np.repeat(pieces.ptr[:-1], counts)
     block = 2 * within.astype(np.uint64)
     first = draw_u64(key, documents, block=block)
@@ -152,7 +188,7 @@ def _chunks(
             total += sizes[last]
             last += 1
         if not rules.borrow_rate:
-            last = _never_alone(first, last, count)
+            last = _never_alone(sizes, first, last, budget=budget)
         behind = first + 1 + (cut * (last - first - 1) >> 64)
         if last - first > 1 and (borrows >= borrow or not rules.borrow_rate):
             yield [(first, behind), (behind, last)], 0
@@ -164,7 +200,12 @@ def _chunks(
             first = behind
 
 
-def _never_alone(first: int, last: int, count: int) -> int:
+def _never_alone(sizes: list[int], first: int, last: int, *, budget: int) -> int:
     """Give the end of a chunk of which each half needs a sentence, as those behind it do."""
+    count = len(sizes)
     last = max(last, min(first + 2, count))
-    return last - 1 if count - last == 1 and last - first > 2 else last  # noqa: PLR2004  # two halves
+    if count - last != 1:
+        return last
+    if sum(sizes[first:]) <= budget:
+        return count
+    return last - 1 if last - first > 2 else last  # noqa: PLR2004  # two halves

@@ -14,6 +14,7 @@ What is split is what the ids decode to, so the token store is all that is neede
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import sentencex
@@ -46,9 +47,8 @@ def token_ends(text: str, ends: NDArray[np.int64], sizes: NDArray[np.integer]) -
         ends: (S,) of `sentence_ends`.
         sizes: (T,) the bytes of each token, which add up to the text's.
     """
-    characters = np.frombuffer(text.encode("utf-32-le"), np.uint32)
-    widths = 1 + (characters >= 0x80) + (characters >= 0x800) + (characters >= 0x10000)  # noqa: PLR2004  # UTF-8
-    bytes_ = np.concatenate([[0], np.cumsum(widths)])[ends]
+    parts = pairwise([0, *ends.tolist()])
+    bytes_ = np.cumsum([len(text[first:last].encode()) for first, last in parts], dtype=np.int64)
     behind = np.cumsum(sizes)
     assert len(text) == 0 or behind[-1] == bytes_[-1], "ids that decode to another text"
     return np.unique(np.searchsorted(behind, bytes_, side="left") + 1)

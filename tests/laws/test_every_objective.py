@@ -58,7 +58,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
         "kind": "fim",
         "level": "character",
         "fim_rate": 0.8,
-        "sources": {"small": {"fim_spm_rate": 0.2}},
+        "sources": {"mixed": {"fim_spm_rate": 0.2}},
     },
     "document-fim": {
         "kind": "fim",

@@ -169,6 +169,19 @@ def test_half_of_the_pairs_change_places_in_each_epoch_anew() -> None:
     assert sigmas(int(both.sum()), int(paired_.sum()), 0.25) < 5
 
 
+def test_how_full_a_row_is_does_not_tell_that_it_borrows() -> None:
+    """Sentences of 4 tokens in rows of 27: whichever half, whole sentences alone."""
+    rows, shard, _ = made(corpus(200), NextSentence(short_rate=0.0, mask=BARE))
+    columns = make_pairs(rows, NextSentence(mask=BARE), VOCABULARY, WIDTHS, shard=shard)
+    lengths = (columns["segment_ids"] == 0).sum(axis=1) - 3
+    inside = shard.segments["doc_offset"][shard.segments["row_ptr"][:-1]] < 4 * 6
+    by_label = [lengths[inside & (columns["next_sentence_label"] == label)] for label in (0, 1)]
+    for found in by_label:
+        assert len(found) > 100
+        assert (found % 4 == 0).all()
+    assert by_label[0].max() == by_label[1].max() == 24
+
+
 def test_one_document_has_nobody_to_borrow_from() -> None:
     rows, _, columns = made(corpus(1), NextSentence(random_rate=1.0))
     assert len(rows.numbers) > 2

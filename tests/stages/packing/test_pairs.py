@@ -5,10 +5,12 @@ end; halves fit with their specials; the shares of rows that borrow are those of
 """
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stages.packing import pairs
 from stages.packing.pairs import PairLayout, PairRules, pack_pairs
 from stages.ragged import Ragged, ragged_of
 from stages.seeding import Key, Tag
@@ -49,6 +51,21 @@ def test_rows_are_written_out() -> None:
 def test_a_sentence_longer_than_half_a_row_is_cut_into_like_pieces() -> None:
     found = packed([[10]], 9, PairRules(0.0, 0.0))
     assert [[length for *_, length in row] for row in halves(found)] == [[3, 3], [5]]
+
+
+def test_a_last_sentence_is_taken_along_if_it_fits() -> None:
+    found = packed([[5, 5, 5]] * 50, 126, PairRules(1.0, 0.0))
+    assert found.layout.num_rows == 50
+    assert (np.diff(found.layout.row_ptr) == 2).all()
+
+
+def test_how_many_documents_are_laid_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = [[3, 4, 5], [2] * 9, [7], [1, 1]] * 5
+    whole = packed(documents, 20, NSP)
+    monkeypatch.setattr(pairs, "_AT_ONCE", 4)
+    parts = packed(documents, 20, NSP)
+    assert parts.room.tolist() == whole.room.tolist()
+    assert halves(parts) == halves(whole)
 
 
 def test_a_last_sentence_is_not_left_alone_if_another_can_be_left_with_it() -> None:

@@ -30,6 +30,8 @@ DOCUMENT_ROW = 150
 """Of a document in a shard: its ids, lengths, places and names."""
 DRAWN = 64 << 20
 """The columns of 2^20 tokens and what they are made of."""
+LOGITS = 256 << 20
+"""The logits of a model and what is made of them; the model itself is not counted."""
 LEARNING = 512 << 20
 """Torch, a tiny model and its rows."""
 
@@ -57,13 +59,14 @@ def step_needs(file: RunFile) -> dict[str, Need]:
         "split": Need(text, shorter),
         "tokenize": Need(text + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
     }
-    if any(traits_of(dataset.objective).sentences for dataset in file.datasets):
+    if file.needs_sentences:
         needs["sentences"] = Need(text, shorter)
     rows = DOCUMENT_ROW * MAX_DOCUMENTS
     for dataset in file.datasets:
         needs[f"shard-{dataset.name}"] = Need(rows)
         if dataset.epochs_on_disk:
-            needs[f"draw-{dataset.name}"] = Need(DRAWN + rows * traits_of(dataset.objective).sentences)
+            beyond = bool(traits_of(dataset.objective).beyond)
+            needs[f"draw-{dataset.name}"] = Need(DRAWN + (rows + LOGITS) * beyond)
         needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text), shorter)
     return needs
 

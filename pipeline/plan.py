@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Any
 
 from pipeline.commits import STEP_COMMIT, Commits
@@ -100,7 +101,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     add("split", split, "tokenizer")
     add("tokenize", {"seed": run.seed}, "split")
     if run.needs_sentences:
-        add("sentences", {}, "tokenize")
+        add("sentences", {"sentencex": version("sentencex")}, "tokenize")
     for dataset in run.datasets:
         split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)

@@ -1,8 +1,8 @@
 """The runner: the steps of a run, one after the other, each skipped if it is whole.
 
-Reads like the flow: ingest, dedup, tokenizer, split, tokenize, shard, verify. Each function below makes
-the tasks of one step, lets the execution do what is missing and commits the step with what the next
-ones need to know.
+Reads like the flow: ingest, dedup, tokenizer, split, tokenize, sentences, shard, draw, verify. Each
+function below makes the tasks of one step, lets the execution do what is missing and commits the step
+with what the next ones need to know.
 """
 
 import itertools

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
@@ -67,6 +68,7 @@ class Terminated(BaseException):
 
 def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
+    _require_models(request.file)
     require_memory(request.file, step_needs(request.file))
     files = find_inputs(request.file, request.base, output=request.output)
     commits = Commits(LocalStorage(request.output))
@@ -82,6 +84,7 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     if request.until is not None and request.until not in STEPS:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(STEPS)}")
     require_memory(request.file, step_needs(request.file))
+    _require_models(request.file)
     _make_folder(request.output)
     resources = Resources(request.workers, request.address, request.file.resources.memory)
     needs = step_needs(request.file)
@@ -241,6 +244,23 @@ def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[Ste
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)
         execution.journal.log("replace", step=status.step.name)
+
+
+def _require_models(file: RunFile) -> None:
+    """Refuse a run that would ask a model of which there is no module here."""
+    for dataset in file.datasets:
+        name = getattr(dataset.objective, "model", None)
+        if name is None:
+            continue
+        try:
+            found = find_spec(name.partition(":")[0])
+        except ImportError:
+            found = None
+        if found is None:
+            raise ConfigError(
+                f"dataset {dataset.name!r}: objective.model = {name!r}: no such module here; install it"
+                " beside shardmill, wherever a worker runs"
+            )
 
 
 def _make_folder(output: Path) -> None:

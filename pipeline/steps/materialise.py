@@ -119,15 +119,24 @@ def material_of(
     model = None
     if with_model and isinstance(objective, ReplacedTokens) and objective.model is not None:
         model = _model(workspace, objective.model, dataset.vocabulary)
-    tokenizer = load_tokenizer(workspace).verbatim()
-    dtype = dataset.manifest.columns["input_ids"].dtype
-    spelling = Spelling(tokenizer.piece_bytes(), partial(tokenizer.encode, dtype=np.dtype(dtype)))
+    spelling = _spelling(workspace, dataset) if isinstance(objective, FIM) else None
     return Material(dataset.whole_shard(number, sources=sources), spelling, model)
+
+
+def _spelling(workspace: Workspace, dataset: ShardDataset) -> Spelling:
+    """Give how the run's tokenizer spells, made once a worker."""
+    tokenizer = load_tokenizer(workspace)
+    key = f"spelling {id(tokenizer)}"
+    if key not in workspace.cache:
+        verbatim, dtype = tokenizer.verbatim(), np.dtype(dataset.manifest.columns["input_ids"].dtype)
+        workspace.cache[key] = Spelling(tokenizer.piece_bytes(), partial(verbatim.encode, dtype=dtype))
+    spelling: Spelling = workspace.cache[key]
+    return spelling
 
 
 def _model(workspace: Workspace, name: str, vocabulary: Vocabulary) -> Generate:
     """Give a generator, made once a worker."""
-    key = f"generator {name}"
+    key = f"generator {name} {vocabulary.size}"
     if key not in workspace.cache:
         workspace.cache[key] = load_generator(name, vocabulary)
     generate: Generate = workspace.cache[key]

@@ -103,12 +103,10 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     """Merge, pack, shuffle and write one shard."""
     traits = traits_of(work.objective)
     group = merge_group(workspace, work.units, work.group, with_sentences=traits.sentences)
-    layout, by_row = _layout(group, work)
-    order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
-    layout = shuffle_rows(layout, order)
+    layout, by_row = lay_out(group, work)
     folder = workspace.create(work.key)
     for name, column in by_row.items():
-        write_array(folder / f"{name}.npy", column[order])
+        write_array(folder / f"{name}.npy", column)
     _write_segments(folder / "segments", layout)
     _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
     if group.sentences is not None:
@@ -125,6 +123,13 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         "tokens": tokens,
         "tokens_cut": int(group.lengths.sum()) - tokens,
     }
+
+
+def lay_out(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
+    """Give the layout of a shard, its rows shuffled, and what else is laid out of each row, by name."""
+    layout, by_row = _layout(group, work)
+    order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
+    return shuffle_rows(layout, order), {name: column[order] for name, column in by_row.items()}
 
 
 def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:

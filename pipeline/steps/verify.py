@@ -8,8 +8,7 @@ The first two give findings, never exceptions: a damaged file is what they are l
 no digest further than to report it.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,29 +17,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.materialise import draw_rows, material_of
 from pipeline.steps.merge import MergedGroup, merge_group
+from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_groups, kept_mask, text_slices
+from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
-from stages.loading.dataset import ShardDataset, map_shard
-from stages.loading.drawn import DrawnEpochs
+from stages.loading.dataset import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.material import Material, counted_apart, repeatable
+from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of
-from stages.store.digests import FileDigest, digest_file
-from stages.store.drawn import read_drawn
-from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, sum_totals
+from stages.packing.layout import PackingConfig, Strategy
+from stages.store.manifest import MANIFEST_NAME, SENTENCES, Manifest, read_manifest, sum_totals
 from stages.store.token_store import TokenUnit
-from stages.verify import labels, mechanics
-from stages.verify.drawn import Items
+from stages.verify import mechanics
 from stages.verify.mechanics import Finding, Rows
 
-_ROW_TOKENS = 1 << 20
-"""Tokens whose labels are looked at together: 8 MiB a column."""
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared and decoded together (36 bytes each as Python's numbers)."""
 
@@ -147,7 +142,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
     found = [(name, finding) for finding in findings]
-    found += _digests(workspace, work.folder, manifest.tables)
+    found += check_files(workspace, work.folder, manifest.tables)
     return _result(found, fingerprint=manifest.fingerprint)
 
 
@@ -160,18 +155,21 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
     except (FormatError, IndexError) as error:
         return _result([(place, Finding("manifest", str(error)))])
     place = f"{work.folder}/{shard.path}"
-    findings = list(_digests(workspace, place, shard.files))
+    findings = list(check_files(workspace, place, shard.files))
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
         rows = Rows(mapped.columns["input_ids"], segments)
         table = pq.read_table(workspace.path(f"{place}/documents.parquet"), columns=["id"])
-        group = merge_group(workspace, work.units, work.group)
+        traits = traits_of(read_objective(manifest.objective))
+        group = merge_group(workspace, work.units, work.group, with_sentences=traits.sentences)
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return _result([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
     findings += _contents(workspace, place, rows, manifest, group)
-    findings += _labels(workspace, work, manifest)
+    findings += _laid_out(place, work, manifest, mapped, group)
+    drawn = DrawnCheck(work.folder, work.number, manifest, sound=not findings)
+    findings += check_columns(workspace, drawn)
     tokens = int(segments["length"].sum())
     stored = int(group.lengths.sum())
     if (shard.tokens, shard.tokens_cut) != (tokens, stored - tokens):
@@ -197,21 +195,6 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
 def _result(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str, Any]:
     listed = [{"file": file, "check": f.check, "message": f.message} for file, f in findings]
     return {"findings": listed, **numbers}
-
-
-def _digests(
-    workspace: Workspace, folder: str, files: Mapping[str, FileDigest]
-) -> Iterator[tuple[str, Finding]]:
-    for name, digest in files.items():
-        key = f"{folder}/{name}"
-        path = workspace.path(key)
-        if not path.exists():
-            yield key, Finding("digests", "the file is missing")
-        elif path.stat().st_size != digest.bytes:
-            size = path.stat().st_size
-            yield key, Finding("digests", f"{size:,} bytes instead of {digest.bytes:,}")
-        elif digest_file(path) != digest:
-            yield key, Finding("digests", "its bytes are not those of the manifest")
 
 
 def _documents(
@@ -265,6 +248,39 @@ def _contents(
     return found + [(ids_file, f) for f in tally.findings()]
 
 
+def _laid_out(
+    place: str, work: ShardCheck, manifest: Manifest, mapped: MappedShard, group: MergedGroup
+) -> Iterator[tuple[str, Finding]]:
+    """Sentences end where the unit's do, and pairs are cut and borrow as the objective says."""
+    objective = read_objective(manifest.objective)
+    if group.sentences is not None and mapped.sentences is not None:
+        found, wanted = mapped.sentences, group.sentences
+        if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
+            yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
+            return
+    if not isinstance(objective, NextSentence | SentenceOrder):
+        return
+    packing = PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing))
+    layout, by_row = lay_out(
+        group,
+        ShardWork(
+            work.units,
+            work.dataset,
+            work.split,
+            work.number,
+            work.group,
+            objective=objective,
+            packing=packing,
+            seed=manifest.seed,
+            vocab_size=manifest.vocab_size,
+        ),
+    )
+    same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
+    same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
+    if not same:
+        yield f"{place}/segments", Finding("layout", "halves are not where the sentences are to be cut")
+
+
 def _decoded_digests(
     workspace: Workspace, documents: Sequence[NDArray[np.integer]], vocab_size: int
 ) -> list[bytes]:
@@ -273,77 +289,3 @@ def _decoded_digests(
     bodies = [ids[:-1] for ids in documents]
     sound = [ids if ((ids >= 0) & (ids < vocab_size)).all() else ids[:0] for ids in bodies]
     return [content_digest(text) for text in tokenizer.decode(sound)]
-
-
-def _labels(workspace: Workspace, work: ShardCheck, manifest: Manifest) -> Iterator[tuple[str, Finding]]:
-    """The columns that the loader gives are what the objective says of the stored rows."""
-    try:
-        folder = workspace.path(work.folder)
-        drawn = read_drawn(folder, dataset=manifest.fingerprint)
-        dataset = ShardDataset(folder, manifest, shuffle=False, check="size", drawn=drawn)
-        material = material_of(workspace, dataset, work.folder, number=work.number)
-        epochs = labels.num_epochs(dataset.objective)
-        if material is not None:
-            epochs = min(epochs, 0 if drawn is None else drawn.epochs)
-        found = [] if epochs else [Finding("drawn", "no epoch stands on disk, and none can be drawn")]
-        found += labels.label_findings(
-            dataset.objective,
-            _items(dataset, work.number, epochs),
-            convention=manifest.label_convention,
-            vocabulary=dataset.vocabulary,
-            widths=dataset.widths,
-            material=material,
-        )
-        if drawn is not None and repeatable(dataset.objective):
-            written = DrawnEpochs(folder, drawn, check=False)
-            found += check_drawn(written, dataset, work.number, material)
-    except FormatError as error:
-        found = [Finding("manifest", str(error))]
-    else:
-        if drawn is not None:
-            for shards in drawn.shards:
-                place = f"{work.folder}/{shards[work.number].path}"
-                yield from _digests(workspace, place, shards[work.number].files)
-    yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
-
-
-def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Items]:
-    """Give the rows of a shard as the loader gives them, beside what is stored of them."""
-    shards = dataset.manifest.shards
-    first = sum(shard.rows for shard in shards[:number])
-    step = max(2, _ROW_TOKENS // dataset.widths.stored // 2 * 2)
-    for start in range(0, shards[number].rows, step):
-        part = np.arange(start, min(start + step, shards[number].rows))
-        epochs = []
-        for epoch in reversed(range(num_epochs)):
-            dataset.set_epoch(epoch)
-            epochs.append(dataset.batch(first + part))
-        yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
-
-
-def check_drawn(
-    drawn: DrawnEpochs, dataset: ShardDataset, number: int, material: Material | None = None
-) -> list[Finding]:
-    """The epochs on disk are, bit by bit, what is drawn of the rows."""
-    rows = dataset.manifest.shards[number].rows
-    step = max(1, _ROW_TOKENS // dataset.widths.stored)
-    wrong, findings = 0, []
-    for epoch in range(drawn.epochs):
-        dataset.set_epoch(epoch)
-        counts: Counter[str] = Counter()
-        for start in range(0, rows, step):
-            part = np.arange(start, min(start + step, rows))
-            found = drawn.read(epoch, number, part)
-            expected = draw_rows(dataset, number, part, material)
-            same = found.keys() == expected.keys() and all(
-                np.array_equal(column, found[name]) for name, column in expected.items()
-            )
-            wrong += not same
-            counts.update(counted_apart(found, dataset.objective))
-        declared = drawn.counts(epoch, number)
-        if declared != dict(counts):
-            message = f"epoch {epoch} counts {declared} apart, but its rows {dict(counts)}"
-            findings.append(Finding("counts", message))
-    if not wrong:
-        return findings
-    return [*findings, Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what is drawn")]

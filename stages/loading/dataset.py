@@ -121,7 +121,7 @@ class ShardDataset(Sequence[Batch]):
         Raises:
             ConfigError: the epoch can neither be drawn nor does it stand on disk.
         """
-        self.epoch = _sound_epoch(epoch)
+        sound = _sound_epoch(epoch)
         written = 0 if self._drawn is None else self._drawn.epochs
         if self._traits.beyond and epoch >= written:
             known = f"{written} epoch stands" if written == 1 else f"{written} epochs stand"
@@ -130,6 +130,7 @@ class ShardDataset(Sequence[Batch]):
                 f" {self._traits.beyond}; {known} on disk; train on those, or set"
                 f" materialized_epochs = {epoch + 1} and run again"
             )
+        self.epoch = sound
 
     def batch(self, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""

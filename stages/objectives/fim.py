@@ -68,7 +68,7 @@ class FIM(Config):
     document_fraction: float = Field(1.0, ge=0.0, le=1.0)
     """Share of the documents that are ever transformed, the same in each epoch. Of no effect but on
     characters."""
-    sources: dict[str, FIMRates] = Field(default_factory=dict)
+    sources: dict[str, FIMRates] = Field({})
     """Rates of their own for some sources, by name. Of no effect but on characters."""
     fim_rate: float = Field(0.5, ge=0.0, le=1.0)
     """Share of the segments that are transformed; the others stay as they are."""

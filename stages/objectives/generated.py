@@ -36,7 +36,7 @@ from stages.seeding import Tag, threshold
 
 Generate = Callable[[NDArray[np.int64], NDArray[np.bool_], Positions], NDArray[np.floating]]
 """Gives the logits of selected positions."""
-_AT_ONCE = 1 << 26
+_AT_ONCE = 1 << 24
 """Logits, about, that the model gives at a time."""
 _SAMPLED = 1 << 22
 """Probabilities held at a time."""
@@ -82,20 +82,16 @@ def _replace(
     rows: StoredRows, config: ReplacedTokens, vocabulary: Vocabulary, generate: Generate
 ) -> Columns:
     row, position = select_positions(rows, config, vocabulary)
+    selected = np.zeros(rows.input_ids.shape, np.bool_)
+    selected[row, position] = True
     draws = draw_blocks(rows, Tag.MASK_REPLACEMENT, row, position)
     seen = rows.input_ids.astype(np.int64)
     shows = np.array([draw < threshold(config.mask_share) for draw in draws[:, 0].tolist()], np.bool_)
     seen[row[shows], position[shows]] = vocabulary.named("mask")
-    logits = generate(seen, rows.covered, (row, position))
-    if logits.shape != (len(row), vocabulary.size) or not np.isfinite(logits).all():
-        raise DataError(
-            f"objective.model = {config.model!r}: gave logits of shape {logits.shape}; needed are finite"
-            f" ones of shape {(len(row), vocabulary.size)}"
-        )
     input_ids = rows.input_ids.copy()
-    input_ids[row, position] = _sample(logits, draws[:, 1], vocabulary, config.temperature)
-    selected = np.zeros(input_ids.shape, np.bool_)
-    selected[row, position] = True
+    if len(row):
+        logits = _asked(generate(seen, rows.covered, (row, position)), len(row), config, vocabulary)
+        input_ids[row, position] = _sample(logits, draws[:, 1], vocabulary, config.temperature)
     replaced = (input_ids != rows.input_ids).astype(np.int32)
     return {
         "input_ids": input_ids,
@@ -103,6 +99,18 @@ def _replace(
         "original_ids": rows.input_ids.copy(),
         "selected": selected,
     }
+
+
+def _asked(
+    logits: NDArray[np.floating], count: int, config: ReplacedTokens, vocabulary: Vocabulary
+) -> NDArray[np.floating]:
+    """Give logits as they are if they are what was asked for."""
+    if logits.shape != (count, vocabulary.size) or not np.isfinite(logits).all():
+        raise DataError(
+            f"objective.model = {config.model!r}: gave logits of shape {logits.shape}; needed are finite"
+            f" ones of shape {(count, vocabulary.size)}"
+        )
+    return logits
 
 
 def _sample(

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
 from stages.objectives.clm import IGNORED
-from stages.objectives.drawing import PLAIN, Ways, given_back
+from stages.objectives.drawing import PLAIN, given_back
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.fim_characters import Spelling, check_text, fill_in_text
 from stages.objectives.generated import Generate, replace_by_model
+from stages.objectives.mlm import select_positions
 from stages.objectives.permuted_sentences import permute_and_add_noise
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
 from stages.objectives.sentence_pairs import (
@@ -36,7 +37,8 @@ class Material:
     """What the rows of a shard are drawn with."""
 
     shard: WholeShard
-    spelling: Spelling
+    spelling: Spelling | None = None
+    """Of the tokenizer, if text is to be cut."""
     generate: Generate | None = None
     """The model of an objective that asks one."""
 
@@ -53,13 +55,13 @@ def draw_material(
     widths: Widths,
     *,
     material: Material,
-    ways: Ways = PLAIN,
 ) -> Columns:
     """Give the columns of rows of a materialised kind, each (N, ...), in the dtypes of the disk."""
     match objective:
         case NextSentence() | SentenceOrder():
             return make_pairs(rows, objective, vocabulary, widths, shard=material.shard)
         case FIM():
+            assert material.spelling is not None, objective.level
             return fill_in_text(
                 rows,
                 objective,
@@ -70,7 +72,7 @@ def draw_material(
             )
         case BART():
             return permute_and_add_noise(
-                rows, objective, vocabulary, widths, shard=material.shard, add_noise=ways.bart
+                rows, objective, vocabulary, widths, shard=material.shard, add_noise=PLAIN.bart
             )
         case ReplacedTokens():
             assert material.generate is not None, objective.model
@@ -111,10 +113,12 @@ def given_back_material(
     """Say of which rows the columns, put together again, give the stored text: (N,) bool.
 
     Of characters to fill in, the bytes; of pairs, the tokens of both halves, and what was borrowed is a
-    text of another document; of a model's replacements, that labels tell them and no special id is one.
+    text of another document; of a model's replacements, that they stand where they are drawn to stand,
+    labels tell them and none is a special id.
     """
     match objective:
         case FIM():
+            assert material.spelling is not None, objective.level
             return check_text(rows, columns, vocabulary, material.spelling.pieces)
         case NextSentence() | SentenceOrder():
             ids, lengths = restore_pairs(columns, objective, vocabulary)
@@ -127,8 +131,11 @@ def given_back_material(
             return same
         case ReplacedTokens():
             replaced = columns["input_ids"] != columns["original_ids"]
+            selected = np.zeros(replaced.shape, np.bool_)
+            selected[select_positions(rows, objective, vocabulary)] = True
             right = np.where(rows.covered, replaced, IGNORED) == columns["labels"]
-            right &= columns["selected"].astype(np.bool_) | ~replaced
+            right &= (columns["selected"] != 0) == selected
+            right &= selected | ~replaced
             right &= ~(replaced & vocabulary.special(columns["input_ids"]))
             back = given_back(rows, columns, objective, vocabulary)
             return np.asarray(right.all(axis=1) & back)

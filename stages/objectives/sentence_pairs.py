@@ -19,9 +19,9 @@ Draws are functions of (seed, epoch, shard, row):
     both  masks          as `mask` says, by the draws of mlm, on the row as it is shown
 
 A row that stands alone, because there is no other sentence to pair its one with (sop) or its shard has
-one document (nsp), shows <cls> A <sep> and has the label -100: its masks are learned, no pair is made up. `borrowed_doc` and
-`borrowed_offset` say which text of the shard was borrowed, -1 where none was: those tokens stand in a
-second place and are counted apart.
+one document (nsp), shows <cls> A <sep> and has the label -100: its masks are learned, no pair is made
+up. `borrowed_doc` and `borrowed_offset` say which text of the shard was borrowed, -1 where none was:
+those tokens stand in a second place and are counted apart.
 
 Source: nsp: Devlin et al. 2019, "BERT", section 3.1, arXiv 1810.04805; sop: Lan et al. 2020, "ALBERT",
 section 3.1, arXiv 1909.11942. We leave them in this: nobody is its own stranger, as in the public code
@@ -44,6 +44,8 @@ from stages.seeding import Tag, draw_u64, threshold
 
 ENDS = 3
 """Tokens beside the text of a pair: CLS and two SEP."""
+LEAST_PAIR = ENDS + 2
+"""Tokens of the shortest row that holds a pair."""
 
 
 class NextSentence(Config):
@@ -207,13 +209,11 @@ def _borrow(rows: StoredRows, halves: list[_Halves], shard: WholeShard) -> tuple
     return found, {"next_sentence_label": labels, "borrowed_doc": doc, "borrowed_offset": offset}
 
 
-def _lent(
-    shard: WholeShard, lender: int, *, draw: int, room: int, most: int
-) -> tuple[int, int]:
+def _lent(shard: WholeShard, lender: int, *, draw: int, room: int, most: int) -> tuple[int, int]:
     """Give where a borrowed text begins and how many tokens it has: whole sentences, like all halves.
 
-    Were it cut where the row is full, a full row would tell that it is borrowed. A first sentence that is
-    longer than the room is lent as far as the row holds it.
+    Were it cut where the row is full, a full row would tell that it is borrowed. A first sentence that
+    is longer than the room is lent as far as the row holds it.
     """
     assert shard.sentences is not None, "packed for another objective"
     ends = np.minimum(shard.sentences[lender], shard.lengths[lender] - 1)  # the EOS is not shown

@@ -21,7 +21,7 @@ from stages.objectives.mixture import Mixture, choose_mixed
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM, prefix_widths
 from stages.objectives.rows import Widths
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder, pair_widths
+from stages.objectives.sentence_pairs import LEAST_PAIR, NextSentence, SentenceOrder, pair_widths
 from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, span_lengths
 from stages.objectives.ul2 import (
@@ -140,7 +140,7 @@ def traits_of(objective: Objective) -> Traits:  # noqa: C901, PLR0911  # one for
                 "bidirectional_within_document",
                 "replaced",
                 unigram=objective.generator is Generator.UNIGRAM,
-                beyond="a model draws the replacements" * (objective.generator is Generator.MODEL),
+                beyond="a model draws the replacements" if objective.model else "",
             )
         case Mixture():
             return _mixed([traits_of(part.objective) for part in objective.components])
@@ -190,6 +190,10 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
         ConfigError: the rows are too short, or need more sentinels than there are.
     """
     widths_of(objective, seq_len)
+    least = LEAST_PAIR if isinstance(objective, NextSentence | SentenceOrder) else 1
+    least += traits_of(objective).growth
+    if seq_len < least:
+        raise ConfigError(f"packing.seq_len = {seq_len}: rows of {objective.kind} need at least {least}")
     if isinstance(objective, SpanCorruption):
         refuse_sentinels(objective, seq_len, num_sentinels)
     if isinstance(objective, UL2):

@@ -90,7 +90,8 @@ class WholeShard:
 
     def tokens(self, document: int, first: int, count: int) -> NDArray[np.integer]:
         """Give some of a document's tokens, from the one numbered `first` on."""
-        offsets, last = self._offsets[slice(*self._by_document.ptr[document : document + 2])], first + count
+        last = first + count
+        offsets = self._offsets[slice(*self._by_document.ptr[document : document + 2])]
         begin = max(int(np.searchsorted(offsets, first, side="right")) - 1, 0)
         end = int(np.searchsorted(offsets, last))
         numbers = self.segments_of(document)[begin:end].tolist()

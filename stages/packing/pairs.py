@@ -170,8 +170,8 @@ def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
     documents = np.repeat(np.arange(first, first + len(counts)), counts).astype(np.uint64)
     within = np.arange(len(documents)) - np.repeat(pieces.ptr[:-1], counts)
     block = 2 * within.astype(np.uint64)
-    first = draw_u64(key, documents, block=block)
-    return np.hstack([first, draw_u64(key, documents, block=block + np.uint64(1))])
+    even = draw_u64(key, documents, block=block)
+    return np.hstack([even, draw_u64(key, documents, block=block + np.uint64(1))])
 
 
 def _chunks(

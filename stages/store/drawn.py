@@ -1,11 +1,12 @@
-"""The manifest of materialised epochs: `drawn.json`, written last. Without it every epoch is drawn.
+"""The manifest of materialised epochs: `drawn.json`, written last. Without it none stands on disk.
 
     DIR/datasets/NAME/SPLIT/drawn.json
     DIR/datasets/NAME/SPLIT/drawn/epoch-0000/00000/COLUMN.npy      (rows, ...) as a trainer gets them
 
-The bits are those that the loader would draw; what is gained is a file that any program can read. The
-invariants: `dataset` is the fingerprint of the dataset.json beside it, `fingerprint` the SHA-256 of the
-canonical JSON of all the rest. docs/format.md is this page for readers.
+Of row kinds the bits are those that the loader would draw; what is gained is a file that any program
+can read. Of kinds that need more than a row there are no other epochs. The invariants: `dataset` is the
+fingerprint of the dataset.json beside it, `fingerprint` the SHA-256 of the canonical JSON of all the
+rest. docs/format.md is this page for readers.
 """
 
 import hashlib
@@ -89,6 +90,6 @@ def read_drawn(folder: Path, *, dataset: str) -> DrawnManifest | None:
     if manifest.dataset != dataset:
         raise FormatError(
             f"{path}: drawn of the dataset {manifest.dataset[:12]}, but beside it lies {dataset[:12]};"
-            " delete it to draw every epoch anew"
+            " run again to write its own"
         )
     return manifest

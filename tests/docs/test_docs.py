@@ -92,7 +92,7 @@ def size_of(value: int) -> str:
     return str(value)
 
 
-def type_of(annotation: Any) -> str:
+def type_of(annotation: Any) -> str:  # noqa: PLR0911  # one for each type
     """Give the name of a field's type as a run file's author knows it."""
     if get_origin(annotation) is Literal:
         return " or ".join(f'"{value}"' for value in get_args(annotation))
@@ -102,6 +102,8 @@ def type_of(annotation: Any) -> str:
         return f"array of {type_of(get_args(annotation)[0])}s"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "table"
+    if get_origin(annotation) is dict:
+        return "tables by name"
     if parts := get_args(annotation):
         names = [type_of(part) for part in parts if part is not type(None)]
         return " or ".join(dict.fromkeys(names))
@@ -115,7 +117,7 @@ def default_of(field: Any) -> str:
     if field.is_required():
         return "required"
     value = field.default
-    if value is None or isinstance(value, BaseModel):
+    if value is None or isinstance(value, BaseModel | dict):
         return ""
     if isinstance(value, bool):
         return str(value).lower()

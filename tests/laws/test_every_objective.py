@@ -292,6 +292,29 @@ def test_every_column_is_of_the_shape_that_the_objective_declares(
     assert all((one[key] == batch[key][3]).all() for key in batch)
 
 
+def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Path) -> None:
+    names = ("nsp", "sop", "text-fim", "sentences", "model")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = (small_corpus / "a.jsonl").read_text().splitlines()[:14]
+    (folder / "few.jsonl").write_text("\n".join(lines) + "\n")
+    report = run_small(
+        folder,
+        tmp_path / "run",
+        datasets=[{"name": name, "objective": OBJECTIVES[name]} for name in names],
+        tokenizer={"train": {"vocab_size": 700}},
+        packing={"seq_len": 64, "shards": 24},
+        validation={"fraction": 0.0},
+        until=None,
+    )
+    for name in names:
+        shards = (tmp_path / "run" / "datasets" / name).glob("train/epoch-0000/*")
+        rows = [len(np.load(path / "input_ids.npy")) for path in shards]
+        assert 0 in rows
+        assert sum(rows) > 10
+        assert report["verify"][name]["findings"] == []
+
+
 @pytest.mark.usefixtures("ray_session")
 def test_workers_change_no_byte(finished: tuple[Path, Any], corpus: Path, tmp_path: Path) -> None:
     run_small(corpus, tmp_path / "run", workers=2, datasets=DATASETS, until="draw")

@@ -152,6 +152,16 @@ def test_a_name_that_stands_twice_is_refused(text: str, explanation: str, load: 
         ('kind = "mlm"\nmask_probability = 0.0', "datasets.0.objective.mask_probability = 0.0: "),
         ('kind = "mlm"\nmask_share = 0.95', "mask_share = 0.95 and random_share = 0.1 must not pass 1"),
         ('kind = "mlm"\nmask_first_token = true', "datasets.0.objective.mask_first_token: no such key"),
+        ('kind = "nsp"\n[datasets.packing]\nseq_len = 4', "seq_len = 4: rows of nsp need at least 5"),
+        ('kind = "fim"\n[datasets.packing]\nseq_len = 3', "seq_len = 3: rows of fim need at least 4"),
+        (
+            'kind = "fim"\nlevel = "character"\n[datasets.packing]\nseq_len = 11',
+            "seq_len = 11: rows of fim need at least 12",
+        ),
+        (
+            'kind = "fim"\nlevel = "character"\n[datasets.objective.sources.b]\nfim_rate = 1.0',
+            "dataset 'clm': objective.sources.b: no such source; the run has web",
+        ),
     ],
 )
 def test_an_objective_that_cannot_be_is_refused(text: str, explanation: str, load: Load) -> None:

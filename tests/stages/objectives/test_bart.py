@@ -397,11 +397,3 @@ def test_a_tokenizer_without_a_mask_is_refused(module: ModuleType) -> None:
     vocabulary = vocabulary_of(40, {"bos": 1, "eos": 2, "pad": 3})
     with pytest.raises(FormatError, match="no 'mask' among bos, eos, pad"):
         module.add_noise(alike(1, 3), INFILLING, vocabulary, Widths(9, 9, 9))
-
-
-def test_the_preset_of_mbart_gives_way_to_what_is_given() -> None:
-    preset = BART.model_validate({"kind": "bart", "preset": "mbart"})
-    assert (preset.mask_ratio, preset.poisson_lambda, preset.permute_probability) == (0.35, 3.5, 1.0)
-    other = BART.model_validate({"kind": "bart", "preset": "mbart", "permute_probability": 0.0})
-    assert (other.mask_ratio, other.permute_probability) == (0.35, 0.0)
-    assert BART.model_validate(preset.model_dump()) == preset

@@ -97,3 +97,11 @@ def test_every_order_is_as_likely_and_the_share_of_rows_is_the_asked_one() -> No
     for count in orders.values():
         assert sigmas(count, 6000, 1 / 24) < 5
     assert sigmas(kept, 6000, 0.5 + 0.5 / 24) < 5
+
+
+def test_the_preset_of_mbart_gives_way_to_what_is_given() -> None:
+    preset = BART.model_validate({"kind": "bart", "preset": "mbart"})
+    assert (preset.mask_ratio, preset.poisson_lambda, preset.permute_probability) == (0.35, 3.5, 1.0)
+    other = BART.model_validate({"kind": "bart", "preset": "mbart", "permute_probability": 0.0})
+    assert (other.mask_ratio, other.permute_probability) == (0.35, 0.0)
+    assert BART.model_validate(preset.model_dump()) == preset

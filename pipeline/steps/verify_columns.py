@@ -1,0 +1,145 @@
+"""Verify, the part of columns: what the loader gives is what the objective says of the rows."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipeline.steps.materialise import draw_rows, material_of
+from pipeline.tasks import Workspace
+from stages.errors import FormatError
+from stages.loading.dataset import ShardDataset
+from stages.loading.drawn import DrawnEpochs
+from stages.objectives.material import Material, counted_apart, repeatable
+from stages.store.digests import FileDigest, digest_file
+from stages.store.drawn import DrawnManifest, read_drawn
+from stages.store.manifest import MANIFEST_NAME, Manifest
+from stages.verify import labels
+from stages.verify.drawn import Items
+from stages.verify.mechanics import Finding
+
+_ROW_TOKENS = 1 << 20
+"""Tokens whose labels are looked at together: 8 MiB a column."""
+
+
+@dataclass(frozen=True)
+class DrawnCheck:
+    """One shard of one split."""
+
+    folder: str
+    """The split's."""
+    number: int
+    manifest: Manifest
+    sound: bool
+    """Whether nothing was found of the stored rows and what stands beside them."""
+
+
+def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str, Finding]]:
+    """Hold the columns of a shard to its stored rows; epochs on disk too.
+
+    Rows of kinds that need more than a row are looked at if nothing is damaged: what they are drawn with
+    would lead anywhere.
+    """
+    place = f"{work.folder}/{MANIFEST_NAME}"
+    folder = workspace.path(work.folder)
+    try:
+        drawn = read_drawn(folder, dataset=work.manifest.fingerprint)
+        damaged = list(_damaged(workspace, work, drawn))
+        yield from damaged
+        dataset = ShardDataset(folder, work.manifest, shuffle=False, check="size", drawn=drawn)
+        material = material_of(workspace, dataset, work.folder, number=work.number)
+        if material is not None and (damaged or not work.sound):
+            return
+        found = list(_columns(dataset, work.number, drawn, material))
+        if drawn is not None and repeatable(dataset.objective):
+            written = DrawnEpochs(folder, drawn, check=False)
+            found += check_drawn(written, dataset, work.number, material)
+    except FormatError as error:
+        found = [Finding("manifest", str(error))]
+    yield from ((place, finding) for finding in found)
+
+
+def _damaged(
+    workspace: Workspace, work: DrawnCheck, drawn: DrawnManifest | None
+) -> Iterator[tuple[str, Finding]]:
+    for shards in () if drawn is None else drawn.shards:
+        place = f"{work.folder}/{shards[work.number].path}"
+        yield from check_files(workspace, place, shards[work.number].files)
+
+
+def _columns(
+    dataset: ShardDataset, number: int, drawn: DrawnManifest | None, material: Material | None
+) -> Iterator[Finding]:
+    epochs = labels.num_epochs(dataset.objective)
+    if material is not None:
+        written = 0 if drawn is None else drawn.epochs
+        epochs = min(epochs, written) if repeatable(dataset.objective) else written
+        if not written:
+            yield Finding("drawn", "no epoch stands on disk, and none can be drawn")
+    yield from labels.label_findings(
+        dataset.objective,
+        _items(dataset, number, epochs),
+        convention=dataset.manifest.label_convention,
+        vocabulary=dataset.vocabulary,
+        widths=dataset.widths,
+        material=material,
+    )
+
+
+def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Items]:
+    """Give the rows of a shard as the loader gives them, beside what is stored of them."""
+    shards = dataset.manifest.shards
+    first = sum(shard.rows for shard in shards[:number])
+    step = max(2, _ROW_TOKENS // dataset.widths.stored // 2 * 2)
+    for start in range(0, shards[number].rows, step):
+        part = np.arange(start, min(start + step, shards[number].rows))
+        epochs = []
+        for epoch in reversed(range(num_epochs)):
+            dataset.set_epoch(epoch)
+            epochs.append(dataset.batch(first + part))
+        yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
+
+
+def check_drawn(
+    drawn: DrawnEpochs, dataset: ShardDataset, number: int, material: Material | None = None
+) -> list[Finding]:
+    """The epochs on disk are, bit by bit, what is drawn of the rows."""
+    rows = dataset.manifest.shards[number].rows
+    step = max(1, _ROW_TOKENS // dataset.widths.stored)
+    wrong, findings = 0, []
+    for epoch in range(drawn.epochs):
+        dataset.set_epoch(epoch)
+        counts: Counter[str] = Counter()
+        for start in range(0, max(rows, 1), step):
+            part = np.arange(start, min(start + step, rows))
+            found = drawn.read(epoch, number, part)
+            expected = draw_rows(dataset, number, part, material)
+            same = found.keys() == expected.keys() and all(
+                np.array_equal(column, found[name]) for name, column in expected.items()
+            )
+            wrong += not same
+            counts.update(counted_apart(found, dataset.objective))
+        declared = drawn.counts(epoch, number)
+        if declared != dict(counts):
+            message = f"epoch {epoch} counts {declared} apart, but its rows {dict(counts)}"
+            findings.append(Finding("counts", message))
+    if not wrong:
+        return findings
+    return [*findings, Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what is drawn")]
+
+
+def check_files(
+    workspace: Workspace, folder: str, files: Mapping[str, FileDigest]
+) -> Iterator[tuple[str, Finding]]:
+    """Hold the files of a folder to the digests that a manifest has of them."""
+    for name, digest in files.items():
+        key = f"{folder}/{name}"
+        path = workspace.path(key)
+        if not path.exists():
+            yield key, Finding("digests", "the file is missing")
+        elif path.stat().st_size != digest.bytes:
+            size = path.stat().st_size
+            yield key, Finding("digests", f"{size:,} bytes instead of {digest.bytes:,}")
+        elif digest_file(path) != digest:
+            yield key, Finding("digests", "its bytes are not those of the manifest")

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
-from pipeline.steps.split import load_tokenizer
+from pipeline.steps.split import load_pieces, load_tokenizer
 from pipeline.tasks import Workspace
 from stages.loading.dataset import ShardDataset
 from stages.objectives.electra import ReplacedTokens
@@ -129,7 +129,7 @@ def _spelling(workspace: Workspace, dataset: ShardDataset) -> Spelling:
     key = f"spelling {id(tokenizer)}"
     if key not in workspace.cache:
         verbatim, dtype = tokenizer.verbatim(), np.dtype(dataset.manifest.columns["input_ids"].dtype)
-        workspace.cache[key] = Spelling(tokenizer.piece_bytes(), partial(verbatim.encode, dtype=dtype))
+        workspace.cache[key] = Spelling(load_pieces(workspace), partial(verbatim.encode, dtype=dtype))
     spelling: Spelling = workspace.cache[key]
     return spelling
 

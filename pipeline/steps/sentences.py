@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from pipeline.steps.split import load_tokenizer
+from pipeline.steps.split import load_pieces
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.store.arrays import array_writer, write_array
@@ -27,7 +27,7 @@ class SentenceUnit:
 
 def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
     """Split the documents of one unit."""
-    pieces = load_tokenizer(workspace).piece_bytes()
+    pieces = load_pieces(workspace)
     folder = workspace.path(work.unit.tokens)
     store = TokenUnit.open(folder)
     table = pq.read_table(folder / "documents.parquet", columns=["language"])

@@ -181,6 +181,16 @@ def load_tokenizer(workspace: Workspace) -> Tokenizer:
     return tokenizer
 
 
+def load_pieces(workspace: Workspace) -> list[bytes]:
+    """Give what each id of the run's tokenizer decodes to, found once a worker."""
+    tokenizer = load_tokenizer(workspace)
+    key = f"pieces {id(tokenizer)}"
+    if key not in workspace.cache:
+        workspace.cache[key] = tokenizer.piece_bytes()
+    pieces: list[bytes] = workspace.cache[key]
+    return pieces
+
+
 def _counts_key(unit: Unit) -> str:
     return f"work/split/{unit.name}.parquet"
 

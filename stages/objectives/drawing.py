@@ -101,7 +101,12 @@ def draw_columns(
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
     """Give the columns that a trainer gets of some rows, each (N, ...), in the dtypes of the disk."""
-    return _draw(rows, objective, vocabulary, widths, compiled_ways() if _compiled() else PLAIN)
+    return _draw(rows, objective, vocabulary, widths, usual_ways())
+
+
+def usual_ways() -> Ways:
+    """Give the kernels where they can be compiled, else the plain functions."""
+    return compiled_ways() if _compiled() else PLAIN
 
 
 @cache

@@ -1,7 +1,7 @@
 """Materialised kinds: columns that need more than a row, drawn once and written out by epochs.
 
-They are drawn by the plain functions alone: reading text, encoding it or asking a model takes longer
-than what a kernel would save.
+What is theirs alone is drawn by plain functions: reading text, encoding it or asking a model takes
+longer than what a kernel would save. The masks and noises that they share with row kinds are compiled.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
 from stages.objectives.clm import IGNORED
-from stages.objectives.drawing import PLAIN, given_back
+from stages.objectives.drawing import given_back, usual_ways
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.fim_characters import Spelling, check_text, fill_in_text
@@ -57,9 +57,10 @@ def draw_material(
     material: Material,
 ) -> Columns:
     """Give the columns of rows of a materialised kind, each (N, ...), in the dtypes of the disk."""
+    ways, shard = usual_ways(), material.shard
     match objective:
         case NextSentence() | SentenceOrder():
-            return make_pairs(rows, objective, vocabulary, widths, shard=material.shard)
+            return make_pairs(rows, objective, vocabulary, widths, shard=shard, mask=ways.mlm)
         case FIM():
             assert material.spelling is not None, objective.level
             return fill_in_text(
@@ -72,7 +73,7 @@ def draw_material(
             )
         case BART():
             return permute_and_add_noise(
-                rows, objective, vocabulary, widths, shard=material.shard, add_noise=PLAIN.bart
+                rows, objective, vocabulary, widths, shard=material.shard, add_noise=ways.bart
             )
         case ReplacedTokens():
             assert material.generate is not None, objective.model

@@ -28,6 +28,7 @@ section 3.1, arXiv 1909.11942. We leave them in this: nobody is its own stranger
 when it finds no other document, and a single sentence makes no false pair.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -42,6 +43,8 @@ from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.seeding import Tag, draw_u64, threshold
 
+Mask = Callable[[StoredRows, MaskedLM, Vocabulary, Widths], Columns]
+"""How masks are drawn: plainly or compiled."""
 ENDS = 3
 """Tokens beside the text of a pair: CLS and two SEP."""
 LEAST_PAIR = ENDS + 2
@@ -95,8 +98,17 @@ def make_pairs(
     widths: Widths,
     *,
     shard: WholeShard,
+    mask: Mask = mask_tokens,
 ) -> Columns:
     """Give the columns of pairs.
+
+    Args:
+        rows: as stored.
+        config: the objective.
+        vocabulary: of the tokenizer.
+        widths: of the dataset.
+        shard: that the rows are of, with its sentences.
+        mask: draws the masks, plainly or compiled: the same bits.
 
     Returns:
         `input_ids` (N, L) in the dtype of the rows; `labels` (N, L) int32; `token_type_ids` (N, L)
@@ -116,7 +128,7 @@ def make_pairs(
     built = StoredRows(
         shown, ptr, segment_length, rows.numbers, seed=rows.seed, epoch=rows.epoch, shard=rows.shard
     )
-    masked = mask_tokens(built, config.mask, vocabulary)
+    masked = mask(built, config.mask, vocabulary, widths)
     places = np.arange(widths.inputs)
     covered = places < lengths[:, None]
     return {

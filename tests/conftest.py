@@ -100,6 +100,9 @@ def reference(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="session")
 def ray_session() -> Iterator[None]:
-    """One Ray with three CPUs for all tests that need one."""
-    with ray_cluster(ClusterConfig(workers=3, address=None, memory=2 << 30)):
-        yield
+    """One Ray with three CPUs for all tests that need one; its workers find the modules of tests."""
+    root = str(Path(__file__).resolve().parents[1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", root)
+        with ray_cluster(ClusterConfig(workers=3, address=None, memory=2 << 30)):
+            yield

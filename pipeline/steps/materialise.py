@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from pipeline.commits import Commit
 from pipeline.steps.split import load_pieces, load_tokenizer
 from pipeline.tasks import Workspace
+from stages.errors import DataError
 from stages.loading.dataset import ShardDataset
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.fim_characters import Spelling
-from stages.objectives.generated import Generate, load_generator
+from stages.objectives.generated import Generate, load_generator, version_of
 from stages.objectives.material import Material, counted_apart, draw_material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
@@ -89,7 +90,8 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
                     writer = array_writer(target / f"{name}.npy", dtype=dtype, shape=shape)
                     writers[name] = stack.enter_context(writer)
                 writers[name](column)
-    return {"rows": rows, "columns": columns, "counts": dict(counts)}
+    generator = version_of(material.generate if material is not None else None)
+    return {"rows": rows, "columns": columns, "counts": dict(counts), "generator": generator}
 
 
 def draw_rows(
@@ -153,10 +155,17 @@ def make_drawn(workspace: Workspace, work: DrawnWork) -> dict[str, Any]:
         counts = commit.record["counts"]
         shards[part.epoch].append(DrawnShard(path=part.path, files=files, counts=counts))
     columns = work.parts[0][1].record["columns"]
+    versions = sorted({commit.record["generator"] for _, commit in work.parts})
+    if len(versions) > 1:
+        raise DataError(
+            f"{folder}: shards were drawn by several versions of a model ({', '.join(versions)}); delete"
+            f" commits/draw-{work.dataset} and run again"
+        )
     manifest = DrawnManifest(
         format_version=FORMAT_VERSION,
         dataset=read_manifest(workspace.path(folder)).fingerprint,
         epochs=work.epochs,
+        generator=versions[0],
         columns={
             name: Column(meaning="as the loader gives it", **column) for name, column in columns.items()
         },

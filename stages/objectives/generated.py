@@ -13,8 +13,9 @@ are never drawn. Positions are selected as in `stages.objectives.electra`; at a 
     drawn     tag 6, block t, u64[1] = r: the first id whose cumulative probability passes r / 2**64 of
               the sum of all, in IEEE doubles, ids ascending
 
-so that with the same logits the same ids are drawn, in whatever batches. Whether logits are the same on
-another machine is the model's affair.
+so that with the same logits the same ids are drawn, in whatever batches. Whether logits are the same
+on another machine is the model's affair. If the callable has a `version`, the manifest of the epochs
+holds it, and epochs of which shards were drawn by several are refused.
 
 Source: Clark et al. 2020, "ELECTRA", section 2, arXiv 2003.10555; in its public code 85 % of the
 selected positions show the mask.
@@ -58,6 +59,11 @@ def load_generator(name: str, vocabulary: Vocabulary) -> Generate:
         ) from error
     generate: Generate = make(vocabulary)
     return generate
+
+
+def version_of(generate: Generate | None) -> str:
+    """Give what a model calls itself; nothing if it does not say, or if there is none."""
+    return str(getattr(generate, "version", ""))
 
 
 def replace_by_model(

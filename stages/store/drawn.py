@@ -42,6 +42,8 @@ class DrawnManifest(Config):
     epochs: int
     """How many, from epoch 0 on."""
     columns: dict[str, Column]
+    generator: str = ""
+    """The version of the model that drew them, if one did and says."""
     shards: tuple[tuple[DrawnShard, ...], ...]
     """Of each epoch, in the order of the dataset's shards."""
     fingerprint: str = ""

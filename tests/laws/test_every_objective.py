@@ -233,6 +233,11 @@ def test_materialised_epochs_hold_the_bits_that_are_drawn(
         assert np.array_equal(np.load(file, mmap_mode="r"), batch[file.stem])
 
 
+def test_the_version_of_a_model_is_kept(finished: tuple[Path, Any]) -> None:
+    content = (finished[0] / "datasets" / "model" / "train" / "drawn.json").read_text()
+    assert json.loads(content)["generator"] == "tiny 1"
+
+
 def change_drawn(split: Path, name: str, change: Callable[[Any], Any]) -> None:
     """Change a column of a materialised epoch, and make the manifest vouch for it."""
     path = split / "drawn" / "epoch-0001" / "00000" / f"{name}.npy"

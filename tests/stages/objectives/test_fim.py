@@ -329,7 +329,7 @@ def test_a_row_has_the_same_bits_whatever_is_read_with_it(module: ModuleType) ->
         ({"fim_rate": 1.1}, "fim_rate"),
         ({"fim_rate": -0.1}, "fim_rate"),
         ({"fim_spm_rate": 2.0}, "fim_spm_rate"),
-        ({"level": "character"}, "level"),
+        ({"level": "byte"}, "level"),
         ({"kind": "clm"}, "kind"),
         ({"fragment_fim_rate": 0.5}, "fragment_fim_rate"),
     ],

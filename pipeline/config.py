@@ -164,6 +164,24 @@ class RunFile(Config):
                 raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
 
+    @model_validator(mode="after")
+    def _sections_are_there(self) -> "RunFile":
+        held = {source.name: len(source.text_columns) for source in self.sources}
+        for dataset in self.datasets:
+            wanted = traits_of(dataset.objective).sections
+            wrong = [name for name, count in held.items() if wanted > 0 and count not in (1, wanted)]
+            if wrong:
+                raise ValueError(
+                    f"dataset {dataset.name!r}: its rows take texts of {wanted} sections, but source"
+                    f" {wrong[0]!r} has {held[wrong[0]]}; make its section_columns {wanted - 1} or none"
+                )
+            if wanted and max(held.values()) == 1:
+                raise ValueError(
+                    f"dataset {dataset.name!r}: its rows take the sections of a source, and none has"
+                    " section_columns; name the fields that continue text_column"
+                )
+        return self
+
     @property
     def needs_sentences(self) -> bool:
         """Whether a dataset asks where sentences end."""

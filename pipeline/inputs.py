@@ -158,10 +158,12 @@ def _check_text(source: Source, name: str) -> None:
         key = f"language.column = {source.language.column!r}"
     elif source.id_column is not None:
         key = f"id_column = {source.id_column!r}"
+    elif source.section_columns:
+        key = f"section_columns = {list(source.section_columns)}"
     if key is not None:
         raise ConfigError(
             f"sources.{source.name}.{key}: {name} is plain text and has no columns; make its files a"
-            ' source of their own, with no id_column and one language, such as "en"'
+            ' source of their own, with no such key and one language, such as "en"'
         )
 
 
@@ -205,8 +207,9 @@ def _table_slices(
 
 def _cut_name(stamp: str, source: Source, path: str, unit: int) -> str:
     """Name a file's slices in the cache: with all that decides them, or that was checked."""
-    columns = {"text_column", "id_column", "language"} if format_of(path) in TABLES else {"text_split"}
-    return f"{stamp}|{unit}|{source.model_dump_json(include=columns)}"
+    columns = {"text_column", "section_columns", "id_column", "language"}
+    used = columns if format_of(path) in TABLES else {"text_split"}
+    return f"{stamp}|{unit}|{source.model_dump_json(include=used)}"
 
 
 def _is_cut_by_bytes(source: Source, path: str) -> bool:

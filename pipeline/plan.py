@@ -234,9 +234,10 @@ def _signatures(run: RunFile) -> Mapping[str, Any] | None:
 
 
 def _source_config(source: Source) -> Mapping[str, Any]:
-    """Give what of a source decides its documents; the default of `text_split` was there before it."""
-    split = {"text_split"} if source.text_split is not TextSplit.FILE else set()
-    include = {"text_column", "id_column", "language"} | split
+    """Give what of a source decides its documents; of keys that came later, what is no default."""
+    later = {"text_split"} if source.text_split is not TextSplit.FILE else set()
+    later |= {"section_columns"} if source.section_columns else set()
+    include = {"text_column", "id_column", "language"} | later
     return source.model_dump(mode="json", include=include)
 
 

@@ -44,6 +44,9 @@ DOCUMENTS = pa.schema(
 )
 """What ingest writes for a unit; source and path are one per unit and stand in its commit."""
 
+SECTION_ENDS = pa.field("section_ends", pa.list_(pa.field("end", pa.int64(), nullable=False)))
+"""One more column of `DOCUMENTS` for sources with sections: where each ends, in characters."""
+
 DROPS = pa.schema(
     [
         pa.field("source", pa.string(), nullable=False),

@@ -5,9 +5,10 @@ and go to files a batch at a time, so that memory follows the batch and not the 
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pipeline.steps.ingest_files import DropsFile, SignaturesFile
 from pipeline.steps.parts import Part, part_after, records_of
 from pipeline.tasks import Workspace
 from stages.cleaning.text import clean_text
-from stages.columns import DOCUMENTS, Drop
+from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
 from stages.filtering.length import length_verdicts
 from stages.identity import content_digest, document_id
 from stages.reading.records import RawDocument
@@ -34,6 +35,8 @@ class _Batch:
 
     positions: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    ends: list[list[int]] = field(default_factory=list)
+    """Of the sections of each text, in characters."""
     own_ids: list[str | None] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     bytes: int = 0
@@ -56,7 +59,7 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
             signatures = stack.enter_context(SignaturesFile(place, part.minhash))
         writer = stack.enter_context(
             pq.ParquetWriter(
-                workspace.create(f"{folder}/documents.parquet"), DOCUMENTS, compression="zstd"
+                workspace.create(f"{folder}/documents.parquet"), _schema(part), compression="zstd"
             )
         )
         for batch in _batches(workspace, part, drops, counts):
@@ -98,24 +101,40 @@ def _batches(
         yield batch
 
 
+def _schema(part: Part) -> pa.Schema:
+    return DOCUMENTS.append(SECTION_ENDS) if part.fields.section_columns else DOCUMENTS
+
+
 def _add(
     batch: _Batch, document: RawDocument, part: Part, drops: DropsFile, counts: Counter[str]
 ) -> None:
-    text = clean_text(document.text)
-    counts["cleaned"] += text != document.text
+    sections = [clean_text(section) for section in (document.text, *document.sections)]
+    text = "".join(sections)
+    counts["cleaned"] += sections != [document.text, *document.sections]
     (verdict,) = length_verdicts([text], part.ingest)
+    if verdict is None and document.sections:
+        verdict = _empty_section(sections, part)
     if verdict is not None:
         drops.add(Drop(document.line, document.position, *verdict))
         return
     batch.positions.append(document.position)
     batch.texts.append(text)
+    batch.ends.append(list(accumulate(map(len, sections))))
     batch.own_ids.append(document.own_id)
     batch.languages.append(document.language)
     batch.bytes += len(text.encode())
 
 
+def _empty_section(sections: Sequence[str], part: Part) -> tuple[DropReason, str] | None:
+    """Say why a document of several sections goes: each must hold something."""
+    for name, section in zip(part.fields.text_columns, sections, strict=True):
+        if not section or section.isspace():
+            return DropReason.EMPTY, f"field {name!r} has no character but white space"
+    return None
+
+
 def _table(batch: _Batch, part: Part) -> pa.Table:
-    return pa.table(
+    table = pa.table(
         {
             "id": [document_id(part.source, part.path, place) for place in batch.positions],
             "own_id": batch.own_ids,
@@ -127,3 +146,6 @@ def _table(batch: _Batch, part: Part) -> pa.Table:
         },
         schema=DOCUMENTS,
     )
+    if not part.fields.section_columns:
+        return table
+    return table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))

@@ -5,7 +5,6 @@ Ids stay where they are, in the units' mapped files; what is held is a few numbe
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +14,8 @@ from pipeline.steps.units import Unit, fixed_bytes
 from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined
-from stages.store.arrays import open_array
 from stages.store.ranges import copy_ranges
-from stages.store.token_store import TokenUnit
+from stages.store.token_store import TokenUnit, read_ends
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,8 @@ class MergedGroup:
     """columns.STORED_DOCUMENTS."""
     sentences: Ragged | None = None
     """Of each document, after how many of its tokens each ends; None if nobody asks."""
+    sections: Ragged | None = None
+    """The same of its sections."""
 
     def copy(
         self,
@@ -106,10 +106,16 @@ class MergedGroup:
 
 
 def merge_group(
-    workspace: Workspace, units: Sequence[Unit], group: int, *, with_sentences: bool = False
+    workspace: Workspace,
+    units: Sequence[Unit],
+    group: int,
+    *,
+    with_sentences: bool = False,
+    with_sections: bool = False,
 ) -> MergedGroup:
     """Find one group of every unit and merge; equal hashes go by id."""
-    split: list[Ragged] = []
+    sentences: list[Ragged] = []
+    sections: list[Ragged] = []
     stores, owners, begins, lengths, tables = [], [], [], [], []
     for number, unit in enumerate(units):
         store = TokenUnit.open(workspace.path(unit.tokens))
@@ -121,7 +127,9 @@ def merge_group(
         lengths.append(np.diff(offsets))
         tables.append(store.documents(group))
         if with_sentences:
-            split.append(read_sentences(workspace.path(unit.sentences), int(first), int(last)))
+            sentences.append(read_ends(workspace.path(unit.sentences), int(first), int(last)))
+        if with_sections:
+            sections.append(store.sections(group))
     table = pa.concat_tables(tables)
     halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0], table.column("order").to_numpy()))
@@ -131,12 +139,6 @@ def merge_group(
         np.concatenate(begins)[order],
         np.concatenate(lengths)[order],
         table.take(pa.array(order)).combine_chunks(),
-        joined(split).take(order) if with_sentences else None,
+        joined(sentences).take(order) if with_sentences else None,
+        joined(sections).take(order) if with_sections else None,
     )
-
-
-def read_sentences(folder: Path, first: int, last: int) -> Ragged:
-    """Give the sentence ends of documents [first, last) of a unit or a shard."""
-    ptr = open_array(folder / "ptr.npy", dtype="<i8")[first : last + 1].astype(np.int64)
-    ends = open_array(folder / "ends.npy", dtype="<i8")[ptr[0] : ptr[-1]].astype(np.int64)
-    return Ragged(ptr - ptr[0], ends)

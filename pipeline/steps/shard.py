@@ -19,8 +19,10 @@ from pipeline.steps.units import Unit, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.mixing.placement import component_hash
+from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Widths
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
+from stages.objectives.simcse import SimCSE
 from stages.objectives.table import (
     Objective,
     choose_component,
@@ -32,6 +34,7 @@ from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows, stack_layouts
 from stages.packing.pairs import PairRules, pack_pairs
+from stages.packing.sections import pack_side_by_side, prompt_lengths
 from stages.packing.single import pack_single
 from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
@@ -40,6 +43,7 @@ from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
     OBJECTIVE_ID,
+    PROMPT,
     ROOM,
     SEGMENT_COLUMNS,
     SENTENCES,
@@ -102,7 +106,13 @@ class ManifestWork:
 def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     """Merge, pack, shuffle and write one shard."""
     traits = traits_of(work.objective)
-    group = merge_group(workspace, work.units, work.group, with_sentences=traits.sentences)
+    group = merge_group(
+        workspace,
+        work.units,
+        work.group,
+        with_sentences=traits.sentences,
+        with_sections=bool(traits.sections),
+    )
     layout, by_row = lay_out(group, work)
     folder = workspace.create(work.key)
     for name, column in by_row.items():
@@ -147,9 +157,21 @@ def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDAr
             group.lengths, group.sentences, row_length=widths.stored, rules=rules, key=key
         )
         return pairs.layout, {ROOM: pairs.room} if borrow_rate else {}
+    if isinstance(work.objective, SimCSE) and group.sections is not None:
+        layout = pack_side_by_side(
+            group.lengths,
+            group.sections,
+            count=work.objective.num_views,
+            row_length=widths.inputs,
+            stored=widths.stored,
+        )
+        return layout, {}
     parts = component_widths(work.objective, work.packing.seq_len)
     if not parts:
-        return _pack(group.lengths, work, widths.stored), {}
+        layout = _pack(group.lengths, work, widths.stored)
+        if group.sections is None:
+            return layout, {}
+        return layout, {PROMPT: prompt_lengths(layout, group.sections)}
     component = np.array(
         [
             choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
@@ -275,6 +297,9 @@ def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:
     if isinstance(work.objective, NextSentence):
         meaning = "tokens of another document that the row has room for"
         columns[ROOM] = Column(dtype="<i4", shape=(), meaning=meaning)
+    if isinstance(work.objective, PrefixLM) and work.objective.split == "source":
+        meaning = "tokens before the target that the source names; 0 if it names none"
+        columns[PROMPT] = Column(dtype="<i4", shape=(), meaning=meaning)
     return columns
 
 

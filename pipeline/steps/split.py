@@ -15,7 +15,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.steps.tokenizer import MODEL
-from pipeline.steps.units import Unit, clusters_of, fixed_bytes, kept_groups
+from pipeline.steps.units import (
+    SECTIONED_TEXT,
+    Unit,
+    clusters_of,
+    fixed_bytes,
+    kept_groups,
+    sections_of,
+)
 from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
@@ -61,13 +68,13 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any
     clusters = clusters_of(workspace, work.unit)
     tokenizer = load_tokenizer(workspace)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
-    for table in kept_groups(workspace, work.unit, ["id", "text_bytes", "text"]):
+    for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
         ids = table.column("id").to_pylist()
         for row, identity in enumerate(ids):
             cluster = clusters.get(identity, identity)
             if is_candidate(cluster, work.seed, config=work.validation):
-                (encoded,) = tokenizer.encode([table.column("text")[row].as_py()])
-                counts[cluster][0] += len(encoded) + 1
+                (sections,) = sections_of(table.slice(row, 1))
+                counts[cluster][0] += sum(map(len, tokenizer.encode(sections))) + 1
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
     names = sorted(counts)
     rows = np.array([counts[name] for name in names], np.int64).reshape(-1, 2)

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import accumulate, chain, islice
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.steps.split import HeldOut, cluster_names, load_tokenizer
-from pipeline.steps.units import Unit, clusters_of, fixed_bytes, kept_groups, text_slices
+from pipeline.steps.units import (
+    SECTIONED_TEXT,
+    Unit,
+    clusters_of,
+    fixed_bytes,
+    kept_groups,
+    sections_of,
+    text_slices,
+)
 from pipeline.tasks import Workspace
-from stages.columns import STORED_DOCUMENTS
+from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of, shard_of
+from stages.ragged import ragged_of
 from stages.store.arrays import id_dtype
 from stages.store.token_store import write_unit
 from stages.tokenizer.encode import Tokenizer
@@ -21,7 +31,7 @@ from stages.tokenizer.sampling import SPACE_SYMBOL
 
 COPY = 0
 """Which copy of a document: each stands in the mixture once."""
-_COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", "text")
+_COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", *SECTIONED_TEXT)
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,8 @@ class _Documents:
 
     dtype: np.dtype[np.generic]
     ids: list[NDArray[np.integer]] = field(default_factory=list)
+    ends: list[list[int]] = field(default_factory=list)
+    """After how many of its tokens each section of a document ends; of sources with sections alone."""
     tables: list[pa.Table] = field(default_factory=list)
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     space_symbols: int = 0
@@ -63,18 +75,22 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
 
 def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> None:
     """Encode a slice of documents; what is kept of it is ids and the small columns."""
-    texts = table.column("text").to_pylist()
+    texts = sections_of(table)
     eos = np.array([tokenizer.eos], documents.dtype)
-    encoded = [np.concatenate([ids, eos]) for ids in tokenizer.encode(texts, dtype=documents.dtype)]
+    ids = iter(tokenizer.encode(chain.from_iterable(texts), dtype=documents.dtype))
+    sections = [[*islice(ids, len(text) - 1), np.append(next(ids), eos)] for text in texts]
+    encoded = [np.concatenate(parts) for parts in sections]
     documents.ids += encoded
-    documents.space_symbols += sum(text.count(SPACE_SYMBOL) for text in texts)
+    if SECTION_ENDS.name in table.column_names:
+        documents.ends += [list(accumulate(map(len, parts))) for parts in sections]
+    documents.space_symbols += sum("".join(text).count(SPACE_SYMBOL) for text in texts)
     names = table.column("language").to_pylist()
     sizes = table.column("text_bytes").to_pylist()
-    for name, size, ids in zip(names, sizes, encoded, strict=True):
-        documents.languages[name].update(documents=1, bytes=size, tokens=len(ids))
-    table = table.drop_columns(["text", "text_bytes"])
+    for name, size, tokens in zip(names, sizes, map(len, encoded), strict=True):
+        documents.languages[name].update(documents=1, bytes=size, tokens=tokens)
+    table = table.select([name for name in table.column_names if name in _EMPTY.schema.names])
     if tokenizer.normalises:
-        digests = [content_digest(tokenizer.normalise(text)) for text in texts]
+        digests = [content_digest("".join(map(tokenizer.normalise, text))) for text in texts]
         column = table.schema.get_field_index("digest")
         table = table.set_column(column, "digest", pa.array(digests, pa.binary(DIGEST_BYTES)))
     documents.tables.append(table)
@@ -116,6 +132,7 @@ def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> N
         ids=(documents.ids[row] for row in order),
         dtype=documents.dtype,
         group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        sections=ragged_of(documents.ends).take(order) if documents.ends else None,
     )
 
 

@@ -15,7 +15,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
+from stages.columns import SECTION_ENDS
 
+SECTIONED_TEXT = ("text", SECTION_ENDS.name)
+"""The columns that `sections_of` reads; the second is there for sources with sections alone."""
 _SLICE = 1 << 20
 """Bytes of text, about, that are Python strings at once; a longer document is alone in its slice."""
 
@@ -113,8 +116,9 @@ def row_groups(
     """Give a unit's documents row group by row group, each with the number of its first document."""
     number = unit.first
     with pq.ParquetFile(workspace.path(unit.table)) as file:
+        absent = {SECTION_ENDS.name} - set(file.schema_arrow.names)
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=list(columns))
+            table = file.read_row_group(group, columns=[c for c in columns if c not in absent])
             yield number, table
             number += table.num_rows
 
@@ -133,6 +137,18 @@ def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Ite
         kept = table.filter(pa.array(mask[start : start + table.num_rows]))
         if kept.num_rows:
             yield kept
+
+
+def sections_of(table: pa.Table) -> list[list[str]]:
+    """Give each document's text section by section; most have one."""
+    texts = table.column("text").to_pylist()
+    if SECTION_ENDS.name not in table.column_names:
+        return [[text] for text in texts]
+    ends = table.column(SECTION_ENDS.name).to_pylist()
+    return [
+        [text[first:last] for first, last in pairwise([0, *own])]
+        for text, own in zip(texts, ends, strict=True)
+    ]
 
 
 def text_slices(table: pa.Table) -> list[pa.Table]:

@@ -21,9 +21,19 @@ from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import Unit, fixed_bytes, hex_strings, kept_groups, kept_mask, text_slices
+from pipeline.steps.units import (
+    SECTIONED_TEXT,
+    Unit,
+    fixed_bytes,
+    hex_strings,
+    kept_groups,
+    kept_mask,
+    sections_of,
+    text_slices,
+)
 from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
 from pipeline.tasks import Workspace
+from stages.columns import SECTION_ENDS
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import MappedShard, map_shard
@@ -32,7 +42,7 @@ from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, Manifest, read_manifest, sum_totals
-from stages.store.token_store import TokenUnit
+from stages.store.token_store import TokenUnit, read_ends
 from stages.verify import mechanics
 from stages.verify.mechanics import Finding, Rows
 
@@ -86,7 +96,7 @@ def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
     wanted = _wanted(workspace, unit)
     path = workspace.path(f"{unit.tokens}/documents.parquet")
     try:
-        TokenUnit.open(workspace.path(unit.tokens))
+        store = TokenUnit.open(workspace.path(unit.tokens))
         stored = pq.read_table(path, columns=["id", "digest"])
     except (FormatError, OSError, pa.ArrowInvalid) as error:
         return _result([(str(path), Finding("readable", str(error)))], documents=0)
@@ -104,7 +114,34 @@ def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
                 ),
             )
         )
+    else:
+        findings += _sections(workspace, unit, store, stored.column("id").to_pylist())
     return _result(findings, documents=len(found))
+
+
+def _sections(
+    workspace: Workspace, unit: Unit, store: TokenUnit, identities: Sequence[bytes]
+) -> Iterator[tuple[str, Finding]]:
+    """The tokens of each section decode to its text; looked at where a source has sections."""
+    if SECTION_ENDS.name not in pq.read_schema(workspace.path(unit.table)).names or not identities:
+        return
+    place, tokenizer = f"{unit.tokens}/sections", load_tokenizer(workspace)
+    try:
+        ends = read_ends(workspace.path(place), 0, len(identities))
+    except FormatError as error:
+        yield place, Finding("sections", str(error))
+        return
+    numbers = {identity: number for number, identity in enumerate(identities)}
+    for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
+        for part in text_slices(group):
+            for identity, texts in zip(part.column("id").to_pylist(), sections_of(part), strict=True):
+                number = numbers[identity]
+                ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1] - 1])
+                found = tokenizer.decode(np.split(ids, ends[number][:-1]))
+                if found != list(map(tokenizer.normalise, texts)):
+                    message = f"those of document {identity.hex()} end elsewhere than in its text"
+                    yield place, Finding("sections", message)
+                    return
 
 
 def _wanted(workspace: Workspace, unit: Unit) -> set[tuple[bytes, bytes]]:
@@ -115,12 +152,10 @@ def _wanted(workspace: Workspace, unit: Unit) -> set[tuple[bytes, bytes]]:
         kept = table.filter(pa.array(kept_mask(workspace, unit)))
         return set(zip(kept.column("id").to_pylist(), kept.column("digest").to_pylist(), strict=True))
     return {
-        (identity, content_digest(tokenizer.normalise(text)))
-        for group in kept_groups(workspace, unit, ["id", "text_bytes", "text"])
+        (identity, content_digest("".join(map(tokenizer.normalise, sections))))
+        for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT])
         for part in text_slices(group)
-        for identity, text in zip(
-            part.column("id").to_pylist(), part.column("text").to_pylist(), strict=True
-        )
+        for identity, sections in zip(part.column("id").to_pylist(), sections_of(part), strict=True)
     }
 
 
@@ -162,7 +197,13 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         rows = Rows(mapped.columns["input_ids"], segments)
         table = pq.read_table(workspace.path(f"{place}/documents.parquet"), columns=["id"])
         traits = traits_of(read_objective(manifest.objective))
-        group = merge_group(workspace, work.units, work.group, with_sentences=traits.sentences)
+        group = merge_group(
+            workspace,
+            work.units,
+            work.group,
+            with_sentences=traits.sentences,
+            with_sections=bool(traits.sections),
+        )
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return _result([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
@@ -251,14 +292,14 @@ def _contents(
 def _laid_out(
     place: str, work: ShardCheck, manifest: Manifest, mapped: MappedShard, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
-    """Sentences end where the unit's do, and pairs are cut and borrow as the objective says."""
+    """Sentences end where the unit's do; pairs and sections are cut as the objective says."""
     objective = read_objective(manifest.objective)
     if group.sentences is not None and mapped.sentences is not None:
         found, wanted = mapped.sentences, group.sentences
         if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
             yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
             return
-    if not isinstance(objective, NextSentence | SentenceOrder):
+    if not (isinstance(objective, NextSentence | SentenceOrder) or traits_of(objective).sections):
         return
     packing = PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing))
     layout, by_row = lay_out(
@@ -278,7 +319,8 @@ def _laid_out(
     same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
     same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
     if not same:
-        yield f"{place}/segments", Finding("layout", "halves are not where the sentences are to be cut")
+        message = "pieces are not where sentences or sections are to be cut"
+        yield f"{place}/segments", Finding("layout", message)
 
 
 def _decoded_digests(

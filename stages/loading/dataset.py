@@ -29,6 +29,7 @@ from stages.store.arrays import open_array
 from stages.store.drawn import DrawnManifest, read_drawn
 from stages.store.manifest import (
     OBJECTIVE_ID,
+    PROMPT,
     ROOM,
     SEGMENT_COLUMNS,
     SENTENCES,
@@ -158,7 +159,7 @@ class ShardDataset(Sequence[Batch]):
         first, counts = row_ptr[rows], row_ptr[rows + 1] - row_ptr[rows]
         ptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
-        components, room = shard.columns.get(OBJECTIVE_ID), shard.columns.get(ROOM)
+        components, room, prompt = map(shard.columns.get, (OBJECTIVE_ID, ROOM, PROMPT))
         return StoredRows(
             shard.columns["input_ids"][rows],
             ptr,
@@ -170,6 +171,7 @@ class ShardDataset(Sequence[Batch]):
             components=None if components is None else components[rows].astype(np.uint8),
             unigram=shard.unigram,
             room=None if room is None else room[rows].astype(np.int32),
+            prompt=None if prompt is None else prompt[rows].astype(np.int32),
         )
 
     def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:

@@ -147,6 +147,7 @@ def contrastive_loss(
     *,
     temperature: float = 0.05,
     hard_negatives: Tensor | None = None,
+    negative_of: Tensor | None = None,
     same: Tensor | None = None,
 ) -> Loss:
     """Give the loss of finding each row's other view among those of the whole batch.
@@ -162,6 +163,7 @@ def contrastive_loss(
         second: (N, K) of the other.
         temperature: divides the cosines.
         hard_negatives: (N, K) of texts that no row is to be taken for.
+        negative_of: (N,) bool, rows that have one: `input_length[:, 2] > 0`; by default all do.
         same: (N, N) bool, rows of the same text (`duplicate_rows`): each other's second view is no
             wrong answer, and is left out.
     """
@@ -173,7 +175,10 @@ def contrastive_loss(
             others = own[:, None] != own
             cosines = cosines.masked_fill(same & others, -torch.inf)
         if hard_negatives is not None:
-            cosines = torch.cat([cosines, anchors @ _unit(hard_negatives).T], dim=1)
+            wrong = anchors @ _unit(hard_negatives).T
+            if negative_of is not None:
+                wrong = wrong.masked_fill(~negative_of, -torch.inf)
+            cosines = torch.cat([cosines, wrong], dim=1)
         return _cross_entropy(cosines / temperature, own)
 
 

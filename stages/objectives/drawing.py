@@ -177,7 +177,7 @@ def given_back(
     Nothing may be missing and nothing added: the body of a row where inputs and targets have an EOS of
     their own, all of its tokens elsewhere.
     """
-    if isinstance(objective, SimCSE) and objective.views == "cropped":
+    if isinstance(objective, SimCSE) and objective.views != "identical":
         return simcse.check_views(rows, columns, objective, vocabulary)
     ids, lengths = _restored(columns, objective, vocabulary)
     targets = traits_of(objective).label_convention == TARGETS

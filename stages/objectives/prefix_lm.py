@@ -21,6 +21,10 @@ a decoder alone; for an encoder-decoder they are its body, less that EOS: inputs
 each, and no sentinel stands between. Of fewer than two tokens nothing is drawn: all are prefix,
 and there is no label.
 
+With split = "source" nothing is drawn of a document whose source names its target: k is where that
+begins. A document too long for a row is cut as ever: a piece of its prompt alone has no label, and one
+of its target alone has a prefix of one token.
+
 Source: Raffel et al. 2020, section 3.2.3 (arXiv 1910.10683), with the lengths of its code
 (`random_prefix_noise_mask` of t5.data.preprocessors), which rounds in float32.
 """
@@ -58,6 +62,10 @@ class PrefixLM(Config):
     """Put before the inputs of an encoder-decoder; none by default."""
     pack_rows: bool = False
     """Split whole packed rows, several documents together; else each document has rows of its own."""
+    split: Literal["drawn", "source"] = "drawn"
+    """drawn makes prefixes of lengths of their own in every epoch; source takes the prompt and the
+    target that a source with `section_columns` names, of which the last section is the target, and
+    draws for documents of other sources."""
 
     @model_validator(mode="after")
     def _mode_token_has_inputs(self) -> "PrefixLM":
@@ -65,6 +73,15 @@ class PrefixLM(Config):
             raise ValueError(
                 f"mode_token = {self.mode_token!r}: rows of architecture = 'decoder_only' stay as they"
                 " are; leave it out, or set architecture to 'encoder_decoder'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_split_has_rows_of_its_own(self) -> "PrefixLM":
+        if self.split == "source" and self.pack_rows:
+            raise ValueError(
+                "pack_rows = true: a packed row holds several prompts and targets; leave it out, or"
+                " set split to 'drawn'"
             )
         return self
 
@@ -95,7 +112,8 @@ def prefix_widths(config: PrefixLM, seq_len: int) -> Widths:
             f"seq_len = {seq_len:,}: inputs of prefix_lm take at least"
             f" {seq_len - body + _SMALLEST} tokens, EOS included; raise it"
         )
-    longest = body - int(shortest_prefixes(np.array([body]), config)[0])
+    least = 1 if config.split == "source" else int(shortest_prefixes(np.array([body]), config)[0])
+    longest = body - least
     return Widths(stored=body, inputs=seq_len, labels=longest + 1)
 
 
@@ -112,7 +130,7 @@ def split_prefixes(
         FormatError: a row that does not fit its columns.
     """
     n = split_lengths(rows, config, vocabulary, widths)
-    prefix = _prefixes(rows, n, config)
+    prefix = with_prompts(rows, n, _prefixes(rows, n, config))
     if config.architecture == "decoder_only":
         position = np.arange(rows.input_ids.shape[1])
         said = (position >= prefix[:, None]) & (position < n[:, None])
@@ -142,10 +160,20 @@ def split_lengths(
         return rows.filled
     n = bodies(rows, vocabulary.named("eos"))
     split = n >= _SMALLEST
+    shortest = with_prompts(rows, n, shortest_prefixes(n, config))
+    split &= shortest < n
     inputs = np.where(split, n, n + 1) + (config.mode_token is not None)
-    targets = np.where(split, n - shortest_prefixes(n, config) + 1, 0)
+    targets = np.where(split, n - shortest + 1, 0)
     refuse_overflow(inputs, targets, widths=widths, numbers=rows.numbers)
     return n
+
+
+def with_prompts(rows: StoredRows, n: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give the prefixes of rows of n tokens: those that their sources name, else those drawn."""
+    if rows.prompt is None:
+        return drawn
+    named = np.minimum(rows.prompt.astype(np.int64), n)
+    return np.where(rows.prompt > 0, named, drawn)
 
 
 def _prefixes(rows: StoredRows, n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:

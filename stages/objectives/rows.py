@@ -33,6 +33,8 @@ class StoredRows:
         unigram: (V,) int64, the shard's ordinary ids counted up, for draws by frequency; None if the
             objective makes none.
         room: (N,) int32, tokens of another document that each row has room for; None without any.
+        prompt: (N,) int32, tokens of each row before the target that its source names, 0 if it names
+            none; None if nobody asks.
     """
 
     input_ids: NDArray[np.integer]
@@ -45,6 +47,7 @@ class StoredRows:
     components: NDArray[np.uint8] | None = None
     unigram: NDArray[np.int64] | None = None
     room: NDArray[np.int32] | None = None
+    prompt: NDArray[np.int32] | None = None
 
     @property
     def filled(self) -> NDArray[np.int64]:
@@ -76,6 +79,7 @@ class StoredRows:
             numbers=self.numbers[chosen],
             components=None if self.components is None else self.components[chosen],
             room=None if self.room is None else self.room[chosen],
+            prompt=None if self.prompt is None else self.prompt[chosen],
         )
 
 

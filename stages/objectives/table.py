@@ -22,7 +22,7 @@ from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM, prefix_widths
 from stages.objectives.rows import Widths
 from stages.objectives.sentence_pairs import LEAST_PAIR, NextSentence, SentenceOrder, pair_widths
-from stages.objectives.simcse import SimCSE
+from stages.objectives.simcse import SimCSE, widths_of_views
 from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, span_lengths
 from stages.objectives.ul2 import (
     UL2,
@@ -91,6 +91,8 @@ class Traits:
     """What drawing needs beyond the rows, so that only epochs on disk open; nothing for most kinds."""
     sentences: bool = False
     """Whether drawing needs to know where sentences end."""
+    sections: int = 0
+    """Sections of a document that rows are laid out by: so many, or -1 for any number; 0 if none are."""
 
     @property
     def form(self) -> str:
@@ -120,8 +122,14 @@ def traits_of(objective: Objective) -> Traits:  # noqa: C901, PLR0911  # one for
                 beyond="pairs are built of the sentences of whole documents",
                 sentences=True,
             )
-        case PrefixLM(architecture="decoder_only"):
-            return Traits("prefix", "unshifted", single=not objective.pack_rows)
+        case PrefixLM():
+            alone = objective.architecture == "decoder_only"
+            return Traits(
+                "prefix" if alone else "encoder_decoder",
+                "unshifted" if alone else TARGETS,
+                single=not objective.pack_rows,
+                sections=-1 if objective.split == "source" else 0,
+            )
         case BART() if objective.permute_probability:
             return Traits(
                 "encoder_decoder",
@@ -130,11 +138,12 @@ def traits_of(objective: Objective) -> Traits:  # noqa: C901, PLR0911  # one for
                 beyond="sentences change places, and rows do not say where they end",
                 sentences=True,
             )
-        case BART() | PrefixLM() | SpanCorruption() | UL2():
+        case BART() | SpanCorruption() | UL2():
             return Traits("encoder_decoder", TARGETS, single=not objective.pack_rows)
         case SimCSE():
             drawn = objective.views == "cropped" and objective.crop_ratio < 1.0
-            return Traits("bidirectional", PAIRS, dynamic=drawn, single=True)
+            sections = objective.num_views if objective.from_source else 0
+            return Traits("bidirectional", PAIRS, dynamic=drawn, single=True, sections=sections)
         case ReplacedTokens():
             return Traits(
                 "bidirectional_within_document",
@@ -177,7 +186,9 @@ def widths_of(objective: Objective, seq_len: int) -> Widths:  # noqa: PLR0911  #
             return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
         case NextSentence() | SentenceOrder():
             return pair_widths(seq_len)
-        case CausalLM() | FIM() | MaskedLM() | ReplacedTokens() | SimCSE():
+        case SimCSE():
+            return widths_of_views(objective, seq_len)
+        case CausalLM() | FIM() | MaskedLM() | ReplacedTokens():
             return Widths(seq_len, seq_len, seq_len)
         case _:
             assert_never(objective)
@@ -212,6 +223,11 @@ def _refuse_to_mix(first: Objective, other: Objective) -> None:
         raise ConfigError(
             f"components: {other.kind} with these settings is written out by epochs, for {two.beyond};"
             " a mixture draws rows when they are read, so make it a dataset of its own"
+        )
+    if one.sections or two.sections:
+        raise ConfigError(
+            "components: the sections of a source lay out rows of their own, and those of a mixture are"
+            ' its own; set split to "drawn", or make a dataset of it'
         )
     for name in ("attention", "label_convention", "single", "growth"):
         a, b = getattr(one, name), getattr(two, name)

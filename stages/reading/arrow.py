@@ -35,7 +35,7 @@ def arrow_slices(file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, 
         file.seek(0)
         with pa.ipc.open_file(file) as table:
             check_columns(table.schema, fields, name=name, key=key)
-        only_text = FieldMapping(text_column=fields.text_column)
+        only_text = FieldMapping(text_column=fields.text_column, section_columns=fields.section_columns)
         # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
         pieces = ((batch.num_rows, batch.get_total_buffer_size()) for batch in _batches(file, only_text))
         return run_slices(pieces, unit)

@@ -44,7 +44,7 @@ def reading_table(name: str) -> Iterator[None]:
 def wanted_columns(fields: FieldMapping) -> list[str]:
     """Give the columns that a source takes, each once."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
-    names = [fields.text_column, fields.id_column, language]
+    names = [*fields.text_columns, fields.id_column, language]
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -61,6 +61,8 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
         ConfigError: a column is absent, stands twice, or is of a type that cannot hold it.
     """
     _check(schema, fields.text_column, name, f"{key}.text_column", integers=False)
+    for column in fields.section_columns:
+        _check(schema, column, name, f"{key}.section_columns", integers=False)
     if fields.id_column is not None:
         _check(schema, fields.id_column, name, f"{key}.id_column", integers=True)
     if isinstance(fields.language, LanguageColumn):
@@ -98,9 +100,10 @@ def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: boo
     raise ConfigError(f"{key} = {column!r}: {name} holds {kind} there; it must hold {needed}")
 
 
-def _columns(fields: FieldMapping) -> tuple[str | None, str | None, str | None]:
+def _columns(fields: FieldMapping) -> tuple[str | None, ...]:
+    """Give the columns of the id and the language, if there are any, then those of the text."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
-    return fields.text_column, fields.id_column, language
+    return fields.id_column, language, *fields.text_columns
 
 
 def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
@@ -129,16 +132,18 @@ def _binary(column: pa.Array) -> pa.Array:
 
 
 def _record(cells: Sequence[pa.Buffer | None], fields: FieldMapping, row: int, max_bytes: int) -> Record:
-    line, text = row + 1, cells[0]
-    if text is None:
-        detail = f"column {fields.text_column!r} is null"
-        return Drop(line, row, DropReason.MISSING_TEXT, detail)
-    if text.size > max_bytes:
-        return too_large(line, row, text.size)
+    line, texts = row + 1, []
+    for name, cell in zip(fields.text_columns, cells[2:], strict=True):
+        if cell is None:
+            return Drop(line, row, DropReason.MISSING_TEXT, f"column {name!r} is null")
+        texts.append(cell)
+    size = sum(cell.size for cell in texts)
+    if size > max_bytes:
+        return too_large(line, row, size)
     try:
-        decoded = str(text, "utf-8")
-        own_id, language = (None if cell is None else str(cell, "utf-8") for cell in cells[1:])
+        first, *rest = (str(cell, "utf-8") for cell in texts)
+        own_id, language = (None if cell is None else str(cell, "utf-8") for cell in cells[:2])
     except UnicodeDecodeError as error:
         return bad_utf8(line, row, error)
     named = fields.language if isinstance(fields.language, str) else language_of(language)
-    return RawDocument(line, row, decoded, own_id, named)
+    return RawDocument(line, row, first, own_id, named, tuple(rest))

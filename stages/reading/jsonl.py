@@ -30,17 +30,17 @@ def parse_line(line: Line, fields: FieldMapping) -> Record:
     if not isinstance(record, dict):
         kind = type(record).__name__
         return Drop(line.number, line.position, DropReason.BAD_JSON, f"of type {kind}, not an object")
-    text = record.get(fields.text_column)
-    if not isinstance(text, str):
-        found = "absent" if text is None else f"of type {type(text).__name__}"
-        return Drop(
-            line.number,
-            line.position,
-            DropReason.MISSING_TEXT,
-            f"field {fields.text_column!r} is {found}",
-        )
+    texts = []
+    for name in fields.text_columns:
+        text = record.get(name)
+        if not isinstance(text, str):
+            found = "absent" if text is None else f"of type {type(text).__name__}"
+            detail = f"field {name!r} is {found}"
+            return Drop(line.number, line.position, DropReason.MISSING_TEXT, detail)
+        texts.append(text)
     own_id = own_id_of(record.get(fields.id_column) if fields.id_column else None)
-    return RawDocument(line.number, line.position, text, own_id, _language(record, fields))
+    language = _language(record, fields)
+    return RawDocument(line.number, line.position, texts[0], own_id, language, tuple(texts[1:]))
 
 
 def _bad_line(line: Line, why: str) -> Drop:

@@ -59,6 +59,6 @@ def parquet_records(
 
 
 def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
-    """Give the uncompressed bytes of a row group's text column."""
+    """Give the uncompressed bytes of a row group's columns of text."""
     columns = [group.column(n) for n in range(group.num_columns)]
-    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema == fields.text_column)
+    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in fields.text_columns)

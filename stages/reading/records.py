@@ -5,8 +5,9 @@ that gives no document gives a drop with its reason; nothing raises and nothing 
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stages.columns import Drop, DropReason
 from stages.config import Config
@@ -27,10 +28,25 @@ class FieldMapping(Config):
 
     text_column: str = Field("text", min_length=1)
     """The field that holds the text."""
+    section_columns: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=7)
+    """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
+    entails and what contradicts it. Sections follow each other as they are, with nothing between."""
     id_column: str | None = None
     """The field that holds the user's own id, kept beside ours; none by default."""
     language: str | LanguageColumn = UNDETERMINED
     """One language for the whole source, or the field that names it."""
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """The fields that a document's text is made of, in their order."""
+        return (self.text_column, *self.section_columns)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> "FieldMapping":
+        twice = {name for name in self.text_columns if self.text_columns.count(name) > 1}
+        if twice:
+            raise ValueError(f"section_columns: {min(twice)!r} is a section of the text already")
+        return self
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,8 @@ class RawDocument:
     text: str
     own_id: str | None
     language: str
+    sections: tuple[str, ...] = ()
+    """What continues the text, section by section."""
 
 
 Record = RawDocument | Drop

@@ -28,6 +28,8 @@ OBJECTIVE_ID = "objective_id"
 """The column, |u1, that says which component of a mixture each row belongs to."""
 ROOM = "room"
 """The column, <i4, that says how many tokens of another document each row of a pair has room for."""
+PROMPT = "prompt"
+"""The column, <i4, that says how many tokens of each row stand before its source's own target."""
 SENTENCES = "sentences"
 """Folder, in the shards of objectives that ask, of ptr.npy (documents + 1,) and ends.npy (sentences,),
 both <i8: after how many tokens of its document each sentence ends."""

@@ -4,6 +4,9 @@
     tokens/UNIT/offsets.npy        (D + 1,) <i8, document d is ids[offsets[d] : offsets[d + 1]]
     tokens/UNIT/group_ptr.npy      (G + 1,) <i8, group g holds documents group_ptr[g] .. [g + 1]
     tokens/UNIT/documents.parquet  one row a document (columns.STORED_DOCUMENTS)
+    tokens/UNIT/sections/ptr.npy   (D + 1,) <i8, and
+    tokens/UNIT/sections/ends.npy  (S,) <i8: after how many of a document's tokens each section ends, the
+                                   EOS with the last; for sources with sections alone
 
 Groups are the training shards, then the validation shards. Within a group documents stand in the
 order of their hash, so a shard reads one contiguous range of every unit and merges.
@@ -19,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.ragged import Ragged
 from stages.store.arrays import array_writer, as_integers, open_array, write_array
 
 
@@ -61,6 +65,28 @@ class TokenUnit:
             first, last - first
         )
 
+    def sections(self, number: int) -> Ragged:
+        """Give after how many of its tokens each section of a group's documents ends; most have one."""
+        first, last = self.group_ptr[number : number + 2]
+        folder = self.folder / "sections"
+        if folder.exists():
+            return read_ends(folder, first, last)
+        lengths = np.diff(self.offsets[first : last + 1])
+        return Ragged(np.arange(len(lengths) + 1), lengths)
+
+
+def read_ends(folder: Path, first: int, last: int) -> Ragged:
+    """Give the ends of what documents [first, last) are cut into, sections or sentences.
+
+    Raises:
+        FormatError: a file is missing, or pointers that do not rise.
+    """
+    ptr = open_array(folder / "ptr.npy", dtype="<i8")[first : last + 1].astype(np.int64)
+    ends = open_array(folder / "ends.npy", dtype="<i8")
+    if len(ptr) != last - first + 1 or (np.diff(ptr) < 0).any() or ptr[0] < 0 or ptr[-1] > len(ends):
+        raise FormatError(f"{folder}: the pointers lead elsewhere than to its ends; it is damaged")
+    return Ragged(ptr - ptr[0], ends[ptr[0] : ptr[-1]].astype(np.int64))
+
 
 def _leads(pointers: NDArray[np.int64], last: int) -> bool:
     """Say whether pointers rise from 0 to `last`."""
@@ -79,6 +105,7 @@ def write_unit(
     ids: Iterable[NDArray[np.integer]],
     dtype: np.dtype[np.generic],
     group_ptr: NDArray[np.int64],
+    sections: Ragged | None = None,
 ) -> None:
     """Write one unit, its documents and the ids of each in the order of the store."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,4 +115,7 @@ def write_unit(
             append(document)
     write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
     write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
+    if sections is not None:
+        write_array(folder / "sections" / "ptr.npy", sections.ptr.astype("<i8"))
+        write_array(folder / "sections" / "ends.npy", sections.values.astype("<i8"))
     pq.write_table(documents, folder / "documents.parquet", compression="zstd")

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.session import verify_session
+from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, FormatError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives import drawing
@@ -23,8 +24,9 @@ from stages.objectives.table import KINDS, traits_of
 from stages.store.digests import digest_file
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
+from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, special_ids
-from tests.conftest import digests, run_small
+from tests.conftest import bundled_lines, digests, run_small
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "whole-word": {"kind": "mlm", "selection": "whole_word"},
@@ -81,6 +83,9 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     },
     "simcse": {"kind": "simcse"},
     "crops": {"kind": "simcse", "views": "cropped"},
+    "triples": {"kind": "simcse", "views": "triples"},
+    "prompts": {"kind": "prefix_lm", "split": "source"},
+    "prompts-seq2seq": {"kind": "prefix_lm", "split": "source", "architecture": "encoder_decoder"},
     "t5": {"kind": "span_corruption"},
     "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},
 }
@@ -104,25 +109,49 @@ DATASETS = [
     for name, objective in OBJECTIVES.items()
 ]
 SPLITS = ("train", "validation")
+LANGUAGE = {"column": "lang"}
+SOURCES = [
+    {"name": "mixed", "paths": ["*.jsonl*"], "id_column": "id", "language": LANGUAGE},
+    {
+        "name": "sections",
+        "paths": ["sections/*.jsonl"],
+        "section_columns": ["target", "other"],
+        "id_column": "id",
+        "language": LANGUAGE,
+    },
+]
 
 
 @pytest.fixture(scope="module")
 def corpus(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The small corpus, and documents that write out every special symbol."""
+    """The small corpus, documents that write out every special symbol, and some of three sections."""
     folder = tmp_path_factory.mktemp("literal") / "corpus"
     shutil.copytree(small_corpus, folder)
     symbols = [UNK, BOS, EOS, PAD, *control_symbols()]
     texts = [" ".join(symbols), "".join(symbols), *(f"{name} in the text {name}" for name in symbols)]
     lines = [json.dumps({"text": text, "lang": "en", "id": str(n)}) for n, text in enumerate(texts)]
     (folder / "literal.jsonl").write_text("\n".join(lines) + "\n")
+    write_sections(folder / "sections", [f"{number}: {text}" for number, text in enumerate(texts)])
     return folder
+
+
+def write_sections(folder: Path, literal: list[str]) -> None:
+    """Write documents of three sections, some of one character, some longer than a row."""
+    folder.mkdir()
+    others = set(bundled_lines("text/*", 30))
+    texts = [json.loads(x)["text"] for x in bundled_lines("text/*", 42) if x not in others]
+    with (folder / "triples.jsonl").open("w") as file:
+        for number, text in enumerate([*texts, *literal]):
+            first, second = len(text) // 3, 2 * len(text) // 3 if number % 3 else len(text) // 3 + 1
+            parts = {"text": text[:first], "target": text[first:second], "other": text[second:]}
+            file.write(json.dumps({"id": f"s{number}", "lang": "en", **parts}) + "\n")
 
 
 @pytest.fixture(scope="module")
 def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A run of all datasets to its end by a plain loop, and its report."""
     output = tmp_path_factory.mktemp("objectives") / "run"
-    return output, run_small(corpus, output, datasets=DATASETS, until=None)
+    return output, run_small(corpus, output, sources=SOURCES, datasets=DATASETS, until=None)
 
 
 def test_every_kind_is_among_the_datasets() -> None:
@@ -268,11 +297,55 @@ def cut_elsewhere(split: Path) -> None:
     change_drawn(split, "input_ids", lambda ids: ids[:, [1, 0, *range(2, ids.shape[1])]])
 
 
+def shift_prompts(split: Path) -> None:
+    """Begin every target one token too early, and make the manifest vouch for it."""
+    path = split / "epoch-0000" / "00000" / "prompt.npy"
+    prompts = np.load(path)
+    np.save(path, np.where(prompts > 1, prompts - 1, prompts))
+    sign_again(split)
+
+
 def flip_a_byte(split: Path) -> None:
     path = split / "drawn" / "epoch-0001" / "00001" / "input_ids.npy"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
+
+
+def test_prompts_targets_and_triples_are_those_of_the_source(
+    corpus: Path, finished: tuple[Path, Any]
+) -> None:
+    lines = (corpus / "sections" / "triples.jsonl").read_text().splitlines()
+    wanted = {record["id"]: record for record in map(json.loads, lines)}
+    tokenizer = Tokenizer.load(finished[0] / "tokenizer" / "tokenizer.model")
+    shown: dict[str, set[str]] = {name: set() for name in ("prompts", "prompts-seq2seq", "triples")}
+    for name, seen in shown.items():
+        path = finished[0] / "datasets" / name / "train"
+        dataset = open_dataset(path.parent, shuffle=False)
+        shard = path / "epoch-0000" / "00000"
+        own_ids = pq.read_table(shard / "documents.parquet").column("own_id").to_pylist()
+        row_ptr, doc = (np.load(shard / "segments" / f"{part}.npy") for part in ("row_ptr", "doc"))
+        for row, number in enumerate(doc[row_ptr[:-1]]):
+            record, whole = wanted.get(own_ids[number]), dataset.manifest.seq_len
+            if record is None or np.count_nonzero(doc == number) > (3 if name == "triples" else 1):
+                continue
+            ids, item = np.load(shard / "input_ids.npy", mmap_mode="r")[row], dataset[row]
+            parts = [clean_text(record[key]) for key in ("text", "target", "other")]
+            if name == "triples":
+                found = tokenizer.decode(list(item["input_ids"]))
+                assert found == (
+                    parts if (item["input_length"] > 0).all() else ["".join(parts)] * 2 + [""]
+                )
+            else:
+                k, encoder = int(np.load(shard / "prompt.npy")[row]), name != "prompts"
+                assert tokenizer.decode([ids[:k], ids[k:]]) == ["".join(parts[:2]), parts[2]]
+                assert (k + 1 == item["input_length"]) if encoder else (k == item["prefix_length"])
+                assert whole > k
+            seen.add(own_ids[number])
+    assert min(map(len, shown.values())) > 10
+    lengths = open_dataset(finished[0] / "datasets" / "triples").batch(np.arange(60))["input_length"]
+    assert (lengths[:, 2] > 0).any()
+    assert (lengths[:, 2] == 0).any()
 
 
 def test_epochs_drawn_of_another_dataset_are_refused(finished: tuple[Path, Any], tmp_path: Path) -> None:
@@ -322,7 +395,7 @@ def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("ray_session")
 def test_workers_change_no_byte(finished: tuple[Path, Any], corpus: Path, tmp_path: Path) -> None:
-    run_small(corpus, tmp_path / "run", workers=2, datasets=DATASETS, until="draw")
+    run_small(corpus, tmp_path / "run", workers=2, sources=SOURCES, datasets=DATASETS, until="draw")
     assert digests(tmp_path / "run", "datasets") == digests(finished[0], "datasets")
 
 
@@ -352,6 +425,7 @@ FAULTS: dict[str, tuple[Callable[[Path], None], set[str]]] = {
     "text-fim": (cut_elsewhere, {"not_restored"}),
     "sentences": (change_labels, {"not_restored"}),
     "model": (confuse("labels"), {"not_restored"}),
+    "prompts": (shift_prompts, {"layout"}),
 }
 
 

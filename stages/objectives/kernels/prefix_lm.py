@@ -7,7 +7,7 @@ from stages.kernels import kernel
 from stages.objectives.clm import IGNORED
 from stages.objectives.kernels.noise import draw, scaled, stream_words
 from stages.objectives.kernels.seq2seq import Frame, close_row, copy_run, frame_of
-from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, split_lengths
+from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, split_lengths, with_prompts
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag
@@ -25,7 +25,8 @@ def split_prefixes(
     """
     n = split_lengths(rows, config, vocabulary, widths)
     words = stream_words(rows, Tag.PREFIX_LENGTH)
-    prefix = _prefixes(words, rows.numbers, n, shortest_prefixes(n, config))
+    drawn = _prefixes(words, rows.numbers, n, shortest_prefixes(n, config))
+    prefix = with_prompts(rows, n, drawn)
     if config.architecture == "decoder_only":
         labels = np.empty(rows.input_ids.shape, np.int32)
         _label(rows.input_ids, n, prefix, labels)

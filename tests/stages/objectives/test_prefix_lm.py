@@ -281,3 +281,38 @@ def test_inputs_too_short_for_a_prefix_are_refused() -> None:
 def test_what_cannot_be_is_refused(content: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         PrefixLM.model_validate(content)
+
+
+SOURCE = PrefixLM(split="source")
+SOURCE_SEQ2SEQ = PrefixLM(split="source", architecture="encoder_decoder", target_density=0.25)
+
+
+@VERSIONS
+@settings(deadline=None, max_examples=150)
+@given(st.data(), st.sampled_from([SOURCE, SOURCE_SEQ2SEQ]))
+def test_the_prompt_that_a_source_names_is_the_prefix(
+    module: ModuleType, data: st.DataObject, config: PrefixLM
+) -> None:
+    texts = data.draw(st.lists(st.lists(ORDINARY, max_size=20), min_size=1, max_size=6))
+    rows = data.draw(keyed(stored([[[*text, EOS]] for text in texts], length=24)))
+    prompts = [data.draw(st.integers(0, len(text) + 1)) for text in texts]
+    rows = replace(rows, prompt=np.array(prompts, np.int32))
+    widths = prefix_widths(config, 24)
+    columns: Columns = module.split_prefixes(rows, config, VOCABULARY, widths)
+    drawn: Columns = module.split_prefixes(replace(rows, prompt=None), config, VOCABULARY, widths)
+    clean, lengths = restore_prefix_lm(columns, config, VOCABULARY)
+    for row, (text, prompt) in enumerate(zip(texts, prompts, strict=True)):
+        decoder = config.architecture == "decoder_only"
+        body = [*text, EOS] if decoder else text
+        assert clean[row, : lengths[row]].tolist() == body
+        said = columns["labels"][row][columns["labels"][row] != IGNORED].tolist()
+        if prompt:
+            rest = body[prompt:]
+            assert said == (rest if decoder or not rest else [*rest, EOS])
+        else:
+            assert said == drawn["labels"][row][drawn["labels"][row] != IGNORED].tolist()
+
+
+def test_a_source_does_not_split_packed_rows() -> None:
+    with pytest.raises(ValidationError, match="a packed row holds several prompts and targets"):
+        PrefixLM(split="source", pack_rows=True)

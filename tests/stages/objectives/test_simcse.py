@@ -18,10 +18,11 @@ from stages.errors import FormatError
 from stages.objectives import simcse
 from stages.objectives.kernels import simcse as compiled
 from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.simcse import SimCSE, check_views, restore_simcse
+from stages.objectives.simcse import SimCSE, check_views, restore_simcse, widths_of_views
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
+    ORDINARY,
     PAD,
     VOCABULARY,
     chi_square_sigmas,
@@ -147,7 +148,7 @@ def test_a_row_has_the_same_bits_whatever_is_read_with_it(module: ModuleType) ->
 
 def test_cropped_views_are_not_restored() -> None:
     rows = stored([[[10, 11, EOS]]], length=3)
-    with pytest.raises(FormatError, match='views = "cropped": pieces need not hold the whole row'):
+    with pytest.raises(FormatError, match='views = "cropped": they need not tell the whole row'):
         restore_simcse(viewed(simcse, rows, CROPPED), CROPPED, VOCABULARY)
 
 
@@ -164,3 +165,58 @@ def test_cropped_views_are_not_restored() -> None:
 def test_what_cannot_be_is_refused(content: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         SimCSE.model_validate(content)
+
+
+PAIRS, TRIPLES = SimCSE(views="pairs"), SimCSE(views="triples")
+
+
+@st.composite
+def rows_of_sections(draw: st.DrawFn, count: int) -> StoredRows:
+    """Rows of one text or of `count`, closed by an EOS or not."""
+    text = st.lists(ORDINARY, min_size=1, max_size=6)
+    rows = draw(st.lists(st.lists(text, min_size=count, max_size=count) | st.tuples(text), max_size=6))
+    closed = [[*row[:-1], [*row[-1], EOS]] if draw(st.booleans()) else [*row] for row in rows]
+    return draw(keyed(stored(closed, length=count * 6 + 1, dtype=draw(DTYPES))))
+
+
+def side_by_side(module: ModuleType, rows: StoredRows, config: SimCSE) -> Columns:
+    columns: Columns = module.make_views(rows, config, VOCABULARY, widths_of_views(config, 7))
+    return columns
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data(), st.sampled_from([PAIRS, TRIPLES]))
+def test_views_are_the_texts_of_a_source_each_closed_alike(data: st.DataObject, config: SimCSE) -> None:
+    rows = data.draw(rows_of_sections(config.num_views))
+    found, expected = side_by_side(compiled, rows, config), side_by_side(simcse, rows, config)
+    for name, column in expected.items():
+        assert found[name].dtype == column.dtype
+        assert found[name].tolist() == column.tolist()
+    assert check_views(rows, found, config, VOCABULARY).all()
+    for row in range(len(rows.input_ids)):
+        first, last = rows.segment_ptr[row : row + 2]
+        flat = rows.input_ids[row, : rows.filled[row]].tolist()
+        cuts = np.cumsum(rows.segment_length[first:last])[:-1].tolist()
+        texts = [flat[a:b] for a, b in zip([0, *cuts], [*cuts, len(flat)], strict=True)]
+        texts[-1] = [token for token in texts[-1] if token != EOS]
+        texts = texts * 2 if len(texts) == 1 else texts
+        wanted = [[*text, EOS] for text in texts] + [[]] * (config.num_views - len(texts))
+        shown = [
+            view[:length].tolist()
+            for view, length in zip(found["input_ids"][row], found["input_length"][row], strict=True)
+        ]
+        assert shown == wanted
+        for view in range(len(texts)):
+            changed = {name: column.copy() for name, column in found.items()}
+            changed["input_ids"][row, view, 0] += 1
+            assert not check_views(rows, changed, config, VOCABULARY)[row]
+
+
+@VERSIONS
+def test_texts_that_cannot_be_views_are_refused(module: ModuleType) -> None:
+    rows = stored([[[10], [11]]], length=19)
+    with pytest.raises(FormatError, match="row 0: 2 texts, but triples have 3"):
+        side_by_side(module, rows, TRIPLES)
+    rows = stored([[[10], [11] * 7]], length=13)
+    with pytest.raises(FormatError, match="row 0: a text of 7 tokens does not fit a view of 7"):
+        side_by_side(module, rows, PAIRS)

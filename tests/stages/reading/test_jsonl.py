@@ -129,3 +129,24 @@ def test_every_text_comes_back(text: str) -> None:
 def test_a_mapping_that_names_nothing_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         FieldMapping.model_validate(wrong)
+
+
+SECTIONS = FieldMapping(section_columns=("target", "other"))
+
+
+def test_sections_continue_the_text() -> None:
+    found = parse(b'{"other": "c", "target": "b", "text": "a"}', SECTIONS)
+    assert found == RawDocument(4, 9, "a", None, UNDETERMINED, ("b", "c"))
+
+
+@pytest.mark.parametrize("data", [b'{"text": "a", "other": "c"}', b'{"text": "a", "target": 7}'])
+def test_a_record_without_a_section_is_dropped_by_its_name(data: bytes) -> None:
+    found = parse(data, SECTIONS)
+    assert isinstance(found, Drop)
+    assert found.reason is DropReason.MISSING_TEXT
+    assert "'target'" in found.detail
+
+
+def test_no_field_is_two_sections() -> None:
+    with pytest.raises(ValidationError, match="'text' is a section of the text already"):
+        FieldMapping(section_columns=("text",))

@@ -1,0 +1,73 @@
+"""Documents of several sections in rows: a prompt with its target, a text with others that belong to it.
+
+    document     p p p t t E          E is the EOS; sections end after 3 and 6 tokens
+    prompts      3                    the prompt is all sections but the last
+    side by side [p p p][t t E]       one row, a segment for each section
+
+A document of one section has nothing to tell apart: its prompt is 0, and its rows have one segment each.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.packing.layout import Layout, layout_of, stack_layouts
+from stages.packing.single import pack_single
+from stages.ragged import Ragged
+
+
+def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:
+    """Give how many tokens of each row stand before its document's target: (R,) int32.
+
+    A piece that begins behind the prompt shows its first token as one, so that it has something to go
+    on; a piece that lies within the prompt is prompt alone. 0: the document has no target of its own.
+
+    Args:
+        layout: of one segment a row.
+        sections: of each document, after how many of its tokens each ends.
+    """
+    counts = np.diff(sections.ptr)
+    prompts = np.zeros(len(counts), np.int64)
+    several = counts > 1
+    prompts[several] = sections.values[sections.ptr[1:][several] - 2]
+    behind = prompts[layout.doc] - layout.doc_offset
+    lengths = np.clip(behind, 1, np.maximum(layout.length, 1))
+    return np.where(several[layout.doc], lengths, 0).astype(np.int32)
+
+
+def pack_side_by_side(
+    lengths: NDArray[np.int64], sections: Ragged, *, count: int, row_length: int, stored: int
+) -> Layout:
+    """Give the layout of rows of one document each, with a segment for each of its sections.
+
+    A document that has not `count` sections, or one longer than a row of one text has room for, is laid
+    out as a text without sections is: in as few pieces as such rows hold, none of them cut off.
+
+    Args:
+        lengths: (D,) tokens of each document, its EOS included.
+        sections: of each document, after how many of its tokens each ends.
+        count: sections of a row.
+        row_length: tokens of one text and its EOS.
+        stored: tokens of a row that holds `count` such texts, and one EOS.
+    """
+    ends, owner = sections.values, np.repeat(np.arange(len(lengths)), np.diff(sections.ptr))
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+    starts[sections.ptr[:-1][np.diff(sections.ptr) > 0]] = 0
+    sizes = ends - starts
+    is_last = np.zeros(len(ends), np.bool_)
+    is_last[sections.ptr[1:][np.diff(sections.ptr) > 0] - 1] = True
+    too_long = np.bincount(owner[sizes - is_last >= row_length], minlength=len(lengths)) > 0
+    whole = (np.diff(sections.ptr) == count) & ~too_long
+    alone = pack_single(lengths[~whole], row_length=row_length)
+    inside = whole[owner]
+    rows = np.cumsum(whole) - 1
+    laid = layout_of(
+        rows[owner[inside]],
+        row_length=stored,
+        num_rows=int(np.count_nonzero(whole)),
+        start=starts[inside],
+        length=sizes[inside],
+        doc=rows[owner[inside]],
+        doc_offset=starts[inside],
+    )
+    members = [np.flatnonzero(~whole), np.flatnonzero(whole)]
+    return stack_layouts([alone, laid], members, row_length=stored)

@@ -5,7 +5,6 @@ that gives no document gives a drop with its reason; nothing raises and nothing 
 """
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -28,7 +27,7 @@ class FieldMapping(Config):
 
     text_column: str = Field("text", min_length=1)
     """The field that holds the text."""
-    section_columns: tuple[Annotated[str, Field(min_length=1)], ...] = Field((), max_length=7)
+    section_columns: tuple[str, ...] = Field((), max_length=7)
     """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
     entails and what contradicts it. Sections follow each other as they are, with nothing between."""
     id_column: str | None = None
@@ -46,6 +45,8 @@ class FieldMapping(Config):
         twice = {name for name in self.text_columns if self.text_columns.count(name) > 1}
         if twice:
             raise ValueError(f"section_columns: {min(twice)!r} is a section of the text already")
+        if "" in self.section_columns:
+            raise ValueError("section_columns: '' names no field")
         return self
 
 

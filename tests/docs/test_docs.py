@@ -121,6 +121,8 @@ def default_of(field: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return str(list(value))
     if field.annotation is ByteSize:
         return f'"{size_of(value)}"'
     return (

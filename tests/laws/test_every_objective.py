@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.session import verify_session
-from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, FormatError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives import drawing
@@ -24,9 +23,9 @@ from stages.objectives.table import KINDS, traits_of
 from stages.store.digests import digest_file
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
-from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, special_ids
-from tests.conftest import bundled_lines, digests, run_small
+from tests.conftest import digests, run_small
+from tests.laws.sectioned import SOURCES, sections_shown, write_sections
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "whole-word": {"kind": "mlm", "selection": "whole_word"},
@@ -109,17 +108,6 @@ DATASETS = [
     for name, objective in OBJECTIVES.items()
 ]
 SPLITS = ("train", "validation")
-LANGUAGE = {"column": "lang"}
-SOURCES = [
-    {"name": "mixed", "paths": ["*.jsonl*"], "id_column": "id", "language": LANGUAGE},
-    {
-        "name": "sections",
-        "paths": ["sections/*.jsonl"],
-        "section_columns": ["target", "other"],
-        "id_column": "id",
-        "language": LANGUAGE,
-    },
-]
 
 
 @pytest.fixture(scope="module")
@@ -133,18 +121,6 @@ def corpus(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     (folder / "literal.jsonl").write_text("\n".join(lines) + "\n")
     write_sections(folder / "sections", [f"{number}: {text}" for number, text in enumerate(texts)])
     return folder
-
-
-def write_sections(folder: Path, literal: list[str]) -> None:
-    """Write documents of three sections, some of one character, some longer than a row."""
-    folder.mkdir()
-    others = set(bundled_lines("text/*", 30))
-    texts = [json.loads(x)["text"] for x in bundled_lines("text/*", 42) if x not in others]
-    with (folder / "triples.jsonl").open("w") as file:
-        for number, text in enumerate([*texts, *literal]):
-            first, second = len(text) // 3, 2 * len(text) // 3 if number % 3 else len(text) // 3 + 1
-            parts = {"text": text[:first], "target": text[first:second], "other": text[second:]}
-            file.write(json.dumps({"id": f"s{number}", "lang": "en", **parts}) + "\n")
 
 
 @pytest.fixture(scope="module")
@@ -315,34 +291,10 @@ def flip_a_byte(split: Path) -> None:
 def test_prompts_targets_and_triples_are_those_of_the_source(
     corpus: Path, finished: tuple[Path, Any]
 ) -> None:
-    lines = (corpus / "sections" / "triples.jsonl").read_text().splitlines()
-    wanted = {record["id"]: record for record in map(json.loads, lines)}
-    tokenizer = Tokenizer.load(finished[0] / "tokenizer" / "tokenizer.model")
-    shown: dict[str, set[str]] = {name: set() for name in ("prompts", "prompts-seq2seq", "triples")}
-    for name, seen in shown.items():
-        path = finished[0] / "datasets" / name / "train"
-        dataset = open_dataset(path.parent, shuffle=False)
-        shard = path / "epoch-0000" / "00000"
-        own_ids = pq.read_table(shard / "documents.parquet").column("own_id").to_pylist()
-        row_ptr, doc = (np.load(shard / "segments" / f"{part}.npy") for part in ("row_ptr", "doc"))
-        for row, number in enumerate(doc[row_ptr[:-1]]):
-            record, whole = wanted.get(own_ids[number]), dataset.manifest.seq_len
-            if record is None or np.count_nonzero(doc == number) > (3 if name == "triples" else 1):
-                continue
-            ids, item = np.load(shard / "input_ids.npy", mmap_mode="r")[row], dataset[row]
-            parts = [clean_text(record[key]) for key in ("text", "target", "other")]
-            if name == "triples":
-                found = tokenizer.decode(list(item["input_ids"]))
-                assert found == (
-                    parts if (item["input_length"] > 0).all() else ["".join(parts)] * 2 + [""]
-                )
-            else:
-                k, encoder = int(np.load(shard / "prompt.npy")[row]), name != "prompts"
-                assert tokenizer.decode([ids[:k], ids[k:]]) == ["".join(parts[:2]), parts[2]]
-                assert (k + 1 == item["input_length"]) if encoder else (k == item["prefix_length"])
-                assert whole > k
-            seen.add(own_ids[number])
-    assert min(map(len, shown.values())) > 10
+    prompts, seq2seq, triples = sections_shown(corpus, finished[0])
+    assert prompts == seq2seq
+    assert len(prompts) > 10
+    assert len(triples) > 10
     lengths = open_dataset(finished[0] / "datasets" / "triples").batch(np.arange(60))["input_length"]
     assert (lengths[:, 2] > 0).any()
     assert (lengths[:, 2] == 0).any()

@@ -7,6 +7,7 @@ stand; nothing is held that grows with a unit; an input that is broken stops the
 import gzip
 import io
 import json
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.steps import ingest_files
+from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError
 from tests.conftest import bundled_lines, run_small, small_run
 
@@ -205,3 +207,28 @@ def test_a_column_that_is_not_there_is_refused_before_any_work(
         ingest(corpus, tmp_path / "run", sources=wrong)
     assert not (tmp_path / "run" / "ingest").exists()
     assert small_run(sources=wrong).sources[0].text_column == "body"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet", "arrow"])
+def test_sections_are_joined_and_their_ends_kept(
+    kind: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    texts = [record["text"] or "" for record in records]
+    records = [
+        {**record, "text": text[:30], "target": f"{text[30:60]}\r\nend", "other": text[60:90]}
+        for record, text in zip(records, texts, strict=True)
+    ]
+    records[5]["target"], records[6]["other"] = " \n", None
+    corpus = write(tmp_path / "corpus", kind, records)
+    sources = source(section_columns=["target", "other"])
+    found = ingest(corpus, tmp_path / "run", sources=sources).to_pylist()
+    wanted = {r["id"]: r for n, r in enumerate(records) if n not in (3, 5, 6, 7, 9) and r["other"]}
+    assert [row["own_id"] for row in found] == list(wanted)
+    for row in found:
+        parts = [clean_text(wanted[row["own_id"]][key]) for key in ("text", "target", "other")]
+        assert row["text"] == "".join(parts)
+        assert row["section_ends"] == list(accumulate(map(len, parts)))
+    drops = pq.read_table(next((tmp_path / "run").glob("ingest/*/*/drops.parquet"))).to_pylist()
+    reasons = {drop["detail"]: drop["reason"] for drop in drops}
+    assert reasons["field 'target' has no character but white space"] == "empty"
+    assert "missing_text" in reasons.values()

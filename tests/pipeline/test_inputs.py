@@ -202,3 +202,10 @@ def test_a_folder_whose_name_has_wildcards_is_taken_by_its_letters(tmp_path: Pat
     sources = [{"name": "s", "paths": ["a/*.jsonl"]}]
     run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
     assert [file.path for file in find_inputs(run, base, output=tmp_path)] == ["x.jsonl"]
+
+
+def test_sections_of_plain_text_are_refused(base: Path) -> None:
+    (base / "web" / "page.txt").write_text("a text")
+    found = refusal(base, "web/*.txt", section_columns=("target",))
+    assert "sources.web.section_columns = ['target']: " in found
+    assert "is plain text and has no columns" in found

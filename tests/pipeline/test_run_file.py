@@ -276,3 +276,38 @@ def test_a_dataset_has_its_own_packing_but_the_run_s_shards(load: Load) -> None:
     first, second = (run.packing_of(dataset) for dataset in run.datasets)
     assert (first.seq_len, first.shards) == (64, 2)
     assert (second.seq_len, second.shards) == (128, 2)
+
+
+SPLIT_MIXTURE = """kind = "mixture"
+[[datasets.objective.components]]
+[datasets.objective.components.objective]
+kind = "prefix_lm"
+split = "source"
+[[datasets.objective.components]]
+[datasets.objective.components.objective]
+kind = "prefix_lm"
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "explanation"),
+    [
+        ("", 'kind = "prefix_lm"\nsplit = "source"', "none has section_columns"),
+        ("", 'kind = "simcse"\nviews = "pairs"', "none has section_columns"),
+        (
+            'section_columns = ["a"]',
+            'kind = "simcse"\nviews = "triples"',
+            "its rows take texts of 3 sections, but source 'web' has 2; make its section_columns 2",
+        ),
+        (
+            'section_columns = ["a"]',
+            SPLIT_MIXTURE,
+            "components: the sections of a source lay out rows of their own",
+        ),
+    ],
+)
+def test_sections_that_rows_need_are_asked_of_the_sources(
+    columns: str, text: str, explanation: str, load: Load
+) -> None:
+    least = LEAST.replace("[[datasets]]", f"{columns}\n[[datasets]]", 1)
+    assert explanation in refusal(load, least + f"[datasets.objective]\n{text}\n")

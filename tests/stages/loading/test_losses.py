@@ -309,3 +309,13 @@ def test_autocast_does_not_round_cosines() -> None:
     exact = contrastive_loss(first.bfloat16().double(), second.bfloat16().double())
     assert half.value.dtype == torch.float32
     torch.testing.assert_close(half.value, exact.value.float())
+
+
+def test_a_row_without_a_hard_negative_adds_none() -> None:
+    first, second, third = (normal(4, 3, seed=seed) for seed in range(3))
+    has = torch.tensor([True, False, True, False])
+    loss = contrastive_loss(first, second, hard_negatives=third, negative_of=has)
+    wanted = contrastive_loss(first, second, hard_negatives=third[has])
+    assert loss.value.item() == pytest.approx(wanted.value.item(), rel=1e-6)
+    none = contrastive_loss(first, second, hard_negatives=third, negative_of=torch.zeros(4).bool())
+    assert none.value.item() == pytest.approx(contrastive_loss(first, second).value.item(), rel=1e-6)

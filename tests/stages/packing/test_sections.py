@@ -1,4 +1,4 @@
-"""What rows of several sections promise: every token once, each section whole, no prompt past its row."""
+"""What rows of several sections promise: every token once, sections whole, no prompt past its row."""
 
 import numpy as np
 from hypothesis import given, settings

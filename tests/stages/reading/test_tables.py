@@ -260,3 +260,23 @@ def test_an_arrow_stream_is_refused_with_the_way_out() -> None:
         writer.write_table(table)
     with pytest.raises(DataError, match=r"an Arrow stream, not an Arrow file; write it again with"):
         read(KINDS["arrow"], file.getvalue(), BODY)
+
+
+SECTIONS = FieldMapping(text_column="body", section_columns=("target", "other"))
+
+
+def test_sections_continue_the_text_and_count_as_one_document(kind: Kind) -> None:
+    columns = {"other": ["c", "c", "x" * 60], "target": ["b", None, "y" * 40], "body": ["a", "a", "a"]}
+    assert read(kind, kind.write(pa.table(columns), 2), SECTIONS) == [
+        RawDocument(1, 0, "a", None, UNDETERMINED, ("b", "c")),
+        Drop(2, 1, DropReason.MISSING_TEXT, "column 'target' is null"),
+        Drop(3, 2, DropReason.TOO_LARGE, "101 bytes, over ingest.max_document_bytes"),
+    ]
+
+
+def test_a_section_that_is_not_there_is_refused_by_its_key(kind: Kind) -> None:
+    data = kind.write(pa.table({"body": ["a"], "target": ["b"]}), 1)
+    with pytest.raises(
+        ConfigError, match=r"sources.web.section_columns = 'other': .* has no such column"
+    ):
+        read(kind, data, SECTIONS)

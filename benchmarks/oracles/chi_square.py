@@ -1,9 +1,11 @@
 """Whether two programs draw from one law: chi-square of counts, and a report that fails loudly.
 
-A *category* is what one draw gave, as a number: a length, a count, a place. Draws must be independent:
-one number of each row enters a comparison.
+A *category* is what one draw gave, as a number: a length, a count, a place; `numbered` gives the numbers
+of anything else. Draws must be independent: one number of each row enters a comparison.
 """
 
+import math
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +16,23 @@ LEAST_EXPECTED = 10
 """Rarer categories are counted as one."""
 LEAST_P = 1e-4
 """A comparison below this fails."""
+MOST_SIGMAS = 5
+"""A mean farther from what is expected fails."""
+
+
+def numbered(
+    first: Iterable[Hashable], second: Iterable[Hashable]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give the categories of two programs' draws, whatever they are: one number for each that differs.
+
+    "ab" "b" "ab", "c" "b" -> 0 1 0, 2 1
+    """
+    names: dict[Hashable, int] = {}
+    a, b = (
+        np.array([names.setdefault(each, len(names)) for each in part], np.int64)
+        for part in (first, second)
+    )
+    return a, b
 
 
 def same_law(first: NDArray[np.integer], second: NDArray[np.integer]) -> tuple[float, int]:
@@ -50,6 +69,17 @@ class Report:
         p, categories = same_law(first, second)
         drawn = f"n = {len(first):,} and {len(second):,}, {categories} categories"
         self.say(name, f"p = {p:.4f}, {drawn}", holds=p >= LEAST_P)
+
+    def mean(self, name: str, drawn: NDArray[np.generic], *, expected: float) -> None:
+        """Print how far a mean is from what is expected; beyond 5 standard errors it fails."""
+        values = drawn.astype(np.float64)
+        found, error = float(values.mean()), float(values.std()) / math.sqrt(len(values))
+        off = abs(found - expected) / max(error, np.finfo(float).tiny)
+        self.say(
+            name,
+            f"{found:.5f}, expected {expected:.5f}, {off:.1f} sigma, n = {len(values):,}",
+            holds=off <= MOST_SIGMAS,
+        )
 
     def say(self, name: str, found: str, *, holds: bool) -> None:
         """Print one finding."""

@@ -10,7 +10,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.kernels import kernel
+from stages.ragged import runs
+
+_AT_ONCE = 1 << 16
+"""Ids spelled together: 8 bytes are held for each of their bytes."""
 
 
 class Pieces(Sequence[bytes]):
@@ -44,32 +47,18 @@ class Pieces(Sequence[bytes]):
         return iter(self._pieces)
 
     def spell(self, ids: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Give what some ids decode to: (sum of their sizes,) uint8.
-
-        64 KiB of text: 0.06 ms, where joining them one by one took 6 ms.
-        """
-        sizes = self.sizes[ids]  # indexing by numpy refuses ids that are none
+        """Give what some ids decode to: (sum of their sizes,) uint8."""
+        sizes, begins = self.sizes[ids], self._begins[ids]  # numpy refuses ids that are none
         spelled = np.empty(int(sizes.sum()), np.uint8)
-        _copy(self._data, self._begins[ids], sizes, spelled)
+        place = 0
+        for first in range(0, len(sizes), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            part = self._data[runs(begins[some], sizes[some])]
+            spelled[place : place + len(part)] = part
+            place += len(part)
         return spelled
 
 
 def pieces_of(pieces: Sequence[bytes]) -> Pieces:
     """Give them as they are if they can spell, else such as can."""
     return pieces if isinstance(pieces, Pieces) else Pieces(pieces)
-
-
-@kernel
-def _copy(
-    data: NDArray[np.uint8],
-    begins: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    spelled: NDArray[np.uint8],
-) -> None:
-    """Copy data[begins[i] : begins[i] + sizes[i]] for every i, one behind the other."""
-    place = np.uint64(0)
-    for number in range(len(begins)):
-        first = np.uint64(begins[number])
-        for offset in range(np.uint64(sizes[number])):
-            spelled[place] = data[first + offset]
-            place += np.uint64(1)

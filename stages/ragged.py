@@ -33,8 +33,7 @@ class Ragged:
         """Give some of the lists, in the order chosen."""
         counts = np.diff(self.ptr)[chosen]
         ptr = np.concatenate([[0], np.cumsum(counts)])
-        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
-        return Ragged(ptr, self.values[np.repeat(self.ptr[chosen], counts) + within])
+        return Ragged(ptr, self.values[runs(self.ptr[chosen], counts)])
 
 
 def joined(parts: Sequence[Ragged]) -> Ragged:
@@ -49,3 +48,14 @@ def ragged_of(lists: Sequence[Sequence[int]]) -> Ragged:
     ptr = np.cumsum([0, *map(len, lists)])
     values = np.concatenate([np.empty(0, np.int64), *(np.asarray(part, np.int64) for part in lists)])
     return Ragged(ptr, values)
+
+
+def runs(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give begins[i], begins[i] + 1, .., counts[i] numbers of each, one behind the other.
+
+    begins 7 2, counts 3 1 -> 7 8 9 2
+    """
+    ends = np.cumsum(counts)
+    found: NDArray[np.int64] = np.repeat(begins - (ends - counts), counts)
+    found += np.arange(len(found))
+    return found

@@ -175,13 +175,14 @@ def shard_field(split: str, number: int) -> int:
     return number if split == "train" else MAX_SHARDS - 1 - number
 
 
-def scale(draws: NDArray[np.uint64], size: int) -> NDArray[np.int64]:
+def scale(draws: NDArray[np.uint64], size: int | NDArray[np.int64]) -> NDArray[np.int64]:
     """Give floor(draw * size / 2**64): numbers in range(size), none likelier by more than 2**-64.
 
-    The product has 96 bits; it is made of two halves that each fit 64.
+    The product has 96 bits; it is made of two halves that each fit 64. The size is one for all, or (N,).
     """
-    assert 0 < size < 1 << 32, size
-    factor = np.uint64(size)
+    sizes = np.asarray(size)
+    assert ((sizes > 0) & (sizes < 1 << 32)).all(), size
+    factor = sizes.astype(np.uint64)
     low = (draws & _LOW) * factor >> _HALF
     return (((draws >> _HALF) * factor + low) >> _HALF).astype(np.int64)
 
@@ -202,3 +203,11 @@ def threshold(probability: float) -> int:
     """
     assert 0.0 <= probability <= 1.0, probability
     return min(int(probability * 2**64), 2**64)
+
+
+def below(draws: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
+    """Say which draws lie below a bound of at most 2**64, which no u64 can hold."""
+    if bound == 0:
+        return np.zeros(draws.shape, np.bool_)
+    found: NDArray[np.bool_] = draws <= np.uint64(bound - 1)
+    return found

@@ -5,6 +5,7 @@ sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends,
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,12 @@ def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
     store = TokenUnit.open(folder)
     table = pq.read_table(folder / "documents.parquet", columns=["language"])
     target = workspace.create(work.unit.sentences)
+    ids, offsets = np.asarray(store.ids), store.offsets.tolist()
     counts = [0]
     with array_writer(target / "ends.npy", dtype="<i8") as append:
-        for number, language in enumerate(table.column("language").to_pylist()):
-            first, last = store.offsets[number : number + 2]
-            ends = split_sentences(np.asarray(store.ids[first:last]), language, pieces)
+        languages = table.column("language").to_pylist()
+        for language, (first, last) in zip(languages, pairwise(offsets), strict=True):
+            ends = split_sentences(ids[first:last], language, pieces)
             append(ends)
             counts.append(len(ends))
     write_array(target / "ptr.npy", np.cumsum(counts).astype("<i8"))

@@ -27,6 +27,7 @@ from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
+from stages.pieces import Pieces
 from stages.tokenizer.encode import Tokenizer
 
 VALIDATION = "split/validation.parquet"
@@ -188,13 +189,13 @@ def load_tokenizer(workspace: Workspace) -> Tokenizer:
     return tokenizer
 
 
-def load_pieces(workspace: Workspace) -> list[bytes]:
+def load_pieces(workspace: Workspace) -> Pieces:
     """Give what each id of the run's tokenizer decodes to, found once a worker."""
     tokenizer = load_tokenizer(workspace)
     key = f"pieces {id(tokenizer)}"
     if key not in workspace.cache:
-        workspace.cache[key] = tokenizer.piece_bytes()
-    pieces: list[bytes] = workspace.cache[key]
+        workspace.cache[key] = Pieces(tokenizer.piece_bytes())
+    pieces: Pieces = workspace.cache[key]
     return pieces
 
 

@@ -39,6 +39,7 @@ from stages.errors import FormatError
 from stages.objectives.clm import IGNORED
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
+from stages.ragged import runs
 from stages.seeding import Tag, draw_u64, threshold
 
 GROWTH = 3
@@ -135,22 +136,51 @@ def restore_fim(
     del config
     input_ids, segment_ids = columns["input_ids"], columns["segment_ids"]
     ids = fim_ids(vocabulary)
+    row, lengths, tokens = restored_segments(input_ids, segment_ids, ids)
     clean = np.full(input_ids.shape, vocabulary.named("pad"), input_ids.dtype)
-    lengths = np.zeros(len(input_ids), np.int64)
-    for row in range(len(input_ids)):
-        for text in restored_segments(input_ids[row], segment_ids[row], ids):
-            clean[row, lengths[row] : lengths[row] + len(text)] = text
-            lengths[row] += len(text)
-    return clean, lengths
+    filled = np.bincount(row, weights=lengths, minlength=len(clean)).astype(np.int64)
+    clean[np.arange(input_ids.shape[1]) < filled[:, None]] = tokens
+    return clean, filled
 
 
 def restored_segments(
     input_ids: NDArray[np.integer], segment_ids: NDArray[np.integer], ids: NDArray[np.int64]
-) -> list[NDArray[np.integer]]:
-    """Give the segments of one row, (L,), as they were before they were transformed."""
-    covered = int(np.count_nonzero(segment_ids >= 0))
-    bounds = np.flatnonzero(np.diff(segment_ids[:covered])) + 1
-    return [_reassemble(tokens, ids) for tokens in np.split(input_ids[:covered], bounds)]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.integer]]:
+    """Give the segments of rows as they were before they were transformed.
+
+    Plain is what has not one <PRE>, in front, one <SUF> behind it and one <MID> behind that.
+
+    Args:
+        input_ids: (N, L).
+        segment_ids: (N, L), -1 on padding.
+        ids: of `fim_ids`.
+
+    Returns:
+        (S,) int64 the row of each segment, (S,) int64 its tokens, (T,) they, end to end.
+    """
+    covered = np.count_nonzero(segment_ids >= 0, axis=1)
+    inside = np.arange(input_ids.shape[1]) < covered[:, None]
+    opens = inside.copy()
+    opens[:, 1:] &= segment_ids[:, 1:] != segment_ids[:, :-1]
+    row = np.nonzero(opens)[0]
+    tokens, begin = input_ids[inside], np.flatnonzero(opens[inside])
+    length = np.diff(begin, append=len(tokens))
+    counts, marks = np.zeros((3, len(begin)), np.int64), np.zeros((3, len(begin)), np.int64)
+    for number, mark in enumerate(ids[:3]):
+        places = np.flatnonzero(tokens == mark)
+        owner = np.searchsorted(begin, places, side="right") - 1
+        counts[number] = np.bincount(owner, minlength=len(begin))
+        marks[number, owner] = places - begin[owner]
+    prefix, suffix, middle = marks
+    changed = (counts == 1).all(axis=0) & (prefix == 0) & (suffix < middle)
+    end = length - (tokens[begin + length - 1] == ids[3])
+    firsts = np.stack([np.zeros_like(begin)] * 4)
+    sizes = np.stack([length, *[np.zeros_like(length)] * 3])
+    firsts[:, changed] = np.stack([np.ones_like(begin), middle + 1, suffix + 1, end])[:, changed]
+    parts = np.stack([suffix - 1, end - middle - 1, middle - suffix - 1, length - end])
+    sizes[:, changed] = parts[:, changed]
+    order = runs((firsts + begin).T.ravel(), sizes.T.ravel())
+    return row, sizes.sum(axis=0), tokens[order]
 
 
 def require_room(rows: StoredRows, widths: Widths) -> None:
@@ -214,18 +244,3 @@ def _rearrange(
     if draws[1] < threshold(config.fim_spm_rate):
         parts = [prefix, suffix, after, middle, before, between]
     return np.concatenate([*parts, end])
-
-
-def _reassemble(tokens: NDArray[np.integer], ids: NDArray[np.int64]) -> NDArray[np.integer]:
-    """Give one segment as it was stored; plain is what has not one <PRE>, in front, <SUF>, <MID>."""
-    if len(tokens) == 0 or tokens[0] != ids[0]:
-        return tokens
-    marks = [np.flatnonzero(tokens == id_) for id_ in ids[:3]]
-    if any(len(places) != 1 for places in marks):
-        return tokens
-    prefix, suffix, middle = (int(places[0]) for places in marks)
-    if not prefix == 0 < suffix < middle:
-        return tokens
-    end = len(tokens) - int(tokens[-1] == ids[3])
-    parts = tokens[1:suffix], tokens[middle + 1 : end], tokens[suffix + 1 : middle], tokens[end:]
-    return np.concatenate(parts)

@@ -27,6 +27,8 @@ row than its prefix could not be filled in.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +38,9 @@ from stages.objectives.fim import FIM, blank_columns, fim_ids, restored_segments
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
-from stages.seeding import Key, Tag, draw_u64, threshold
+from stages.pieces import Pieces, pieces_of
+from stages.ragged import runs
+from stages.seeding import Key, Tag, below, draw_u64, threshold
 
 GROWTH = 11
 """Tokens by which a segment may grow: three special ids, and what two cuts may break tokens into. Of
@@ -87,127 +91,205 @@ def fill_in_text(
     `plain` counts the segments of a row that were to be transformed and had no room for it.
     """
     ids = fim_ids(vocabulary)
-    segments = [tokens for row in range(len(rows.numbers)) for tokens in _segments(rows, row)]
-    chosen = _choose(rows, segments, config, ids=ids, shard=shard, pieces=spelling.pieces)
+    segments = _segments(rows, ids)
+    chosen = _choose(rows, segments, config, ids=ids, shard=shard, pieces=pieces_of(spelling.pieces))
     encoded = iter(spelling.encode([part for one in chosen for part in one.parts]))
-    made, crowded = dict[int, NDArray[np.integer]](), np.zeros(len(segments), np.bool_)
+    flat = rows.input_ids.reshape(-1)
+    bounds = zip(segments.begin.tolist(), (segments.begin + segments.length).tolist(), strict=True)
+    stored = [flat[begin:end] for begin, end in bounds]
+    parts: list[list[NDArray[np.integer]]] = [[tokens] for tokens in stored]
+    made, crowded = np.zeros(len(parts), np.bool_), np.zeros(len(parts), np.bool_)
     for one in chosen:
-        tokens = segments[one.segment]
-        shown = _arrange(one, [next(encoded) for _ in one.parts], tokens, ids)
-        if len(shown) <= len(tokens) + GROWTH:
-            made[one.segment] = shown
-        else:
-            crowded[one.segment] = True
-    columns = dict(blank_columns(rows, vocabulary, widths))
-    for row, (first, last) in enumerate(zip(rows.segment_ptr[:-1], rows.segment_ptr[1:], strict=True)):
-        place = 0
-        for number, segment in enumerate(range(first, last)):
-            shown = made.get(segment, segments[segment])
-            here = (row, slice(place, place + len(shown)))
-            columns["input_ids"][here] = shown
-            columns["labels"][here] = shown
-            if not config.train_on_sentinels and segment in made:
-                columns["labels"][here][np.isin(shown, ids[:3])] = IGNORED
-            columns["segment_ids"][here] = number
-            columns["position_ids"][here] = np.arange(len(shown))
-            place += len(shown)
+        shown = _arrange(one, [next(encoded) for _ in one.parts], stored[one.segment], ids)
+        roomy = sum(map(len, shown)) <= len(stored[one.segment]) + GROWTH
+        (made if roomy else crowded)[one.segment] = True
+        if roomy:
+            parts[one.segment] = shown
+    tokens = np.concatenate([np.empty(0, flat.dtype), *(part for shown in parts for part in shown)])
+    lengths = np.array([sum(map(len, shown)) for shown in parts], np.int64)
+    columns = _lay(rows, tokens, lengths, vocabulary, widths)
+    if not config.train_on_sentinels:
+        hidden = np.repeat(made, lengths) & np.isin(tokens, ids[:3])
+        columns["labels"][columns["segment_ids"] >= 0] = np.where(hidden, IGNORED, tokens)
     counts = np.concatenate([[0], np.cumsum(crowded)])
     return {**columns, "plain": np.diff(counts[rows.segment_ptr]).astype(np.int32)}
+
+
+def _lay(
+    rows: StoredRows,
+    tokens: NDArray[np.integer],
+    lengths: NDArray[np.int64],
+    vocabulary: Vocabulary,
+    widths: Widths,
+) -> Columns:
+    """Give the columns of segments, (T,) tokens end to end, that stand where the rows' do."""
+    columns = dict(blank_columns(rows, vocabulary, widths))
+    owner = np.repeat(np.arange(len(rows.numbers)), np.diff(rows.segment_ptr))
+    filled = np.bincount(owner, weights=lengths, minlength=len(rows.numbers)).astype(np.int64)
+    inside = np.arange(widths.inputs) < filled[:, None]
+    columns["input_ids"][inside] = tokens
+    columns["labels"][inside] = tokens
+    columns["segment_ids"][inside] = np.repeat(
+        runs(np.zeros_like(filled), np.diff(rows.segment_ptr)), lengths
+    )
+    columns["position_ids"][inside] = runs(np.zeros_like(lengths), lengths)
+    return columns
 
 
 def check_text(
     rows: StoredRows, columns: Columns, vocabulary: Vocabulary, pieces: Sequence[bytes]
 ) -> NDArray[np.bool_]:
     """Say of which rows each segment, put together again, decodes to what is stored: (N,) bool."""
-    ids = fim_ids(vocabulary)
-    right = np.zeros(len(rows.numbers), np.bool_)
-    for row in np.flatnonzero((columns["input_ids"] < len(pieces)).all(axis=1)).tolist():
-        found = restored_segments(columns["input_ids"][row], columns["segment_ids"][row], ids)
-        stored = list(_segments(rows, row))
-        right[row] = len(found) == len(stored) and all(
-            _decode(a, pieces) == _decode(b, pieces) and np.array_equal(_end(a, ids), _end(b, ids))
-            for a, b in zip(found, stored, strict=True)
-        )
+    ids, known = fim_ids(vocabulary), pieces_of(pieces)
+    shown = columns["input_ids"]
+    right = np.asarray(((shown >= 0) & (shown < len(known))).all(axis=1))
+    some = np.flatnonzero(right)
+    part = rows.take(some)
+    row, lengths, tokens = restored_segments(shown[some], columns["segment_ids"][some], ids)
+    wanted = part.input_ids[part.covered]
+    counts = np.diff(part.segment_ptr)
+    alike = np.bincount(row, minlength=len(some)) == counts
+    keep, stored = alike[row], np.repeat(alike, counts)  # segments of rows that have as many
+    a = tokens[np.repeat(keep, lengths)], lengths[keep]
+    b = wanted[np.repeat(stored, part.segment_length)], part.segment_length[stored]
+    wrong = ~_same_text(*a, *b, ids=ids, pieces=known)
+    alike &= np.bincount(row[keep], weights=wrong, minlength=len(some)) == 0
+    right[some] = alike
     return right
 
 
-def _end(tokens: NDArray[np.integer], ids: NDArray[np.int64]) -> NDArray[np.integer]:
-    """Give the EOS at the end of a segment, if it has one: (1,) or (0,)."""
-    last = tokens[-1:]
-    end: NDArray[np.integer] = last[last == ids[3]]
-    return end
+def _same_text(
+    tokens: NDArray[np.integer],
+    lengths: NDArray[np.int64],
+    wanted: NDArray[np.integer],
+    wanted_lengths: NDArray[np.int64],
+    *,
+    ids: NDArray[np.int64],
+    pieces: Pieces,
+) -> NDArray[np.bool_]:
+    """Say which of S segments decode to the text of others, and end in an EOS if those do: (S,) bool.
+
+    Args:
+        tokens: (T,) end to end.
+        lengths: (S,) of the segments.
+        wanted: (U,) those of the others.
+        wanted_lengths: (S,).
+        ids: of `fim_ids`.
+        pieces: what each id decodes to.
+    """
+    found, bytes_ = _spelled(tokens, lengths, pieces)
+    stored, wanted_bytes = _spelled(wanted, wanted_lengths, pieces)
+    same: NDArray[np.bool_] = bytes_ == wanted_bytes
+    differ = found[np.repeat(same, bytes_)] != stored[np.repeat(same, wanted_bytes)]
+    owner = np.repeat(np.arange(len(same)), np.where(same, bytes_, 0))
+    same &= np.bincount(owner[differ], minlength=len(same)) == 0
+    same &= _closed(tokens, lengths, ids) == _closed(wanted, wanted_lengths, ids)
+    return same
 
 
-def _segments(rows: StoredRows, row: int) -> list[NDArray[np.integer]]:
-    lengths = rows.segment_length[rows.segment_ptr[row] : rows.segment_ptr[row + 1]]
-    ends = np.cumsum(lengths)
-    return np.split(rows.input_ids[row, : int(lengths.sum())], ends[:-1]) if len(lengths) else []
+def _spelled(
+    tokens: NDArray[np.integer], lengths: NDArray[np.int64], pieces: Pieces
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Give the bytes of segments end to end, and how many each has: (S,)."""
+    ends = np.concatenate([[0], np.cumsum(pieces.sizes[tokens])])
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return pieces.spell(tokens), np.diff(ends[bounds])
+
+
+def _closed(
+    tokens: NDArray[np.integer], lengths: NDArray[np.int64], ids: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say which segments, (T,) end to end, have an EOS at their end: (S,) bool."""
+    last = np.append(tokens, -1)[np.cumsum(lengths) - 1]
+    closed: NDArray[np.bool_] = (lengths > 0) & (last == ids[3])
+    return closed
+
+
+class _Segments(NamedTuple):
+    """The S segments of some rows: (S,) each."""
+
+    begin: NDArray[np.int64]
+    """Where in all the rows, end to end."""
+    length: NDArray[np.int64]
+    body: NDArray[np.int64]
+    """Tokens before an EOS at its end."""
+
+
+def _segments(rows: StoredRows, ids: NDArray[np.int64]) -> _Segments:
+    length = rows.segment_length
+    before = np.cumsum(length) - length
+    row = np.repeat(np.arange(len(rows.numbers)), np.diff(rows.segment_ptr))
+    begin = row * rows.input_ids.shape[1] + before - before[rows.segment_ptr[row]]
+    last = rows.input_ids.reshape(-1)[np.maximum(begin + length - 1, 0)]
+    return _Segments(begin, length, length - ((length > 0) & (last == ids[3])))
 
 
 def _choose(
     rows: StoredRows,
-    segments: Sequence[NDArray[np.integer]],
+    segments: _Segments,
     config: FIM,
     *,
     ids: NDArray[np.int64],
     shard: WholeShard,
-    pieces: Sequence[bytes],
+    pieces: Pieces,
 ) -> list[_Chosen]:
     """Give the segments that are to be transformed, cut."""
     numbers = shard.segments_in(rows.numbers)
-    doc = np.asarray(shard.segments["doc"], np.int64)[numbers]
+    doc = np.asarray(shard.segments["doc"][numbers], np.int64)
     key, document = rows.key(Tag.FIM_TEXT), doc.astype(np.uint64)
     block = 2 * shard.ordinals[numbers].astype(np.uint64)
     first = draw_u64(key, document, block=block)
-    draws = np.hstack([first, draw_u64(key, document, block=block + np.uint64(1))])
+    cuts = draw_u64(key, document, block=block + np.uint64(1))
     always = Key(rows.seed, 0, rows.shard, Tag.FIM_ELIGIBLE)
-    eligible = draw_u64(always, document)[:, 0].tolist()
-    whole = shard.segment_counts[doc] == 1
-    bound = threshold(config.document_fraction)
-    chosen = []
-    for number, tokens in enumerate(segments):
-        is_fim, is_spm, *cuts = draws[number].tolist()
-        fim_rate, spm_rate = _rates(config, shard, int(doc[number]))
-        if eligible[number] >= bound or is_fim >= threshold(fim_rate):
-            continue
-        if config.unit == "document" and not whole[number]:
-            continue
-        body = tokens[: len(tokens) - len(_end(tokens, ids))]
-        if (body == ids[:, None]).any():
-            continue
-        head, text, tail = _text(body, pieces)
-        if not text:
-            continue
-        c1, c2 = sorted(cut * (len(text) + 1) >> 64 for cut in cuts)
-        parts = text[:c1], text[c1:c2], text[c2:]
-        suffix_first = is_spm < threshold(spm_rate)
-        chosen.append(_Chosen(number, suffix_first, parts, body[:head], body[len(body) - tail :]))
+    eligible = below(draw_u64(always, document)[:, 0], threshold(config.document_fraction))
+    eligible &= _drawn(first[:, 0], doc, config, shard, rate="fim_rate")
+    suffix_first = _drawn(first[:, 1], doc, config, shard, rate="fim_spm_rate")
+    if config.unit == "document":
+        eligible &= shard.segment_counts[doc] == 1
+    flat = rows.input_ids.reshape(-1)
+    special = np.concatenate([[0], np.cumsum(np.isin(flat, ids))])
+    eligible &= special[segments.begin + segments.body] == special[segments.begin]
+    some = np.flatnonzero(eligible)
+    begins, bodies = segments.begin[some], segments.body[some]
+    data, sizes = _spelled(flat[runs(begins, bodies)], bodies, pieces)
+    raw, ends, chosen = data.tobytes(), np.cumsum(sizes).tolist(), []
+    drawn = zip(some.tolist(), begins.tolist(), bodies.tolist(), cuts[some].tolist(), strict=True)
+    for (number, begin, body, pair), (low, high) in zip(drawn, pairwise([0, *ends]), strict=True):
+        head, text, tail = _text(raw[low:high])
+        if text:
+            c1, c2 = sorted(cut * (len(text) + 1) >> 64 for cut in pair)
+            parts = text[:c1], text[c1:c2], text[c2:]
+            outer = flat[begin : begin + head], flat[begin + body - tail : begin + body]
+            chosen.append(_Chosen(number, bool(suffix_first[number]), parts, *outer))
     return chosen
 
 
-def _rates(config: FIM, shard: WholeShard, document: int) -> tuple[float, float]:
-    """Give (fim_rate, fim_spm_rate) of a document."""
-    own = config.sources.get(shard.sources[document]) if config.sources and shard.sources else None
-    if own is None:
-        return config.fim_rate, config.fim_spm_rate
-    return (
-        config.fim_rate if own.fim_rate is None else own.fim_rate,
-        config.fim_spm_rate if own.fim_spm_rate is None else own.fim_spm_rate,
-    )
+def _drawn(
+    draws: NDArray[np.uint64],
+    doc: NDArray[np.int64],
+    config: FIM,
+    shard: WholeShard,
+    *,
+    rate: Literal["fim_rate", "fim_spm_rate"],
+) -> NDArray[np.bool_]:
+    """Say which draws lie below a rate, which is that of their document's source if it has one."""
+    drawn = below(draws, threshold(getattr(config, rate)))
+    sources = shard.sources or ()
+    for source, rates in config.sources.items() if sources else ():
+        own: float | None = getattr(rates, rate)
+        if own is not None:
+            here = np.array([sources[number] == source for number in doc.tolist()], np.bool_)
+            drawn[here] = below(draws[here], threshold(own))
+    return drawn
 
 
-def _decode(tokens: NDArray[np.integer], pieces: Sequence[bytes]) -> bytes:
-    return b"".join([pieces[number] for number in tokens.tolist()])
-
-
-def _text(body: NDArray[np.integer], pieces: Sequence[bytes]) -> tuple[int, str, int]:
-    """Give the whole characters of a body, and how many bytes before and behind them are parts of one.
+def _text(data: bytes) -> tuple[int, str, int]:
+    """Give the whole characters of some bytes, and how many before and behind them are parts of one.
 
     No text is given of bytes that are none.
 
     82 AC 61 E2 82 -> 2 "a" 2
     """
-    data = _decode(body, pieces)
     head = 0
     while head < len(data) and data[head] in _CONTINUATION:
         head += 1
@@ -224,13 +306,11 @@ def _arrange(
     parts: Sequence[NDArray[np.integer]],
     tokens: NDArray[np.integer],
     ids: NDArray[np.int64],
-) -> NDArray[np.integer]:
-    """Give one segment as it is shown."""
+) -> list[NDArray[np.integer]]:
+    """Give one segment as it is shown, in parts."""
     before, between, after = parts
-    prefix, suffix, middle = ids[:3, None].astype(tokens.dtype)
-    before, after = np.concatenate([one.head, before]), np.concatenate([after, one.tail])
-    end = _end(tokens, ids)
-    shown = [prefix, before, suffix, after, middle, between, end]
+    prefix, suffix, middle, eos = ids[:, None].astype(tokens.dtype)
+    end = tokens[-1:] if tokens[-1] == eos[0] else tokens[:0]
     if one.suffix_first:
-        shown = [prefix, suffix, after, middle, before, between, end]
-    return np.concatenate(shown).astype(tokens.dtype)
+        return [prefix, suffix, after, one.tail, middle, one.head, before, between, end]
+    return [prefix, one.head, before, suffix, after, one.tail, middle, between, end]

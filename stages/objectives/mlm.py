@@ -59,7 +59,7 @@ from stages.errors import FormatError
 from stages.objectives.clm import IGNORED, segment_starts
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
-from stages.seeding import Tag, draw_u64, scale, threshold
+from stages.seeding import Tag, below, draw_u64, scale, threshold
 
 _CHUNK = 1 << 16
 """Tokens masked together: the draws of a chunk stay in a core's cache."""
@@ -154,8 +154,8 @@ def mask_tokens(
         actions = draws[:, 0]
         if config.selection is Selection.BERNOULLI:
             actions = _selecting(part, row, position)
-        shown = np.where(_below(actions, to_random), random, tokens)
-        input_ids[begin + row, position] = np.where(_below(actions, to_mask), mask, shown)
+        shown = np.where(below(actions, to_random), random, tokens)
+        input_ids[begin + row, position] = np.where(below(actions, to_mask), mask, shown)
         labels[begin + row, position] = tokens
     return {"input_ids": input_ids, "labels": labels}
 
@@ -238,7 +238,7 @@ def _bernoulli(rows: StoredRows, able: NDArray[np.bool_], probability: float) ->
     """Give the positions whose draw is small, among those that are able to be selected."""
     bound = threshold(probability)
     row, position = np.nonzero(able & (_leading(rows) <= min(bound >> 48, 0xFFFF)))
-    chosen = _below(_selecting(rows, row, position), bound)
+    chosen = below(_selecting(rows, row, position), bound)
     return row[chosen], position[chosen]
 
 
@@ -287,7 +287,7 @@ def _ngrams(
     draws = _selecting(rows, row, first)
     wanted = np.ones(len(row), np.int64)
     for bound in ngram_bounds(config.max_ngram)[:-1]:
-        wanted += ~_below(draw_blocks(rows, Tag.MASK_NGRAM, row, first)[:, 0], bound)
+        wanted += ~below(draw_blocks(rows, Tag.MASK_NGRAM, row, first)[:, 0], bound)
     sizes = np.bincount(np.cumsum(begins)[maskable.ravel()] - 1, minlength=len(row))
     budgets = expected_counts(np.count_nonzero(maskable, axis=1), config.mask_probability)
     selected = np.zeros_like(maskable)
@@ -368,11 +368,3 @@ def draw_blocks(
 def _positions(selected: NDArray[np.bool_]) -> Positions:
     row, position = np.nonzero(selected)
     return row, position
-
-
-def _below(draws: NDArray[np.uint64], bound: int) -> NDArray[np.bool_]:
-    """Say which draws lie below a bound of at most 2**64, which no u64 can hold."""
-    if bound == 0:
-        return np.zeros(draws.shape, np.bool_)
-    below: NDArray[np.bool_] = draws <= np.uint64(bound - 1)
-    return below

@@ -16,6 +16,7 @@ full stops in the tokens but what a splitter for the language says.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,8 @@ from stages.objectives.drawing import Way
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
-from stages.seeding import Tag, draw_u64, threshold
+from stages.ragged import runs
+from stages.seeding import Tag, below, draw_u64, threshold
 
 
 def permute_and_add_noise(
@@ -55,49 +57,62 @@ def permute_and_add_noise(
 
 def permute_sentences(rows: StoredRows, config: BART, shard: WholeShard, *, eos: int) -> StoredRows:
     """Give the rows with their sentences in the order drawn."""
+    key = rows.key(Tag.SENTENCES)
+    draws = draw_u64(key, rows.numbers.astype(np.uint64))[:, 0]
+    some = np.flatnonzero(below(draws, threshold(config.permute_probability)))
+    part = rows.take(some)
+    found = _sentences(part, shard, eos)
+    drawn = 2 + found.number
+    pairs = draw_u64(
+        key, part.numbers[found.row].astype(np.uint64), block=(drawn // 2).astype(np.uint64)
+    )
+    order = np.lexsort((pairs[np.arange(len(drawn)), drawn % 2], found.segment))
+    lengths = found.length[order]
+    before = np.concatenate([[0], np.cumsum(lengths)])
+    opens = np.searchsorted(found.segment, found.segment)  # the first sentence of each one's segment
+    places = found.begin[opens] + before[:-1] - before[opens]
+    width = rows.input_ids.shape[1]
+    shift = some[found.row] * width
     input_ids = rows.input_ids.copy()
-    numbers = shard.segments_in(rows.numbers)
-    bound = threshold(config.permute_probability)
-    for row, number in enumerate(rows.numbers.tolist()):
-        pieces = [
-            _sentences(shard, int(segment))
-            for segment in numbers[slice(*rows.segment_ptr[row : row + 2])]
-        ]
-        count = sum(map(len, pieces))
-        blocks = np.arange(1 + (count + 1) // 2, dtype=np.uint64)
-        draws = draw_u64(rows.key(Tag.SENTENCES), np.full(len(blocks), number, np.uint64), block=blocks)
-        if int(draws[0, 0]) >= bound:
-            continue
-        drawn, place = iter(draws[1:].ravel()[:count].tolist()), 0
-        for ends in pieces:
-            length = int(ends[-1])
-            here = rows.input_ids[row, place : place + length]
-            input_ids[row, place : place + length] = _permuted(
-                here, ends, [next(drawn) for _ in ends], eos
-            )
-            place += length
+    source = runs((shift + found.begin)[order], lengths)
+    input_ids.reshape(-1)[runs(shift + places, lengths)] = rows.input_ids.reshape(-1)[source]
     return replace(rows, input_ids=input_ids)
 
 
-def _sentences(shard: WholeShard, segment: int) -> NDArray[np.int64]:
-    """Give after how many of a segment's tokens each of its sentences ends: the last is all of them."""
+class _Sentences(NamedTuple):
+    """The S sentences of some rows, as they stand: (S,) each."""
+
+    row: NDArray[np.int64]
+    segment: NDArray[np.int64]
+    number: NDArray[np.int64]
+    """Which of its row's."""
+    begin: NDArray[np.int64]
+    """Where in its row."""
+    length: NDArray[np.int64]
+    """Tokens that move: all but an EOS at the end of the segment."""
+
+
+def _sentences(rows: StoredRows, shard: WholeShard, eos: int) -> _Sentences:
+    """Give the sentences of rows: those of the documents, as far as they lie in each segment."""
     assert shard.sentences is not None, "packed for another objective"
+    numbers = shard.segments_in(rows.numbers)
     doc, offset, length = (
-        int(shard.segments[name][segment]) for name in ("doc", "doc_offset", "length")
+        shard.segments[name][numbers].astype(np.int64) for name in ("doc", "doc_offset", "length")
     )
-    ends = shard.sentences[doc]
-    first, last = np.searchsorted(ends, [offset + 1, offset + length])
-    return np.append(ends[first:last] - offset, length)
-
-
-def _permuted(
-    tokens: NDArray[np.integer], ends: NDArray[np.int64], draws: list[int], eos: int
-) -> NDArray[np.integer]:
-    """Give a segment with its sentences by ascending draw; an EOS stays at its end.
-
-    "a b. c." ends 3 5, draws 9 4 -> "c. a b."
-    """
-    last = len(tokens) - int(len(tokens) > 0 and tokens[-1] == eos)
-    parts = np.split(tokens[:last], np.minimum(ends[:-1], last))
-    order = sorted(range(len(parts)), key=lambda number: (draws[number], number))
-    return np.concatenate([*(parts[number] for number in order), tokens[last:]])
+    segment_row = np.repeat(np.arange(len(rows.numbers)), np.diff(rows.segment_ptr))
+    ends = np.cumsum(rows.segment_length)
+    start = ends - rows.segment_length - (ends - rows.segment_length)[rows.segment_ptr[segment_row]]
+    closing = rows.input_ids[segment_row, np.maximum(start + length - 1, 0)]
+    body = length - ((length > 0) & (closing == eos))
+    first = shard.sentences_before(doc, offset + 1)
+    inner = shard.sentences_before(doc, offset + length) - first  # the last one's end is the segment's
+    segment = np.repeat(np.arange(len(numbers)), inner + 1)
+    last = np.cumsum(inner + 1) - 1
+    end = np.append(shard.sentences.values, 0)[runs(first, inner + 1)] - offset[segment]
+    end[last] = length
+    end = np.minimum(end, body[segment])
+    begin = np.concatenate([[0], end[:-1]])
+    begin[last - inner] = 0
+    row = segment_row[segment]
+    number = np.arange(len(row)) - np.searchsorted(row, row)
+    return _Sentences(row, segment, number, begin + start[segment], end - begin)

@@ -29,7 +29,7 @@ when it finds no other document, and a single sentence makes no false pair.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,10 +38,11 @@ from pydantic import Field
 from stages.config import Config
 from stages.objectives.clm import IGNORED
 from stages.objectives.mlm import MaskedLM, mask_tokens, restore_mlm  # masks what is shown
-from stages.objectives.rows import Columns, StoredRows, Widths, single_segments
+from stages.objectives.rows import Columns, StoredRows, Widths, bodies, single_segments
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
-from stages.seeding import Tag, draw_u64, threshold
+from stages.ragged import runs
+from stages.seeding import Tag, below, draw_u64, scale, threshold
 
 Mask = Callable[[StoredRows, MaskedLM, Vocabulary, Widths], Columns]
 """How masks are drawn: plainly or compiled."""
@@ -116,14 +117,14 @@ def make_pairs(
         `next_sentence_label` or `sentence_order_label` (N,) int32; for nsp `borrowed_doc` (N,) int32
         and `borrowed_offset` (N,) int64.
     """
-    halves = [_halves(rows, row, vocabulary.named("eos")) for row in range(len(rows.numbers))]
+    halves = _halves(rows, vocabulary.named("eos"))
     extra: Columns
     if isinstance(config, NextSentence):
         halves, extra = _borrow(rows, halves, shard)
     else:
         halves, extra = _swap(rows, halves, config)
     shown, types = _show(halves, rows, vocabulary, width=widths.inputs)
-    lengths = np.array([len(a) + len(b) + (ENDS if len(b) else 2) for a, b in halves], np.int64)
+    lengths = halves.a + halves.b + np.where(halves.b > 0, ENDS, ENDS - 1)
     ptr, segment_length = single_segments(lengths)
     built = StoredRows(
         shown, ptr, segment_length, rows.numbers, seed=rows.seed, epoch=rows.epoch, shard=rows.shard
@@ -145,16 +146,14 @@ def restore_pairs(
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
     """Give (ids, lengths) of the rows' own text without EOS: (N, L) padded with pad, (N,) int64."""
     shown, lengths = restore_mlm(columns, config.mask, vocabulary)
+    middle, b = _split(columns, lengths)
+    a, apart = middle - 2, columns[label_name(config)] == 1
+    if isinstance(config, NextSentence):
+        b, apart = np.where(apart, 0, b), np.zeros(len(b), np.bool_)
     clean = np.full(shown.shape, vocabulary.named("pad"), shown.dtype)
-    kept = np.zeros(len(shown), np.int64)
-    types, labels = columns["token_type_ids"], columns[label_name(config)]
-    for row, length in enumerate(lengths.tolist()):
-        a, b = _split(shown[row, :length], types[row, :length])
-        if labels[row] == 1:
-            a, b = (a, b[:0]) if isinstance(config, NextSentence) else (b, a)
-        kept[row] = len(a) + len(b)
-        clean[row, : kept[row]] = np.concatenate([a, b])
-    return clean, kept
+    _move(shown, clean, np.ones(len(a), np.int64), np.where(apart, b, 0), a)
+    _move(shown, clean, middle, np.where(apart, 0, a), b)
+    return clean, a + b
 
 
 def check_borrowed(
@@ -162,116 +161,148 @@ def check_borrowed(
 ) -> NDArray[np.bool_]:
     """Say of which rows a borrowed half is another document's text and labelled so: (N,) bool."""
     shown, lengths = restore_mlm(columns, config.mask, vocabulary)
-    right = np.ones(len(shown), np.bool_)
-    for row, length in enumerate(lengths.tolist()):
-        lender, begin = int(columns["borrowed_doc"][row]), int(columns["borrowed_offset"][row])
-        if lender >= shard.documents:
-            right[row] = False
-            continue
-        if lender < 0:
-            right[row] = columns["next_sentence_label"][row] != 1
-            continue
-        _, half = _split(shown[row, :length], columns["token_type_ids"][row, :length])
-        own = shard.segments["doc"][shard.segments["row_ptr"][rows.numbers[row]]]
-        right[row] = (
-            columns["next_sentence_label"][row] == 1
-            and own != lender
-            and len(half) > 0
-            and np.array_equal(shard.tokens(lender, begin, len(half)), half)
-        )
+    middle, b = _split(columns, lengths)
+    lender, label = columns["borrowed_doc"].astype(np.int64), columns["next_sentence_label"]
+    right: NDArray[np.bool_] = (lender < 0) & (label != 1)
+    known = (lender >= 0) & (lender < shard.documents) & (lender != shard.owners(rows.numbers))
+    known &= (columns["borrowed_offset"] >= 0) & (columns["borrowed_offset"] < shard.input_ids.size)
+    some = np.flatnonzero(known & (label == 1) & (b > 0))
+    begins, wanted = columns["borrowed_offset"][some].astype(np.int64), b[some]
+    lent, given = shard.texts(lender[some], begins, wanted)
+    whole = given == wanted
+    some, wanted = some[whole], wanted[whole]
+    lent = lent[np.repeat(whole, given)]
+    width = shown.shape[1]
+    differ = shown.reshape(-1)[runs(some * width + middle[some], wanted)] != lent
+    row = np.repeat(np.arange(len(some)), wanted)
+    right[some] = np.bincount(row, weights=differ, minlength=len(some)) == 0
     return right
 
 
-_Halves = tuple[NDArray[np.integer], NDArray[np.integer]]
+class _Halves(NamedTuple):
+    """What each of N rows shows: (N,) int64 each."""
+
+    a: NDArray[np.int64]
+    """Tokens of the first half of the row as stored."""
+    b: NDArray[np.int64]
+    """Of the second; there may be none."""
+    second: NDArray[np.int64]
+    """Where it begins in the row."""
+    swapped: NDArray[np.bool_]
+    """Whether the second is shown first."""
+    lent: NDArray[np.integer]
+    """(T,) the tokens of second halves that are from elsewhere, row after row."""
+    borrows: NDArray[np.bool_]
 
 
-def _halves(rows: StoredRows, row: int, eos: int) -> _Halves:
-    """Give a row's own halves without EOS; the second may be empty."""
-    lengths = rows.segment_length[rows.segment_ptr[row] : rows.segment_ptr[row + 1]]
-    filled, first = int(lengths.sum()), int(lengths[0]) if len(lengths) else 0
-    if filled and rows.input_ids[row, filled - 1] == eos:
-        filled -= 1
-    return rows.input_ids[row, : min(first, filled)], rows.input_ids[row, first:filled]
+def _halves(rows: StoredRows, eos: int) -> _Halves:
+    """Give the rows' own halves without EOS."""
+    filled = bodies(rows, eos)
+    lengths = np.append(rows.segment_length, 0)[rows.segment_ptr[:-1]]
+    second = np.where(np.diff(rows.segment_ptr) > 0, lengths, 0)
+    no = np.zeros(len(filled), np.bool_)
+    b = np.maximum(filled - second, 0)
+    return _Halves(np.minimum(second, filled), b, second, no, np.empty(0, rows.input_ids.dtype), no)
 
 
-def _borrow(rows: StoredRows, halves: list[_Halves], shard: WholeShard) -> tuple[list[_Halves], Columns]:
+def _borrow(rows: StoredRows, halves: _Halves, shard: WholeShard) -> tuple[_Halves, Columns]:
     """Give each row that has room for it a second half of another document."""
     assert rows.room is not None, "packed for another objective"
-    assert shard.sentences is not None, "packed for another objective"
-    draws = draw_u64(rows.key(Tag.PARTNER), rows.numbers.astype(np.uint64)).tolist()
-    lenders = shard.with_text
-    found, doc, offset = [], np.full(len(halves), -1, np.int32), np.full(len(halves), -1, np.int64)
-    labels = np.zeros(len(halves), np.int32)
-    for row, (a, b) in enumerate(halves):
-        room = int(rows.room[row])
-        own = int(shard.segments["doc"][shard.segments["row_ptr"][rows.numbers[row]]])
-        place = int(np.searchsorted(lenders, own))
-        lends_itself = place < len(lenders) and lenders[place] == own
-        others = len(lenders) - int(lends_itself)
-        if not room or not others or not len(a):
-            labels[row] = 0 if len(b) else IGNORED
-            found.append((a, b))
-            continue
-        number = draws[row][0] * others >> 64
-        lender = int(lenders[number + int(lends_itself and number >= place)])
-        most = rows.input_ids.shape[1] - 1 - len(a)
-        begin, count = _lent(shard, lender, draw=draws[row][1], room=room, most=most)
-        doc[row], offset[row], labels[row] = lender, begin, 1
-        found.append((a, shard.tokens(lender, begin, count)))
+    draws = draw_u64(rows.key(Tag.PARTNER), rows.numbers.astype(np.uint64))
+    own, lenders = shard.owners(rows.numbers), shard.with_text
+    place = np.searchsorted(lenders, own)
+    lends_itself = np.append(lenders, -1)[place] == own
+    others = len(lenders) - lends_itself
+    borrows = (rows.room != 0) & (others > 0) & (halves.a > 0)
+    some = np.flatnonzero(borrows)
+    number = scale(draws[some, 0], others[some])
+    number += lends_itself[some] & (number >= place[some])
+    most = rows.input_ids.shape[1] - 1 - halves.a[some]
+    lender = lenders[number]
+    begin, count = _lent(shard, lender, draws[some, 1], room=rows.room[some], most=most)
+    doc, offset = np.full(len(own), -1, np.int32), np.full(len(own), -1, np.int64)
+    doc[some], offset[some] = lender, begin
+    lent, given = shard.texts(lender, begin, count)
+    b = halves.b.copy()
+    b[some] = given
+    labels = np.where(borrows, 1, np.where(b > 0, 0, IGNORED)).astype(np.int32)
+    found = halves._replace(b=b, lent=lent, borrows=borrows)
     return found, {"next_sentence_label": labels, "borrowed_doc": doc, "borrowed_offset": offset}
 
 
-def _lent(shard: WholeShard, lender: int, *, draw: int, room: int, most: int) -> tuple[int, int]:
-    """Give where a borrowed text begins and how many tokens it has: whole sentences, like all halves.
+def _lent(
+    shard: WholeShard,
+    lender: NDArray[np.int64],
+    draws: NDArray[np.uint64],
+    *,
+    room: NDArray[np.integer],
+    most: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give where each borrowed text begins and how many tokens it has: whole sentences, like all halves.
 
     Were it cut where the row is full, a full row would tell that it is borrowed. A first sentence that
     is longer than the room is lent as far as the row holds it.
     """
     assert shard.sentences is not None, "packed for another objective"
-    ends = np.minimum(shard.sentences[lender], shard.lengths[lender] - 1)  # the EOS is not shown
-    sentence = draw * len(ends) >> 64
-    begin = int(ends[sentence - 1]) if sentence else 0
-    last = int(np.searchsorted(ends, begin + room, side="right")) - 1
-    count = int(ends[max(last, sentence)]) - begin
-    return begin, min(count, most)
+    ptr, ends = shard.sentences.ptr, shard.sentences.values
+    first, whole = ptr[lender], shard.lengths[lender] - 1  # the EOS is not shown
+    sentence = scale(draws, ptr[lender + 1] - first)
+    begin = np.where(sentence > 0, np.minimum(ends[first + sentence - 1], whole), 0)
+    reach = shard.sentences_before(lender, np.minimum(begin + room, whole) + 1) - 1
+    last = np.where(begin + room >= whole, ptr[lender + 1] - 1, reach)
+    count = np.minimum(ends[np.maximum(last, first + sentence)], whole) - begin
+    return begin, np.minimum(count, most)
 
 
-def _swap(
-    rows: StoredRows, halves: list[_Halves], config: SentenceOrder
-) -> tuple[list[_Halves], Columns]:
+def _swap(rows: StoredRows, halves: _Halves, config: SentenceOrder) -> tuple[_Halves, Columns]:
     """Let the halves of some rows change places."""
-    draws = draw_u64(rows.key(Tag.SWAP), rows.numbers.astype(np.uint64))[:, 0].tolist()
-    bound = threshold(config.swap_rate)
-    labels = np.array(
-        [
-            (IGNORED if not len(b) else int(draw < bound))
-            for (_, b), draw in zip(halves, draws, strict=True)
-        ],
-        np.int32,
-    )
-    found = [
-        (b, a) if label == 1 else (a, b) for (a, b), label in zip(halves, labels.tolist(), strict=True)
-    ]
-    return found, {"sentence_order_label": labels}
+    draws = draw_u64(rows.key(Tag.SWAP), rows.numbers.astype(np.uint64))[:, 0]
+    swapped = below(draws, threshold(config.swap_rate)) & (halves.b > 0)
+    labels = np.where(halves.b > 0, swapped, IGNORED).astype(np.int32)
+    return halves._replace(swapped=swapped), {"sentence_order_label": labels}
 
 
 def _show(
-    halves: list[_Halves], rows: StoredRows, vocabulary: Vocabulary, *, width: int
+    halves: _Halves, rows: StoredRows, vocabulary: Vocabulary, *, width: int
 ) -> tuple[NDArray[np.integer], NDArray[np.uint8]]:
     """Give the rows before masks, and which half each token belongs to: (N, W) each."""
-    shown = np.full((len(halves), width), vocabulary.named("pad"), rows.input_ids.dtype)
-    types = np.zeros(shown.shape, np.uint8)
+    a, b, second, swapped, lent, borrows = halves
+    shown = np.full((len(a), width), vocabulary.named("pad"), rows.input_ids.dtype)
+    front, back = np.where(swapped, b, a), np.where(swapped, a, b)
+    middle = front + 2
+    _move(rows.input_ids, shown, np.zeros(len(a), np.int64), np.where(swapped, middle, 1), a)
+    place = np.where(swapped, 1, middle)
+    _move(rows.input_ids, shown, second, place, np.where(borrows, 0, b))
+    row = np.arange(len(a))
+    shown.reshape(-1)[runs((row * width + place)[borrows], b[borrows])] = lent
+    closed = back > 0
     cls, sep = vocabulary.named("cls"), vocabulary.named("sep")
-    for row, (a, b) in enumerate(halves):
-        middle = len(a) + 2
-        shown[row, 0], shown[row, 1 : middle - 1], shown[row, middle - 1] = cls, a, sep
-        if len(b):
-            shown[row, middle : middle + len(b)], shown[row, middle + len(b)] = b, sep
-            types[row, middle : middle + len(b) + 1] = 1
+    shown[:, 0], shown[row, middle - 1] = cls, sep
+    shown[row[closed], (middle + back)[closed]] = sep
+    types = np.zeros(shown.shape, np.uint8)
+    types.reshape(-1)[runs((row * width + middle)[closed], back[closed] + 1)] = 1
     return shown, types
 
 
-def _split(shown: NDArray[np.integer], types: NDArray[np.integer]) -> _Halves:
-    """Give the halves of one row without CLS, SEP and padding."""
-    middle = int(np.count_nonzero(types == 0))
-    return shown[1 : middle - 1], shown[middle:-1]
+def _move(
+    source: NDArray[np.integer],
+    target: NDArray[np.integer],
+    begins: NDArray[np.int64],
+    places: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> None:
+    """Copy so many tokens from a place of each row to one of the same row of `target`."""
+    row = np.arange(len(counts))
+    tokens = source.reshape(-1)[runs(row * source.shape[1] + begins, counts)]
+    target.reshape(-1)[runs(row * target.shape[1] + places, counts)] = tokens
+
+
+def _split(columns: Columns, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give where the second half of each row begins and how many tokens it has: (N,) each.
+
+    A row without CLS and SEP is taken for one of nothing.
+    """
+    types = columns["token_type_ids"]
+    inside = np.arange(types.shape[1]) < lengths[:, None]
+    middle = np.maximum(np.count_nonzero((types == 0) & inside, axis=1), ENDS - 1)
+    return middle, np.maximum(lengths - 1 - middle, 0)

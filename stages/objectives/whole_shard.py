@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.ragged import Ragged
+from stages.ragged import Ragged, runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,29 @@ class WholeShard:
         return Ragged(np.searchsorted(doc[order], np.arange(self.documents + 1)), order)
 
     @cached_property
-    def _offsets(self) -> NDArray[np.int64]:
-        """The first token of each segment, in the order of `_by_document`."""
-        return np.asarray(self.segments["doc_offset"], np.int64)[self._by_document.values]
+    def _stride(self) -> int:
+        """More than any place in a document, so that document * stride + place ascends over both."""
+        ends = np.asarray(self.segments["doc_offset"], np.int64) + self.segments["length"]
+        most = int(ends.max(initial=0))
+        if self.sentences is not None:
+            most = max(most, int(self.sentences.values.max(initial=0)))
+        return most + 1
+
+    @cached_property
+    def _segment_keys(self) -> NDArray[np.int64]:
+        """Document and first token of each segment, in the order of `_by_document`: (S,)."""
+        order = self._by_document.values
+        doc, offset = self.segments["doc"][order], self.segments["doc_offset"][order]
+        keys: NDArray[np.int64] = doc.astype(np.int64) * self._stride + offset
+        return keys
+
+    @cached_property
+    def _sentence_keys(self) -> NDArray[np.int64]:
+        """Document and end of each sentence."""
+        assert self.sentences is not None, "packed for another objective"
+        owner = np.repeat(np.arange(self.documents), np.diff(self.sentences.ptr))
+        keys: NDArray[np.int64] = owner * self._stride + self.sentences.values
+        return keys
 
     @cached_property
     def with_text(self) -> NDArray[np.int64]:
@@ -71,32 +91,60 @@ class WholeShard:
         counts: NDArray[np.int64] = np.diff(self._by_document.ptr)
         return counts
 
-    def segments_of(self, document: int) -> NDArray[np.int64]:
-        """Give the numbers of a document's segments, in the order of its text."""
-        return self._by_document[document]
-
     def segments_in(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give the numbers of the segments in some rows, row after row: (S,)."""
         ptr = np.asarray(self.segments["row_ptr"], np.int64)
-        counts = ptr[numbers + 1] - ptr[numbers]
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        found: NDArray[np.int64] = np.repeat(ptr[numbers], counts) + within
-        return found
+        return runs(ptr[numbers], ptr[numbers + 1] - ptr[numbers])
+
+    def owners(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Give the document of the first segment of some rows: (N,)."""
+        first = self.segments["row_ptr"][numbers]
+        owners: NDArray[np.int64] = self.segments["doc"][first].astype(np.int64)
+        return owners
 
     def segment(self, number: int) -> NDArray[np.integer]:
         """Give the tokens of one segment."""
         start, length = (int(self.segments[name][number]) for name in ("start", "length"))
         return np.asarray(self.input_ids[self.segment_rows[number], start : start + length])
 
-    def tokens(self, document: int, first: int, count: int) -> NDArray[np.integer]:
-        """Give some of a document's tokens, from the one numbered `first` on."""
-        last = first + count
-        offsets = self._offsets[slice(*self._by_document.ptr[document : document + 2])]
-        begin = max(int(np.searchsorted(offsets, first, side="right")) - 1, 0)
-        end = int(np.searchsorted(offsets, last))
-        numbers = self.segments_of(document)[begin:end].tolist()
-        parts = [
-            self.segment(number)[max(first - offset, 0) : last - offset]
-            for number, offset in zip(numbers, offsets[begin:end].tolist(), strict=True)
-        ]
-        return np.concatenate([np.empty(0, self.input_ids.dtype), *parts])
+    def sentences_before(
+        self, documents: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Give how many sentences of a shard end before so many tokens of a document: (N,).
+
+        Those of the documents before it count too: it is a place in `sentences.values`.
+
+        Args:
+            documents: (N,).
+            places: (N,) from 0 to one more than the document's length.
+        """
+        before: NDArray[np.int64] = np.searchsorted(
+            self._sentence_keys, documents * self._stride + places
+        )
+        return before
+
+    def texts(
+        self, documents: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
+        """Give tokens of documents end to end, and how many each of them gave: fewer past its end.
+
+        Args:
+            documents: (N,).
+            firsts: (N,) the first token that is wanted of each.
+            counts: (N,) how many.
+        """
+        ptr, order = self._by_document.ptr, self._by_document.values
+        keys, lasts = documents * self._stride, firsts + counts
+        begin = np.searchsorted(self._segment_keys, keys + firsts, side="right") - 1
+        end = np.searchsorted(self._segment_keys, keys + lasts)
+        begin, end = np.maximum(begin, ptr[documents]), np.minimum(end, ptr[documents + 1])
+        parts = np.maximum(end - begin, 0)
+        owner, segment = np.repeat(np.arange(len(documents)), parts), order[runs(begin, parts)]
+        start, length, offset = (
+            self.segments[name][segment].astype(np.int64) for name in ("start", "length", "doc_offset")
+        )
+        low = np.maximum(firsts[owner] - offset, 0)
+        sizes = np.maximum(np.minimum(lasts[owner] - offset, length) - low, 0)
+        places = self.segment_rows[segment] * self.input_ids.shape[1] + start + low
+        given = np.bincount(owner, weights=sizes, minlength=len(documents)).astype(np.int64)
+        return np.asarray(self.input_ids).reshape(-1)[runs(places, sizes)], given

@@ -26,18 +26,18 @@ a chunk is closed before it passes its target, so that no text has to be cut off
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.kernels import kernel
 from stages.packing.layout import Layout, layout_of
 from stages.ragged import Ragged
-from stages.seeding import Key, draw_u64, threshold
+from stages.seeding import Key, below, draw_u64, scale, threshold
 
 _AT_ONCE = 1 << 16
 """Sentences whose draws are held at a time."""
-_Half = tuple[int, int]
-"""(first, last) sentence."""
 
 
 @dataclass(frozen=True)
@@ -125,24 +125,32 @@ def _lay(
         rules: how chunks are made.
         key: of the draws.
     """
-    draws = _draws(pieces, key, first)
-    halves: list[tuple[int, int, int, int, int]] = []
-    room: list[int] = []
-    for number in range(len(pieces.ptr) - 1):
-        sizes, total = pieces[number].tolist(), int(lengths[first + number])
-        drawn = draws[pieces.ptr[number] : pieces.ptr[number + 1]].tolist()
-        ends = np.cumsum([0, *sizes]).tolist()
-        ends[-1] = total  # the EOS goes with the last sentence
-        rows = _chunks(sizes, drawn, budget=budget, rules=rules)
-        for row, spare in rows if sizes else [([(-1, 0)], 0)]:
-            begin = ends[row[0][0]] if sizes else 0
-            for half_first, half_last in row:
-                offset = ends[half_first] if sizes else 0
-                size = ends[half_last] - offset
-                halves.append((len(room), offset - begin, size, first + number, offset))
-            room.append(spare)
-    laid = np.array(halves, np.int64).reshape(-1, 5).T.copy()
-    return laid, np.array(room, np.int32)
+    short, target, borrows, cuts = _draws(pieces, key, first).T
+    limits = np.where(below(short, threshold(rules.short_rate)), 2 + scale(target, budget - 1), budget)
+    prepared = _Pieces(
+        pieces.ptr,
+        pieces.values,
+        limits,
+        below(borrows, threshold(rules.borrow_rate)),
+        np.ascontiguousarray(cuts),
+    )
+    some = lengths[first : first + len(pieces.ptr) - 1]
+    halves, room = _cut(prepared, some, budget, 1 if rules.borrow_rate else 2)
+    halves[:, 3] += first
+    return halves.T.copy(), room
+
+
+class _Pieces(NamedTuple):
+    """The sentences of some documents, and what is drawn for a chunk that begins with each."""
+
+    ptr: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    """(S,) tokens."""
+    limits: NDArray[np.int64]
+    """(S,) tokens that the chunk aims at."""
+    borrows: NDArray[np.bool_]
+    cuts: NDArray[np.uint64]
+    """(S,) draws of where it is cut."""
 
 
 def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> Ragged:
@@ -174,38 +182,72 @@ def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
     return np.hstack([even, draw_u64(key, documents, block=block + np.uint64(1))])
 
 
-def _chunks(
-    sizes: list[int], draws: list[list[int]], *, budget: int, rules: PairRules
-) -> Iterator[tuple[list[_Half], int]]:
-    """Give the halves of each row of a document, and the room that a borrowed half has."""
-    short, borrow = threshold(rules.short_rate), threshold(rules.borrow_rate)
-    first, count = 0, len(sizes)
-    while first < count:
-        is_short, target, borrows, cut = draws[first]
-        limit = 2 + (target * (budget - 1) >> 64) if is_short < short else budget
-        last, total = first + 1, sizes[first]
-        while last < count and total + sizes[last] <= limit:
-            total += sizes[last]
-            last += 1
-        if not rules.borrow_rate:
-            last = _never_alone(sizes, first, last, budget=budget)
-        behind = first + 1 + (cut * (last - first - 1) >> 64)
-        if last - first > 1 and (borrows >= borrow or not rules.borrow_rate):
-            yield [(first, behind), (behind, last)], 0
-            first = last
-        else:
-            held = sum(sizes[first:behind])
-            room = limit - held if limit > held else budget - held
-            yield [(first, behind)], room if rules.borrow_rate else 0
-            first = behind
+@kernel
+def _cut(
+    pieces: _Pieces, lengths: NDArray[np.int64], budget: int, fewest: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Give (row, start, length, doc, offset) of each half, (S, 5), and the room of each row, (R,).
+
+    Args:
+        pieces: of some documents.
+        lengths: of these documents, EOS included.
+        budget: tokens of a row.
+        fewest: sentences that a chunk has if it can: 2 where nothing is ever borrowed, else 1.
+    """
+    ptr, sizes, never_alone = pieces.ptr, pieces.sizes, fewest > 1
+    halves = np.empty((len(sizes) + len(lengths), 5), np.int64)
+    room = np.zeros(len(halves), np.int32)
+    half = row = 0
+    for doc in range(len(lengths)):
+        first, end = ptr[doc], ptr[doc + 1]
+        if first == end:
+            halves[half] = row, 0, lengths[doc], doc, 0
+            half, row = half + 1, row + 1
+        offset = 0
+        while first < end:
+            last, total = first + 1, sizes[first]
+            while last < end and total + sizes[last] <= pieces.limits[first]:
+                total += sizes[last]
+                last += 1
+            if never_alone:
+                last = _never_alone(sizes[first:end], last - first, budget) + first
+            behind = first + 1 + _scaled(pieces.cuts[first], last - first - 1)
+            whole = last - first > 1 and (never_alone or not pieces.borrows[first])
+            held = sizes[first:behind].sum()
+            length = held if behind < end else lengths[doc] - offset  # the EOS goes with the last
+            halves[half] = row, 0, length, doc, offset
+            half += 1
+            if whole:
+                rest = sizes[behind:last].sum() if last < end else lengths[doc] - offset - held
+                halves[half] = row, held, rest, doc, offset + held
+                half += 1
+                offset += held + rest
+                first = last
+            else:
+                limit = pieces.limits[first]
+                if not never_alone:
+                    room[row] = (limit if limit > held else budget) - held
+                offset += length
+                first = behind
+            row += 1
+    return halves[:half].copy(), room[:row].copy()
 
 
-def _never_alone(sizes: list[int], first: int, last: int, *, budget: int) -> int:
-    """Give the end of a chunk of which each half needs a sentence, as those behind it do."""
+@kernel
+def _never_alone(sizes: NDArray[np.int64], last: int, budget: int) -> int:
+    """Give how many sentences make a chunk of which each half needs one, as those behind it do."""
     count = len(sizes)
-    last = max(last, min(first + 2, count))
+    last = max(last, min(2, count))
     if count - last != 1:
         return last
-    if sum(sizes[first:]) <= budget:
+    if sizes.sum() <= budget:
         return count
-    return last - 1 if last - first > 2 else last  # noqa: PLR2004  # two halves
+    return last - 1 if last > 2 else last  # noqa: PLR2004  # two halves
+
+
+@kernel
+def _scaled(draw: np.uint64, size: int) -> int:
+    """Give floor(draw * size / 2**64), as `seeding.scale` does; size is below 2**32."""
+    factor, half = np.uint64(size), np.uint64(32)
+    low = (draw & np.uint64(0xFFFFFFFF)) * factor >> half
+    return np.int64(((draw >> half) * factor + low) >> half)  # type: ignore[return-value]

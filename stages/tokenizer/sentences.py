@@ -14,11 +14,13 @@ What is split is what the ids decode to, so the token store is all that is neede
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 import sentencex
 from numpy.typing import NDArray
+
+from stages.kernels import kernel
+from stages.pieces import pieces_of
 
 
 def sentence_ends(text: str, language: str | None) -> NDArray[np.int64]:
@@ -47,8 +49,7 @@ def token_ends(text: str, ends: NDArray[np.int64], sizes: NDArray[np.integer]) -
         ends: (S,) of `sentence_ends`.
         sizes: (T,) the bytes of each token, which add up to the text's.
     """
-    parts = pairwise([0, *ends.tolist()])
-    bytes_ = np.cumsum([len(text[first:last].encode()) for first, last in parts], dtype=np.int64)
+    bytes_ = _in_bytes(np.frombuffer(text.encode(), np.uint8), ends)
     behind = np.cumsum(sizes)
     assert len(text) == 0 or behind[-1] == bytes_[-1], "ids that decode to another text"
     return np.unique(np.searchsorted(behind, bytes_, side="left") + 1)
@@ -66,10 +67,27 @@ def split_sentences(
         language: its tag, if it has one.
         pieces: what each id decodes to.
     """
-    parts = [pieces[number] for number in ids.tolist()]
-    text = b"".join(parts).decode()
-    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-    ends = token_ends(text, sentence_ends(text, language), sizes)
+    known = pieces_of(pieces)
+    text = known.spell(ids).tobytes().decode()
+    ends = token_ends(text, sentence_ends(text, language), known.sizes[ids])
     if len(ids):
         ends = np.append(ends[:-1], len(ids))
     return ends
+
+
+@kernel
+def _in_bytes(raw: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Give after how many bytes of UTF-8 each end lies that is counted in characters: (S,).
+
+    "é.b" as c3 a9 2e 62, ends 2 3 -> 3 4
+    """
+    found = np.full(len(ends), len(raw))
+    number = characters = 0
+    for place in range(len(raw)):
+        if raw[place] & 0xC0 == 0x80:  # noqa: PLR2004  # continues a character
+            continue
+        while number < len(ends) and ends[number] == characters:
+            found[number] = place
+            number += 1
+        characters += 1
+    return found

@@ -2,9 +2,13 @@
 
 from functools import cache
 
+import numpy as np
 import pytest
 import sentencepiece
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from stages.pieces import pieces_of
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.special import special_ids
@@ -56,3 +60,19 @@ def test_parts_of_a_normalised_text_come_back_verbatim(rule: Normalization) -> N
     ]
     for part, ids in zip(parts, verbatim.encode(parts), strict=True):
         assert b"".join(pieces[i] for i in ids).decode() == part
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(max_size=5), min_size=1, max_size=9), st.data())
+def test_pieces_spell_what_they_join_to(pieces: list[bytes], data: st.DataObject) -> None:
+    ids = data.draw(st.lists(st.integers(0, len(pieces) - 1)))
+    known = pieces_of(pieces)
+    spelled = known.spell(np.array(ids, np.uint16)).tobytes()
+    assert spelled == b"".join(pieces[number] for number in ids)
+    assert list(known) == pieces
+    assert pieces_of(known) is known
+
+
+def test_an_id_that_is_none_is_not_spelled() -> None:
+    with pytest.raises(IndexError):
+        pieces_of([b"a"]).spell(np.array([1]))

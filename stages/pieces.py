@@ -1,0 +1,64 @@
+"""Pieces: what each id of a tokenizer decodes to, so that many ids are spelled at once.
+
+pieces   "" "a" "bc" "!"
+ids      2 1 0 3     sizes  2 1 0 1     spelled  "bca!"
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.ragged import runs
+
+_AT_ONCE = 1 << 16
+"""Ids spelled together: 8 bytes are held for each of their bytes."""
+
+
+class Pieces(Sequence[bytes]):
+    """A list of bytes that also lies end to end.
+
+    Args:
+        pieces: what each id decodes to.
+    """
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = list(pieces)
+        self.sizes: NDArray[np.int64] = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        """(V,) bytes of each."""
+        self._begins = np.cumsum(self.sizes) - self.sizes
+        self._data = np.frombuffer(b"".join(pieces), np.uint8).copy()
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, number: int | slice) -> bytes | Sequence[bytes]:
+        """Give one of them, or some."""
+        return self._pieces[number]
+
+    def __len__(self) -> int:
+        """Give how many there are."""
+        return len(self._pieces)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Give each of them."""
+        return iter(self._pieces)
+
+    def spell(self, ids: NDArray[np.integer]) -> NDArray[np.uint8]:
+        """Give what some ids decode to: (sum of their sizes,) uint8."""
+        sizes, begins = self.sizes[ids], self._begins[ids]  # numpy refuses ids that are none
+        spelled = np.empty(int(sizes.sum()), np.uint8)
+        place = 0
+        for first in range(0, len(sizes), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            part = self._data[runs(begins[some], sizes[some])]
+            spelled[place : place + len(part)] = part
+            place += len(part)
+        return spelled
+
+
+def pieces_of(pieces: Sequence[bytes]) -> Pieces:
+    """Give them as they are if they can spell, else such as can."""
+    return pieces if isinstance(pieces, Pieces) else Pieces(pieces)

@@ -166,19 +166,15 @@ class RunFile(Config):
 
     @model_validator(mode="after")
     def _sections_are_there(self) -> "RunFile":
-        held = {source.name: len(source.text_columns) for source in self.sources}
+        held = [len(source.text_columns) for source in self.sources]
         for dataset in self.datasets:
             wanted = traits_of(dataset.objective).sections
-            wrong = [name for name, count in held.items() if wanted > 0 and count not in (1, wanted)]
-            if wrong:
+            fits = any(count > 1 if wanted < 0 else count == wanted for count in held)
+            if wanted and not fits:
+                columns = "section_columns" if wanted < 0 else f"{wanted - 1} section_columns"
                 raise ValueError(
-                    f"dataset {dataset.name!r}: its rows take texts of {wanted} sections, but source"
-                    f" {wrong[0]!r} has {held[wrong[0]]}; make its section_columns {wanted - 1} or none"
-                )
-            if wanted and max(held.values()) == 1:
-                raise ValueError(
-                    f"dataset {dataset.name!r}: its rows take the sections of a source, and none has"
-                    " section_columns; name the fields that continue text_column"
+                    f"dataset {dataset.name!r}: its rows are laid out by a source's sections, and no"
+                    f" source has {columns}; name the fields that continue text_column"
                 )
         return self
 

@@ -28,6 +28,8 @@ PAIRS = 192 << 20
 """The pairs of a batch with their shingles."""
 DOCUMENT_ROW = 150
 """Of a document in a shard: its ids, lengths, places and names."""
+SECTION_ROW = 350
+"""Of a document in a shard whose rows are laid out by its sections."""
 DRAWN = 64 << 20
 """The columns of 2^20 tokens and what they are made of."""
 LOGITS = 256 << 20
@@ -61,8 +63,9 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     }
     if file.needs_sentences:
         needs["sentences"] = Need(text, shorter)
-    rows = DOCUMENT_ROW * MAX_DOCUMENTS
     for dataset in file.datasets:
+        sections = SECTION_ROW * bool(traits_of(dataset.objective).sections)
+        rows = (DOCUMENT_ROW + sections) * MAX_DOCUMENTS
         needs[f"shard-{dataset.name}"] = Need(rows)
         if dataset.epochs_on_disk:
             beyond = bool(traits_of(dataset.objective).beyond)

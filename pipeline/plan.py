@@ -95,6 +95,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
 
     validation = run.validation.model_dump(mode="json")
     add("dedup", {"dedup": run.dedup.model_dump(mode="json")}, "ingest")
+    steps[-1] = replace(steps[-1], warning=section_loss(run))
     steps.append(_tokenizer_step(run, steps[-1]))
     shards = {"shards": run.packing.shards, "shard_size": run.packing.shard_size}
     split = {"validation": validation, "packing": shards, "seed": run.seed}
@@ -114,6 +115,18 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
             add(made, {"epochs": dataset.epochs_on_disk}, f"shard-{dataset.name}")
         add(f"verify-{dataset.name}", verify, made)
     return steps
+
+
+def section_loss(run: RunFile) -> str | None:
+    """Say what comparing whole texts costs where sections matter, or None if nothing."""
+    names = [source.name for source in run.sources if source.section_columns]
+    if not (names and run.dedup.near):
+        return None
+    return (
+        f"source {names[0]}: near-duplicates are found on whole texts, all sections joined: of records"
+        " with one long prompt the first stays alone, whatever their targets; if all are to stay, set"
+        " dedup.near = false"
+    )
 
 
 def status_of(

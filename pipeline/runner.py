@@ -127,6 +127,7 @@ def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, An
                 "path": commit.record["path"],
                 "documents": commit.record["documents"],
                 "text_bytes": commit.record["text_bytes"],
+                "sections": commit.record["sections"],
             }
             for unit, commit in commits.items()
         ],

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunFile
+from pipeline.plan import section_loss
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from stages.errors import VerificationError
@@ -43,7 +44,9 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "passed": all(v["passed"] for v in verify.values()) if verify else None,
         "documents": _documents(records),
         "tokenizer": records.get("tokenizer"),
-        "warnings": list(filter(None, [normalization_loss(file.tokenizer.train.normalization)])),
+        "warnings": list(
+            filter(None, [section_loss(file), normalization_loss(file.tokenizer.train.normalization)])
+        ),
         "languages": _languages(records),
         "split": records.get("split"),
         "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},

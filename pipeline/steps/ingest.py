@@ -77,6 +77,7 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
         "read": counts["read"],
         "documents": counts["documents"],
         "text_bytes": counts["text_bytes"],
+        "sections": len(part.fields.text_columns),
         "cleaned": counts["cleaned"],
         "drops": dict(sorted(drops.counts.items())),
         "named": drops.named,

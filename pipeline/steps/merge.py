@@ -129,7 +129,7 @@ def merge_group(
         if with_sentences:
             sentences.append(read_ends(workspace.path(unit.sentences), int(first), int(last)))
         if with_sections:
-            sections.append(store.sections(group))
+            sections.append(store.sections(group, count=unit.sections))
     table = pa.concat_tables(tables)
     halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0], table.column("order").to_numpy()))

@@ -23,7 +23,7 @@ from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of, shard_of
-from stages.ragged import ragged_of
+from stages.ragged import Ragged, joined, ragged_of
 from stages.store.arrays import id_dtype
 from stages.store.token_store import write_unit
 from stages.tokenizer.encode import Tokenizer
@@ -50,7 +50,7 @@ class _Documents:
 
     dtype: np.dtype[np.generic]
     ids: list[NDArray[np.integer]] = field(default_factory=list)
-    ends: list[list[int]] = field(default_factory=list)
+    ends: list[Ragged] = field(default_factory=list)
     """After how many of its tokens each section of a document ends; of sources with sections alone."""
     tables: list[pa.Table] = field(default_factory=list)
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -82,7 +82,7 @@ def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> Non
     encoded = [np.concatenate(parts) for parts in sections]
     documents.ids += encoded
     if SECTION_ENDS.name in table.column_names:
-        documents.ends += [list(accumulate(map(len, parts))) for parts in sections]
+        documents.ends.append(ragged_of([list(accumulate(map(len, parts))) for parts in sections]))
     documents.space_symbols += sum("".join(text).count(SPACE_SYMBOL) for text in texts)
     names = table.column("language").to_pylist()
     sizes = table.column("text_bytes").to_pylist()
@@ -132,7 +132,7 @@ def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> N
         ids=(documents.ids[row] for row in order),
         dtype=documents.dtype,
         group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        sections=ragged_of(documents.ends).take(order) if documents.ends else None,
+        sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,
     )
 
 

@@ -35,6 +35,8 @@ class Unit:
     """Number of its first document."""
     documents: int
     text_bytes: int
+    sections: int = 1
+    """Of each of its documents."""
 
     @property
     def last(self) -> int:

@@ -33,7 +33,6 @@ from pipeline.steps.units import (
 )
 from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
 from pipeline.tasks import Workspace
-from stages.columns import SECTION_ENDS
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import MappedShard, map_shard
@@ -41,8 +40,9 @@ from stages.mixing.placement import shard_of
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
+from stages.ragged import joined
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, Manifest, read_manifest, sum_totals
-from stages.store.token_store import TokenUnit, read_ends
+from stages.store.token_store import TokenUnit
 from stages.verify import mechanics
 from stages.verify.mechanics import Finding, Rows
 
@@ -123,21 +123,23 @@ def _sections(
     workspace: Workspace, unit: Unit, store: TokenUnit, identities: Sequence[bytes]
 ) -> Iterator[tuple[str, Finding]]:
     """The tokens of each section decode to its text; looked at where a source has sections."""
-    if SECTION_ENDS.name not in pq.read_schema(workspace.path(unit.table)).names or not identities:
+    if unit.sections == 1 or not identities:
         return
     place, tokenizer = f"{unit.tokens}/sections", load_tokenizer(workspace)
     try:
-        ends = read_ends(workspace.path(place), 0, len(identities))
+        groups = range(len(store.group_ptr) - 1)
+        ends = joined([store.sections(group, count=unit.sections) for group in groups])
     except FormatError as error:
         yield place, Finding("sections", str(error))
         return
     numbers = {identity: number for number, identity in enumerate(identities)}
-    for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
-        for part in text_slices(group):
+    for table in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
+        for part in text_slices(table):
             for identity, texts in zip(part.column("id").to_pylist(), sections_of(part), strict=True):
                 number = numbers[identity]
                 ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1] - 1])
-                found = tokenizer.decode(np.split(ids, ends[number][:-1]))
+                known = not len(ids) or 0 <= ids.min() <= ids.max() < tokenizer.vocab_size
+                found = tokenizer.decode(np.split(ids, ends[number][:-1])) if known else None
                 if found != list(map(tokenizer.normalise, texts)):
                     message = f"those of document {identity.hex()} end elsewhere than in its text"
                     yield place, Finding("sections", message)

@@ -175,6 +175,8 @@ def contrastive_loss(
             others = own[:, None] != own
             cosines = cosines.masked_fill(same & others, -torch.inf)
         if hard_negatives is not None:
+            if negative_of is not None:  # what is left out may be no number, and must not reach a sum
+                hard_negatives = hard_negatives.masked_fill(~negative_of[:, None], 0.0)
             wrong = anchors @ _unit(hard_negatives).T
             if negative_of is not None:
                 wrong = wrong.masked_fill(~negative_of, -torch.inf)

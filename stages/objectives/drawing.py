@@ -186,6 +186,8 @@ def given_back(
     inside = np.arange(width) < np.minimum(wanted, width)[:, None]
     differ = ((ids[:, :width] != rows.input_ids[:, :width]) & inside).any(axis=1)
     same: NDArray[np.bool_] = (lengths == wanted) & ~differ
+    if isinstance(objective, PrefixLM) and rows.prompt is not None:
+        same &= prefix_lm.keeps_prompts(rows, columns, objective, vocabulary)
     return same
 
 

@@ -186,6 +186,20 @@ def _prefixes(rows: StoredRows, n: NDArray[np.int64], config: PrefixLM) -> NDArr
     return prefix
 
 
+def keeps_prompts(
+    rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary
+) -> NDArray[np.bool_]:
+    """Say of which rows the prefix is the prompt that their source names, if it names one: (N,) bool."""
+    assert rows.prompt is not None
+    if config.architecture == "decoder_only":
+        shown, longest = columns["prefix_length"], rows.filled
+    else:
+        ends = 1 + (config.mode_token is not None)
+        shown, longest = columns["input_length"] - ends, bodies(rows, vocabulary.named("eos"))
+    kept: NDArray[np.bool_] = (rows.prompt == 0) | (shown == np.minimum(rows.prompt, longest))
+    return kept
+
+
 def restore_prefix_lm(
     columns: Columns, config: PrefixLM, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:

@@ -39,8 +39,8 @@ def pack_side_by_side(
 ) -> Layout:
     """Give the layout of rows of one document each, with a segment for each of its sections.
 
-    A document that has not `count` sections, or one longer than a row of one text has room for, is laid
-    out as a text without sections is: in as few pieces as such rows hold, none of them cut off.
+    A document that has not `count` sections, or one that is empty or too long for a row of one text, is
+    laid out as a text without sections is: in as few pieces as such rows hold, none of them cut off.
 
     Args:
         lengths: (D,) tokens of each document, its EOS included.
@@ -55,8 +55,9 @@ def pack_side_by_side(
     sizes = ends - starts
     is_last = np.zeros(len(ends), np.bool_)
     is_last[sections.ptr[1:][np.diff(sections.ptr) > 0] - 1] = True
-    too_long = np.bincount(owner[sizes - is_last >= row_length], minlength=len(lengths)) > 0
-    whole = (np.diff(sections.ptr) == count) & ~too_long
+    unfit = (sizes - is_last >= row_length) | (sizes - is_last < 1)
+    whole = np.diff(sections.ptr) == count
+    whole &= np.bincount(owner[unfit], minlength=len(lengths)) == 0
     alone = pack_single(lengths[~whole], row_length=row_length)
     inside = whole[owner]
     rows = np.cumsum(whole) - 1

@@ -65,14 +65,29 @@ class TokenUnit:
             first, last - first
         )
 
-    def sections(self, number: int) -> Ragged:
-        """Give after how many of its tokens each section of a group's documents ends; most have one."""
+    def sections(self, number: int, *, count: int) -> Ragged:
+        """Give after how many of its tokens each section of a group's documents ends.
+
+        Args:
+            number: of the group.
+            count: sections of a document. Those of one alone are not looked for: what lies on disk may
+                be of another run.
+
+        Raises:
+            FormatError: a file is missing, or an end that is none of the documents'.
+        """
         first, last = self.group_ptr[number : number + 2]
-        folder = self.folder / "sections"
-        if folder.exists():
-            return read_ends(folder, first, last)
         lengths = np.diff(self.offsets[first : last + 1])
-        return Ragged(np.arange(len(lengths) + 1), lengths)
+        if count == 1:
+            return Ragged(np.arange(len(lengths) + 1), lengths)
+        found = read_ends(self.folder / "sections", first, last)
+        ends = found.values.reshape(-1, count) if (np.diff(found.ptr) == count).all() else None
+        if ends is None or (np.diff(ends, prepend=0) < 0).any() or (ends[:, -1] != lengths).any():
+            raise FormatError(
+                f"{self.folder / 'sections'}: must hold {count} rising ends of each document, the last"
+                " one its length; the store is damaged"
+            )
+        return found
 
 
 def read_ends(folder: Path, first: int, last: int) -> Ragged:

@@ -292,12 +292,12 @@ kind = "prefix_lm"
 @pytest.mark.parametrize(
     ("columns", "text", "explanation"),
     [
-        ("", 'kind = "prefix_lm"\nsplit = "source"', "none has section_columns"),
-        ("", 'kind = "simcse"\nviews = "pairs"', "none has section_columns"),
+        ("", 'kind = "prefix_lm"\nsplit = "source"', "no source has section_columns"),
+        ("", 'kind = "simcse"\nviews = "pairs"', "no source has 1 section_columns"),
         (
             'section_columns = ["a"]',
             'kind = "simcse"\nviews = "triples"',
-            "its rows take texts of 3 sections, but source 'web' has 2; make its section_columns 2",
+            "dataset 'clm': its rows are laid out by a source's sections, and no source has 2",
         ),
         (
             'section_columns = ["a"]',

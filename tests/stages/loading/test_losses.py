@@ -317,5 +317,12 @@ def test_a_row_without_a_hard_negative_adds_none() -> None:
     loss = contrastive_loss(first, second, hard_negatives=third, negative_of=has)
     wanted = contrastive_loss(first, second, hard_negatives=third[has])
     assert loss.value.item() == pytest.approx(wanted.value.item(), rel=1e-6)
+    nothing = third.detach().clone()
+    nothing[1] = torch.nan
+    again = contrastive_loss(first, second, hard_negatives=nothing.requires_grad_(), negative_of=has)
+    assert again.value.item() == pytest.approx(wanted.value.item(), rel=1e-6)
+    assert torch.equal(pull(again, nothing)[~has], torch.zeros(2, 3))
+    again = contrastive_loss(first, second, hard_negatives=nothing, negative_of=has)
+    assert torch.isfinite(pull(again, first)).all()
     none = contrastive_loss(first, second, hard_negatives=third, negative_of=torch.zeros(4).bool())
     assert none.value.item() == pytest.approx(contrastive_loss(first, second).value.item(), rel=1e-6)

@@ -21,6 +21,7 @@ from stages.objectives.clm import IGNORED
 from stages.objectives.kernels import prefix_lm as compiled
 from stages.objectives.prefix_lm import (
     PrefixLM,
+    keeps_prompts,
     prefix_widths,
     restore_prefix_lm,
     shortest_prefixes,
@@ -311,6 +312,11 @@ def test_the_prompt_that_a_source_names_is_the_prefix(
             assert said == (rest if decoder or not rest else [*rest, EOS])
         else:
             assert said == drawn["labels"][row][drawn["labels"][row] != IGNORED].tolist()
+    assert keeps_prompts(rows, columns, config, VOCABULARY).all()
+    named = rows.prompt > 0 if rows.prompt is not None else np.zeros(0, np.bool_)
+    name = "prefix_length" if config.architecture == "decoder_only" else "input_length"
+    moved = {**columns, name: columns[name] + 1}
+    assert (keeps_prompts(rows, moved, config, VOCABULARY) == ~named).all()
 
 
 def test_a_source_does_not_split_packed_rows() -> None:

@@ -79,6 +79,6 @@ def test_sections_stand_side_by_side_and_no_token_is_lost(
     fitting = {
         number
         for number, each in enumerate(sizes)
-        if len(each) == count and max([*each[:-1], each[-1] - 1]) < row_length
+        if len(each) == count and all(0 < n < row_length for n in [*each[:-1], each[-1] - 1])
     }
     assert side_by_side == fitting

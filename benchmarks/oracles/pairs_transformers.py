@@ -166,7 +166,7 @@ MAKERS: tuple[tuple[str, Callable[..., list[list[Pair]]]], ...] = (
 def compare_first(report: Report, number: int) -> None:
     """Compare the first pair of each document."""
     documents = documents_of([[1] * SENTENCES] * LENDERS)
-    copies = number // LENDERS
+    copies = -(-number // LENDERS)
     found = [
         [pairs[0] for pairs in make(documents, copies, block=FULL + ENDS, short_rate=0.1)]
         for _, make in MAKERS
@@ -200,7 +200,7 @@ def compare_chains(report: Report, number: int) -> None:
         ("documents of 7 sentences, 3 a row", [[1] * 7] * 6, 3 + ENDS),
     ):
         documents = documents_of(sizes)
-        copies = number // len(documents)
+        copies = -(-number // len(documents))
         found = [make(documents, copies, block=block, short_rate=0.0) for _, make in MAKERS]
         for (who, _), chains in zip(MAKERS, found, strict=True):
             labels = np.array([chain[0].label for chain in chains])

@@ -44,6 +44,10 @@ class Text:
         """Give the text of rows whose columns are these."""
         return cls(ids, covered & ~vocabulary.special(ids), batch["position_ids"] == 0, vocabulary)
 
+    def take(self, chosen: NDArray[np.bool_]) -> "Text":
+        """Give some of the rows."""
+        return Text(self.ids[chosen], self.eligible[chosen], self.starts[chosen], self.vocabulary)
+
     @cached_property
     def counts(self) -> NDArray[np.int64]:
         """Eligible tokens of each row: (N,)."""
@@ -100,9 +104,9 @@ def count_masked(
     masked = shown == vocabulary.named("mask")
     other = ~masked & (shown != stood)
     different = 1.0 - 1.0 / len(vocabulary.ordinary)
-    tally.share("mask shown of selected", len(place), np.count_nonzero(masked), config.mask_share)
+    tally.share("mask shown of selected", len(place), int(masked.sum()), config.mask_share)
     rate = config.random_share * different
-    tally.share("another id shown of selected", len(place), np.count_nonzero(other), rate)
+    tally.share("another id shown of selected", len(place), int(other.sum()), rate)
     _count_random(tally, vocabulary, stood[other], shown[other])
     bad = place[other][vocabulary.special(shown[other])]
     tally.exact("no special id is drawn", _rows_of(bad, selected.shape))
@@ -128,14 +132,15 @@ def _count_random(
 def expected_selected(text: Text, probability: float) -> NDArray[np.int64]:
     """Give how many tokens of each row `exact` selects: (N,)."""
     wanted = np.maximum(np.floor(probability * text.counts + 0.5), 1.0).astype(np.int64)
-    return np.minimum(wanted, text.counts)
+    found: NDArray[np.int64] = np.minimum(wanted, text.counts)
+    return found
 
 
 def count_selected(tally: Tally, config: Selecting, text: Text, selected: NDArray[np.bool_]) -> None:
     """Count what is selected."""
     probability = config.mask_probability
-    tally.exact("nothing special is selected", (selected & ~text.eligible).any(axis=1))
-    counts = np.count_nonzero(selected, axis=1)
+    tally.exact("nothing special is selected", np.any(selected & ~text.eligible, axis=1))
+    counts = np.asarray(np.count_nonzero(selected, axis=1), np.int64)
     match config.selection:
         case Selection.BERNOULLI:
             tally.share(
@@ -149,7 +154,7 @@ def count_selected(tally: Tally, config: Selecting, text: Text, selected: NDArra
             wrong = np.zeros(len(counts), np.bool_)
             wrong[np.nonzero(text.begins)[0][split]] = True
             tally.exact("words are selected wholly or not", wrong)
-            tally.share("selected of words", len(taken), np.count_nonzero(taken), probability)
+            tally.share("selected of words", len(taken), int((taken > 0).sum()), probability)
         case Selection.NGRAM:
             wanted = expected_selected(text, probability)
             wrong = _wrong_ngrams(text, text.taken(selected), wanted, counts)

@@ -123,7 +123,7 @@ class Tally:
 
     def squares(self, law: str, found: NDArray[np.float64], expected: ArrayLike) -> None:
         """Count draws whose variance is taken from what they miss."""
-        missed = found - expected
+        missed = found - np.asarray(expected, np.float64)
         self._drawn(law).n += found.size
         self._add(law, float(found.sum()), float((found - missed).sum()), float((missed**2).sum()), 0.0)
 

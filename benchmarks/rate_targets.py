@@ -23,6 +23,8 @@ from stages.objectives.span_corruption import SpanCorruption
 
 _SMALLEST = 2
 """Tokens of the shortest text that has two sides."""
+_ENDS = 2
+"""BOS and EOS."""
 Floats = NDArray[np.float64]
 
 
@@ -104,13 +106,9 @@ def _count_part(
     spread = (total - parts) * total * (parts - 1.0) / (parts**2 * (parts + 1.0))
     free = spread > 0.0
     tally.exact(f"{what} where there is no choice", (found != mean)[~free])
-    found, mean, spread = (
-        found[free] / total[free],
-        mean[free] / total[free],
-        spread[free] / total[free] ** 2,
-    )
-    tally.draws(f"{what} of all its tokens, mean", found, mean, spread)
-    tally.squares(f"{what}, variance by its law", (found - mean) ** 2 / spread, 1.0)
+    some, of = total[free], spread[free]
+    tally.draws(f"{what} of all its tokens, mean", found[free] / some, 1.0 / parts[free], of / some**2)
+    tally.squares(f"{what}, variance by its law", (found - mean)[free] ** 2 / of, 1.0)
 
 
 def _log_choices(total: NDArray[np.int64], parts: NDArray[np.int64]) -> Floats:
@@ -125,41 +123,45 @@ def _log_choices(total: NDArray[np.int64], parts: NDArray[np.int64]) -> Floats:
 
 def count_bart(tally: Tally, config: BART, part: Part) -> None:
     """Count what is hidden and deleted, by how many masks."""
-    n, place = part.bodies, np.arange(part.stored.input_ids.shape[1])
+    n, rows, mask = part.bodies, np.arange(len(part.bodies)), part.vocabulary.named("mask")
     hidden = np.ceil(config.mask_ratio * n).astype(np.int64)
     lost = np.minimum(np.ceil(config.delete_ratio * n).astype(np.int64), n - hidden)
-    ends, rows = 2, np.arange(len(n))
-    room = part.shown[0]["input_ids"].shape[1] - ends - (n - hidden)
-    mean, second = _needed(config.poisson_lambda, int(room.max(initial=0)), int(hidden.max(initial=0)))
-    expected = mean[np.maximum(room, 0), hidden]
-    spread = second[np.maximum(room, 0), hidden] - expected**2
     some, both = hidden > 0, []
     for batch in part.shown:
-        ids, items = batch["input_ids"], batch["input_length"] - ends
-        masks = (ids == part.vocabulary.named("mask")).sum(axis=1)
+        ids, items = batch["input_ids"], batch["input_length"] - _ENDS
+        masks = np.asarray((ids == mask).sum(axis=1), np.int64)
         tally.exact("tokens hidden and deleted", items - masks != n - hidden - lost)
         tally.exact("masks only where anything is hidden", (masks > 0) != some)
-        differ = (
-            (batch["labels"][:, : len(place)] != part.stored.input_ids) & (place < n[:, None])
-        ).any(axis=1)
+        width = min(batch["labels"].shape[1], part.stored.input_ids.shape[1])
+        differ = batch["labels"][:, :width] != part.stored.input_ids[:, :width]
+        differ = (differ & (np.arange(width) < n[:, None])).any(axis=1)
         tally.exact("labels are the row", differ | (batch["label_length"] != n + (n > 0)))
-        scale = room[some].astype(np.float64)
-        tally.draws(
-            "masks of what the row has room for",
-            masks[some] / scale,
-            expected[some] / scale,
-            spread[some] / scale**2,
-        )
+        room = ids.shape[1] - _ENDS - (n - hidden)
+        _count_masks(tally, config.poisson_lambda, masks[some], hidden[some], room[some])
         share = masks[some] / items[some]
-        begins, closes = (
-            ids[rows, at][some] == part.vocabulary.named("mask") for at in (np.ones_like(n), items)
-        )
+        begins, closes = (ids[rows, at][some] == mask for at in (np.ones_like(n), items))
         tally.draws("a mask comes first", begins, share)
         tally.draws("a mask comes last", closes, share)
         both.append((begins, share))
     if len(both) > 1:
         (one, p), (two, q) = both[:2]
         tally.draws("a mask comes first in both epochs", one & two, p * q)
+
+
+def _count_masks(
+    tally: Tally,
+    mean: float,
+    masks: NDArray[np.int64],
+    hidden: NDArray[np.int64],
+    room: NDArray[np.int64],
+) -> None:
+    """Count the masks of rows that hide so many tokens, as shares of those there is room for."""
+    step = 256  # parts of a dataset share a table
+    sizes = (-(-int(each.max(initial=1)) // step) * step for each in (room, hidden))
+    first, second = _tables(mean, *sizes)
+    expected = first[room, hidden]
+    spread = second[room, hidden] - expected**2
+    tally.draws("masks of what there is room for", masks / room, expected / room, spread / room**2)
 
 
 @lru_cache(maxsize=4)
@@ -183,9 +185,3 @@ def _tables(mean: float, room: int, hidden: int) -> tuple[Floats, Floats]:
         np.concatenate([zero, np.cumsum(tail, axis=0)]),
         np.concatenate([zero, np.cumsum(tail * weights[:, None], axis=0)]),
     )
-
-
-def _needed(mean: float, room: int, hidden: int) -> tuple[Floats, Floats]:
-    """Give tables for at least so much room and so many hidden tokens: the same for most parts."""
-    step = 256
-    return _tables(mean, -(-room // step) * step, -(-hidden // step) * step)

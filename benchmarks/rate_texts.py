@@ -149,8 +149,5 @@ def _count_masks(tally: Tally, config: NextSentence | SentenceOrder, part: Part)
         chosen.append(selected)
     if len(chosen) > 1:
         same = (texts[0].ids == texts[1].ids).all(axis=1)
-        text = Text(
-            *(getattr(texts[0], name)[same] for name in ("ids", "eligible", "starts")),
-            texts[0].vocabulary,
-        )
-        count_overlap(tally, config.mask, text, (chosen[0][same], chosen[1][same]))
+        pair = chosen[0][same], chosen[1][same]
+        count_overlap(tally, config.mask, texts[0].take(same), pair)

@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, assert_never
@@ -28,7 +28,7 @@ from rate_tally import LIMIT, Line, Tally
 from rate_targets import count_bart, count_prefixes, count_spans
 from rate_texts import count_clm, count_nsp, count_simcse, count_sop
 
-from stages.loading.dataset import ShardDataset, open_dataset
+from stages.loading.dataset import open_dataset
 from stages.objectives.bart import BART
 from stages.objectives.clm import CausalLM
 from stages.objectives.electra import ReplacedTokens
@@ -46,23 +46,15 @@ _SHOWN = 1e-3
 """Shares below it are printed with an exponent."""
 
 
-def measure(
-    dataset: ShardDataset, objective: Objective | None = None, *, rows: int | None = None
-) -> list[Line]:
-    """Give the laws of a dataset that was opened with shuffle=False.
-
-    Args:
-        dataset: the rows.
-        objective: what they are held to; by default what their manifest says.
-        rows: how many of them, about; all by default.
-    """
+def measure(parts: Iterable[Part], objective: Objective) -> list[Line]:
+    """Give the laws of an objective as parts of a dataset, shard by shard, keep them."""
     tally, number = Tally(), -1
-    for part in parts_of(dataset, rows):
+    for part in parts:
         if part.shard.number != number:
             number = part.shard.number
             tally.close_shard()
-            count_documents(tally, objective or dataset.objective, part)
-        count(tally, objective or dataset.objective, part)
+            count_documents(tally, objective, part)
+        count(tally, objective, part)
     tally.close_shard()
     return tally.lines()
 
@@ -154,7 +146,7 @@ def run_laws(run: Path, names: Sequence[str], *, rows: int | None) -> list[dict[
             continue
         began = time.monotonic()
         dataset = open_dataset(path, shuffle=False)
-        lines = measure(dataset, rows=rows)
+        lines = measure(parts_of(dataset, rows), dataset.objective)
         for line in lines:
             print_line(path.name, line)
             found.append({"dataset": path.name, **asdict(line), "passed": line.passed})

@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
 from stages.objectives.clm import IGNORED, CausalLM
@@ -25,7 +24,7 @@ from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.simcse import SimCSE
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.span_corruption import ModeToken, SpanCorruption
 from stages.objectives.table import KINDS, Objective, component_widths, traits_of, widths_of
 from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import vocabulary_of
@@ -37,7 +36,9 @@ VOCABULARY = vocabulary_of(SIZE, SPECIAL, np.arange(SIZE) % 3 != 0)
 EOS, PAD = SPECIAL["eos"], SPECIAL["pad"]
 IN_TEXTS = [SPECIAL[name] for name in ("unk", "bos", "eos", "cls", "sep", "mask")]
 UNIGRAM = np.cumsum(np.where(VOCABULARY.is_special, 0, np.arange(SIZE) % 7))
-SEQ2SEQ = PrefixLM(architecture="encoder_decoder", target_density=0.25, mode_token="mode_s")
+REST: ModeToken = "mode_s"
+EXTREME: ModeToken = "mode_x"
+SEQ2SEQ = PrefixLM(architecture="encoder_decoder", target_density=0.25, mode_token=REST)
 OBJECTIVES: dict[str, Objective] = {
     "clm": CausalLM(),
     "clm-first": CausalLM(mask_first_token=True),
@@ -48,7 +49,7 @@ OBJECTIVES: dict[str, Objective] = {
     "prefix": PrefixLM(),
     "seq2seq": SEQ2SEQ,
     "t5": SpanCorruption(),
-    "t5-half": SpanCorruption(noise_density=0.5, mode_token="mode_x"),
+    "t5-half": SpanCorruption(noise_density=0.5, mode_token=EXTREME),
     "ul2": UL2(),
     "ul2r": UL2(preset="ul2r", mode_tokens=False),
     "bart": BART(delete_ratio=0.1, rotate_probability=0.5),
@@ -153,7 +154,7 @@ def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: 
     rows = data.draw(any_rows(objective))
     whole, count = drawn(rows, objective), len(rows.numbers)
     chosen = data.draw(st.lists(st.integers(0, count - 1), max_size=6) if count else st.just([]))
-    places: NDArray[np.int64] = np.array(chosen, np.int64)
+    places = np.array(chosen, np.int64)
     some = {key: column[places] for key, column in whole.items()}
     assert same_bits(drawn(rows.take(places), objective), some)
 

@@ -66,7 +66,8 @@ def told_apart(draw: st.DrawFn) -> Sentences:
     """Documents no two of whose tokens are the same."""
     sizes = draw(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=7), min_size=1, max_size=5))
     ends = iter(np.cumsum([0, *(size for document in sizes for size in document)]).tolist())
-    begin, documents = next(ends), []
+    begin = next(ends)
+    documents: Sentences = []
     for document in sizes:
         documents.append([])
         for _ in document:

@@ -57,7 +57,7 @@ def test_tokens_and_spans_of_any_body_are_those_of_the_formula(
     noise, spans = noise_spans(np.array(lengths), config)
     assert list(zip(noise.tolist(), spans.tolist(), strict=True)) == [counts(n, config) for n in lengths]
     parted = np.array(lengths) >= 2
-    assert ((0 < spans) & (spans <= noise) & (spans <= np.array(lengths) - noise))[parted].all()
+    assert ((spans > 0) & (spans <= noise) & (spans <= np.array(lengths) - noise))[parted].all()
 
 
 @settings(deadline=None, max_examples=100)

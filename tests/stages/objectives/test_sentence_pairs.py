@@ -154,7 +154,8 @@ no_text: st.SearchStrategy[list[list[int]]] = st.just([[]])
 def test_any_document_alone_or_among_empty_ones_makes_no_pair_up(
     document: list[list[int]], empty: int, rate: float
 ) -> None:
-    documents: Sentences = [document, *([[]] for _ in range(empty))]
+    nothing: Sentences = [[[]]]
+    documents = [document, *nothing * empty]
     rows, _, columns = made(documents, NextSentence(random_rate=rate, mask=BARE))
     second = np.diff(rows.segment_ptr) > 1
     assert columns["next_sentence_label"].tolist() == np.where(second, 0, IGNORED).tolist()

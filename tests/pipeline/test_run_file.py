@@ -4,11 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from pipeline.config import RunFile, load_run_file
 from stages.errors import ConfigError
 from stages.objectives.clm import CausalLM
 from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.span_corruption import SpanCorruption
+from stages.tokenizer.special import NUM_SENTINELS
+from tests.stages.objectives.test_span_counts import counts, longest_body
 
 Load = Callable[..., RunFile]
 
@@ -311,3 +317,38 @@ def test_sections_that_rows_need_are_asked_of_the_sources(
 ) -> None:
     least = LEAST.replace("[[datasets]]", f"{columns}\n[[datasets]]", 1)
     assert explanation in refusal(load, least + f"[datasets.objective]\n{text}\n")
+
+
+SPANS = {"kind": "span_corruption", "noise_density": 0.5}
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(
+        [
+            SPANS,
+            {"kind": "ul2"},
+            {"kind": "ul2", "mode_tokens": False},
+            {"kind": "mixture", "components": [{"objective": {"kind": "bart"}}, {"objective": SPANS}]},
+        ]
+    ),
+    st.integers(900, 1_200),
+)
+@example(SPANS, 1_024)
+@example({"kind": "ul2"}, 1_025)
+def test_a_run_file_is_refused_by_the_sentinels_that_its_longest_row_needs(
+    objective: dict[str, object], seq_len: int
+) -> None:
+    mode = "mode_x" if objective == {"kind": "ul2"} else None
+    densest = SpanCorruption(noise_density=0.5, mode_token=mode)
+    needed = counts(longest_body(densest, seq_len), densest)[1]
+    content = {
+        "sources": [{"name": "web", "paths": ["*.jsonl"]}],
+        "packing": {"seq_len": seq_len},
+        "datasets": [{"name": "t5", "objective": objective}],
+    }
+    if needed <= NUM_SENTINELS:
+        assert RunFile.model_validate(content).packing.seq_len == seq_len
+        return
+    with pytest.raises(ValidationError, match=rf"dataset 't5': .* up to {needed} spans"):
+        RunFile.model_validate(content)

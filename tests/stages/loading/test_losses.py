@@ -11,6 +11,8 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
 
@@ -273,6 +275,29 @@ def test_rows_of_the_same_text_are_no_wrong_answers() -> None:
     assert loss.value < contrastive_loss(first, second, hard_negatives=third).value
     gradient = pull(contrastive_loss(first, second, same=torch.ones(4, 4).bool()), first)
     assert torch.equal(gradient, torch.zeros(4, 3))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 7), st.integers(1, 5), st.integers(0, 99), st.sampled_from([0.05, 1.0]))
+def test_any_row_is_held_to_its_own_number_among_cosines(
+    rows: int, size: int, seed: int, temperature: float
+) -> None:
+    first, second = normal(rows, size, seed=seed), normal(rows, size, seed=seed + 100)
+    loss = contrastive_loss(first, second, temperature=temperature)
+    cosines = functional.cosine_similarity(first[:, None], second[None], dim=2)
+    expected = functional.cross_entropy(cosines / temperature, torch.arange(rows))
+    assert loss.labels == rows
+    torch.testing.assert_close(loss.value, expected)
+    assert rows > 1 or loss.value.item() == 0.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 4).flatmap(lambda n: st.lists(st.lists(st.integers(3, 5), min_size=n, max_size=n)))
+)
+def test_any_rows_are_duplicates_where_all_their_ids_are_the_same(rows: list[list[int]]) -> None:
+    same = duplicate_rows(torch.tensor(rows or np.empty((0, 4)), dtype=torch.int64))
+    assert same.tolist() == [[one == other for other in rows] for one in rows]
 
 
 def test_one_row_has_nothing_to_tell_apart() -> None:

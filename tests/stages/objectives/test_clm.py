@@ -3,12 +3,17 @@
 Labels are the input ids themselves, unshifted, and -100 exactly where there is nothing to predict.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.objectives.clm import IGNORED, CausalLM, label_causally
 from stages.objectives.rows import StoredRows
+from tests.stages.objectives.built_rows import EOS, PAD, any_rows
 
 INPUT_IDS = np.array([[10, 11, 12, 2, 3, 3], [10, 2, 11, 2, 12, 13], [3, 3, 3, 3, 3, 3]], np.uint16)
 ROWS = StoredRows(
@@ -31,6 +36,26 @@ def test_labels_are_the_inputs_and_none_lies_on_padding() -> None:
     ]
     assert columns["labels"].dtype == np.int32
     assert columns["input_ids"] is INPUT_IDS
+
+
+@settings(deadline=None, max_examples=100)
+@given(any_rows(), st.booleans(), st.booleans())
+def test_labels_of_any_row_are_its_tokens_even_where_eos_is_the_id_of_padding(
+    rows: StoredRows,
+    mask_first_token: bool,  # noqa: FBT001  # hypothesis passes it
+    shared: bool,  # noqa: FBT001  # likewise
+) -> None:
+    if shared:
+        rows = replace(rows, input_ids=np.where(rows.input_ids == EOS, PAD, rows.input_ids))
+    labels = label_causally(rows, CausalLM(mask_first_token=mask_first_token))["labels"]
+    assert labels.shape == rows.input_ids.shape
+    segments = iter(rows.segment_length.tolist())
+    for row, found in enumerate(labels.tolist()):
+        expected: list[int] = []
+        for _ in range(rows.segment_ptr[row + 1] - rows.segment_ptr[row]):
+            text = rows.input_ids[row, len(expected) : len(expected) + next(segments)].tolist()
+            expected += [IGNORED, *text[1:]] if mask_first_token else text
+        assert found == expected + [IGNORED] * (len(found) - len(expected))
 
 
 def test_the_first_token_of_each_segment_may_go_without_loss() -> None:

@@ -136,6 +136,20 @@ def test_replacements_follow_their_generator() -> None:
         assert p > 1e-4
 
 
+@settings(deadline=None, max_examples=80)
+@given(any_rows(), configs)
+def test_no_row_has_more_replaced_tokens_than_its_exact_share(
+    rows: StoredRows, config: ReplacedTokens
+) -> None:
+    exact = config.model_copy(update={"selection": Selection.EXACT})
+    columns = compiled.replace_tokens(rows, exact, VOCABULARY)
+    share = mlm.expected_counts(
+        (rows.covered & np.isin(rows.input_ids, ORDINARY)).sum(axis=1), config.mask_probability
+    )
+    assert columns["selected"].sum(axis=1).tolist() == share.tolist()
+    assert ((columns["labels"] == 1).sum(axis=1) <= share).all()
+
+
 def test_a_right_guess_is_no_replacement() -> None:
     columns = electra.replace_tokens(many(), ReplacedTokens(mask_probability=1.0), VOCABULARY)
     right = columns["selected"] & (columns["input_ids"] == columns["original_ids"])

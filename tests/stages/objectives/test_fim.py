@@ -179,6 +179,21 @@ def test_parts_join_to_the_body_and_each_id_stands_once_or_not_at_all(
 
 @settings(deadline=None, max_examples=100)
 @given(any_rows(special=True), configs)
+def test_any_body_that_writes_out_one_of_the_ids_is_shown_as_it_is_stored(
+    rows: StoredRows, config: FIM
+) -> None:
+    columns = compiled.fill_in_middle(rows, config, VOCABULARY, widths(rows))
+    for clean, tokens in shown(rows, columns):
+        body = clean[:-1] if clean[-1:] == [EOS] else clean
+        plain = not body or not {EOS, *MARKS}.isdisjoint(body)
+        assert tokens == clean or not plain
+        assert tokens.count(EOS) == clean.count(EOS)
+        if config.fim_rate == 1.0 and not plain:
+            assert len(tokens) == len(clean) + GROWTH
+
+
+@settings(deadline=None, max_examples=100)
+@given(any_rows(special=True), configs)
 def test_labels_are_the_ids_and_positions_begin_anew_in_each_segment(
     rows: StoredRows, config: FIM
 ) -> None:

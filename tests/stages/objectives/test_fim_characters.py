@@ -178,6 +178,56 @@ def test_cuts_are_uniform_over_characters_and_fall_within_words() -> None:
     assert chi_square_sigmas(pairs[kept], expected[kept]) < 5
 
 
+@pytest.mark.parametrize("rule", Normalization)
+@pytest.mark.parametrize("text", ["é猫👍🏽a", "\u1100\u1161 \uff21\u00bd", "e\u0301\u2581\n猫"])
+@pytest.mark.parametrize("spm_rate", [0.0, 1.0])
+def test_every_pair_of_cuts_leaves_characters_whole_under_either_normaliser(
+    rule: Normalization, text: str, spm_rate: float
+) -> None:
+    config = ALWAYS.model_copy(update={"fim_spm_rate": spm_rate})
+    rows, _, columns, spelling, vocabulary = filled([text] * 400, config, rule=rule)
+    whole = tokenizer_of(rule).normalise(text)
+    assert columns["plain"].sum() == 0
+    assert check_text(rows, columns, vocabulary, spelling.pieces).all()
+    seen = set()
+    for tokens in shown_segments(columns):
+        found = parts_of(tokens, spelling)
+        assert found is not None
+        a, b, c = (part.decode() for part in found)
+        assert a + b + c == whole
+        assert not a or spm_rate == 0.0
+        seen.add((len(a), len(a) + len(b)))
+    ends = range(len(whole) + 1)
+    possible = (
+        {(0, last) for last in ends} if spm_rate else {(i, j) for j in ends for i in ends if i <= j}
+    )
+    assert seen == possible
+
+
+def test_another_epoch_cuts_elsewhere_independently() -> None:
+    config = ALWAYS.model_copy(update={"fim_spm_rate": 0.0})
+    tokenizer = tokenizer_of(Normalization.IDENTITY)
+    spelling, vocabulary = spelling_of(tokenizer)
+    rows, shard = shard_of(["猫 c"] * COUNT, tokenizer, length=64)
+    firsts = []
+    for epoch in range(2):
+        columns = fill_in_text(
+            replace(rows, epoch=epoch),
+            config,
+            vocabulary,
+            Widths(64, 64, 64),
+            shard=shard,
+            spelling=spelling,
+        )
+        found = [parts_of(tokens, spelling) or (b"", b"", b"") for tokens in shown_segments(columns)]
+        firsts.append([len(a.decode()) for a, _, _ in found])
+    pairs = np.zeros((4, 4), np.int64)
+    np.add.at(pairs, tuple(firsts), 1)
+    shares = (2 * (3 - np.arange(4)) + 1) / 16  # of the lesser of two cuts
+    assert pairs.sum() == COUNT
+    assert chi_square_sigmas(pairs.ravel(), COUNT * np.outer(shares, shares).ravel()) < 5
+
+
 def test_rates_are_those_of_the_source() -> None:
     config = ALWAYS.model_copy(
         update={

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -15,7 +17,7 @@ from stages.errors import ConfigError, DataError
 from stages.objectives.clm import IGNORED
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.generated import load_generator, replace_by_model
-from stages.objectives.mlm import Positions
+from stages.objectives.mlm import Positions, Selection
 from stages.objectives.rows import StoredRows
 from tests.laws.tiny_generator import make_generator
 from tests.stages.objectives.built_rows import (
@@ -23,6 +25,7 @@ from tests.stages.objectives.built_rows import (
     MASK,
     SPECIAL,
     VOCABULARY,
+    any_rows,
     chi_square_sigmas,
     copies,
     sigmas,
@@ -66,6 +69,43 @@ def test_labels_say_what_changed() -> None:
     assert not np.isin(columns["input_ids"][changed], list(SPECIAL.values())).any()
     assert np.array_equal(columns["original_ids"], rows.input_ids)
     assert changed.sum() > 500
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    any_rows(),
+    st.sampled_from([0.15, 0.5, 1.0]),
+    st.sampled_from([Selection.BERNOULLI, Selection.EXACT]),
+)
+def test_labels_of_any_rows_say_what_changed_and_special_ids_never_do(
+    rows: StoredRows, probability: float, selection: Selection
+) -> None:
+    config = CONFIG.model_copy(update={"mask_probability": probability, "selection": selection})
+    before = rows.input_ids.copy()
+    able = rows.covered & ~VOCABULARY.is_special[before]
+    asked: list[int] = []
+
+    def generate(
+        seen: NDArray[np.int64], covered: NDArray[np.bool_], at: Positions
+    ) -> NDArray[np.floating]:
+        asked.append(len(at[0]))
+        assert np.array_equal(covered, rows.covered)
+        untouched = np.ones(seen.shape, np.bool_)
+        untouched[at] = False
+        assert np.array_equal(seen[untouched], before[untouched])
+        assert np.isin(seen[at], [MASK, *before[at].tolist()]).all()
+        return make_generator(VOCABULARY)(seen, covered, at)
+
+    columns = replace_by_model(rows, config, VOCABULARY, generate=generate)
+    inputs, selected = columns["input_ids"], columns["selected"]
+    assert np.array_equal(rows.input_ids, before)
+    assert np.array_equal(columns["original_ids"], before)
+    assert np.array_equal(columns["labels"], np.where(rows.covered, inputs != before, IGNORED))
+    assert not (selected & ~able).any()
+    assert np.array_equal(inputs[~selected], before[~selected])
+    assert not VOCABULARY.is_special[inputs[selected]].any()
+    assert asked == ([int(selected.sum())] if selected.any() else [])
+    assert probability < 1.0 or np.array_equal(selected, able)
 
 
 def test_the_model_sees_the_mask_at_most_selected_positions() -> None:

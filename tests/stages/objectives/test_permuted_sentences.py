@@ -6,6 +6,7 @@ other; sentences stay in their segment and an EOS at its end.
 
 from collections import Counter
 from dataclasses import replace
+from itertools import groupby
 from math import factorial
 
 import numpy as np
@@ -21,6 +22,7 @@ from stages.packing.concat import pack_concat
 from tests.stages.objectives.built_rows import sigmas
 from tests.stages.objectives.built_shards import (
     EOS,
+    SPECIAL,
     VOCABULARY,
     Sentences,
     any_documents,
@@ -57,6 +59,47 @@ def test_each_segment_keeps_its_sentences_and_its_end(documents: Sentences, leng
         for part in sorted(parts, key=len, reverse=True):
             assert any(left[n : n + len(part)] == part for n in range(len(left) - len(part) + 1))
     assert (permuted.input_ids[~rows.covered] == rows.input_ids[~rows.covered]).all()
+
+
+@st.composite
+def told_apart(draw: st.DrawFn) -> Sentences:
+    """Documents no two of whose tokens are the same."""
+    sizes = draw(st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=7), min_size=1, max_size=5))
+    ends = iter(np.cumsum([0, *(size for document in sizes for size in document)]).tolist())
+    begin = next(ends)
+    documents: Sentences = []
+    for document in sizes:
+        documents.append([])
+        for _ in document:
+            begin, before = next(ends), begin
+            documents[-1].append(list(range(len(SPECIAL) + before, len(SPECIAL) + begin)))
+    return documents
+
+
+@settings(deadline=None, max_examples=80)
+@given(told_apart(), st.integers(4, 60))
+def test_a_segment_is_its_sentences_in_some_order_and_one_alone_stays_as_it_was(
+    documents: Sentences, length: int
+) -> None:
+    rows, shard = packed(documents, length)
+    permuted = permute_sentences(rows, ALWAYS, shard, eos=EOS)
+    sentence_of = {
+        token: (number, place)
+        for number, document in enumerate(documents)
+        for place, sentence in enumerate(document)
+        for token in sentence
+    }
+    for number, row in enumerate(shard.segment_rows):
+        start, size = int(shard.segments["start"][number]), int(shard.segments["length"][number])
+        before = rows.input_ids[row, start : start + size].tolist()
+        after = permuted.input_ids[row, start : start + size].tolist()
+        wanted, found = (
+            [list(part) for _, part in groupby(tokens, lambda token: sentence_of.get(token, EOS))]
+            for tokens in (before, after)
+        )
+        assert sorted(found) == sorted(wanted)
+        assert len(wanted) > 1 or found == wanted
+        assert (after[-1] == EOS) == (before[-1] == EOS)
 
 
 @settings(deadline=None, max_examples=60)

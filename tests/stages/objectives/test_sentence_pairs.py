@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.objectives.clm import IGNORED
-from stages.objectives.mlm import MaskedLM
+from stages.objectives.mlm import MaskedLM, Selection, expected_counts
 from stages.objectives.rows import Columns, StoredRows, bodies
 from stages.objectives.sentence_pairs import (
     NextSentence,
@@ -24,7 +24,7 @@ from stages.objectives.sentence_pairs import (
     restore_pairs,
 )
 from stages.objectives.whole_shard import WholeShard
-from tests.stages.objectives.built_rows import sigmas
+from tests.stages.objectives.built_rows import chi_square_sigmas, sigmas
 from tests.stages.objectives.built_shards import (
     EOS,
     PAD,
@@ -33,6 +33,7 @@ from tests.stages.objectives.built_shards import (
     Sentences,
     any_documents,
     at_epoch,
+    ids,
     paired,
 )
 
@@ -95,10 +96,10 @@ def test_rows_are_two_texts_between_their_special_ids(
 @given(any_documents, kinds)
 def test_the_stored_text_comes_back(documents: Sentences, config: SentencePairs) -> None:
     rows, shard, columns = made(documents, config)
-    ids, lengths = restore_pairs(columns, config, VOCABULARY)
+    clean, lengths = restore_pairs(columns, config, VOCABULARY)
     assert lengths.tolist() == bodies(rows, EOS).tolist()
     for row, length in enumerate(lengths.tolist()):
-        assert ids[row, :length].tolist() == rows.input_ids[row, :length].tolist()
+        assert clean[row, :length].tolist() == rows.input_ids[row, :length].tolist()
     if isinstance(config, NextSentence):
         assert check_borrowed(rows, columns, config, VOCABULARY, shard).all()
 
@@ -114,6 +115,82 @@ def test_a_row_is_the_same_whatever_is_read_along_with_it(
     for name, column in columns.items():
         assert again[name].tolist() == column[chosen].tolist(), name
         assert again[name].dtype == column.dtype, name
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    any_documents,
+    kinds,
+    st.builds(
+        MaskedLM,
+        mask_probability=st.sampled_from([0.15, 0.5, 1.0]),
+        selection=st.sampled_from([Selection.BERNOULLI, Selection.EXACT]),
+    ),
+)
+def test_masks_of_any_pair_lie_on_its_texts_and_labels_say_what_stood_there(
+    documents: Sentences, config: SentencePairs, mask: MaskedLM
+) -> None:
+    _, _, columns = made(documents, config.model_copy(update={"mask": mask}))
+    _, _, bare = made(documents, config.model_copy(update={"mask": BARE}))
+    clean, selected = bare["input_ids"], columns["labels"] != IGNORED
+    able = ~np.isin(clean, list(SPECIAL.values()))
+    assert not (selected & ~able).any()
+    assert np.array_equal(columns["labels"][selected], clean[selected])
+    assert np.array_equal(columns["input_ids"][~selected], clean[~selected])
+    if mask.selection is Selection.EXACT:
+        wanted = expected_counts(able.sum(axis=1), mask.mask_probability)
+        assert selected.sum(axis=1).tolist() == wanted.tolist()
+    for name in columns.keys() - {"input_ids", "labels"}:
+        assert np.array_equal(columns[name], bare[name]), name
+
+
+any_sentence = st.lists(ids, min_size=1, max_size=12)
+any_document = st.lists(any_sentence, min_size=1, max_size=8)
+no_text: st.SearchStrategy[list[list[int]]] = st.just([[]])
+
+
+@settings(deadline=None, max_examples=60)
+@given(any_document, st.integers(0, 3), st.sampled_from([0.5, 1.0]))
+def test_any_document_alone_or_among_empty_ones_makes_no_pair_up(
+    document: list[list[int]], empty: int, rate: float
+) -> None:
+    nothing: Sentences = [[[]]]
+    documents = [document, *nothing * empty]
+    rows, _, columns = made(documents, NextSentence(random_rate=rate, mask=BARE))
+    second = np.diff(rows.segment_ptr) > 1
+    assert columns["next_sentence_label"].tolist() == np.where(second, 0, IGNORED).tolist()
+    assert set(columns["borrowed_doc"].tolist()) == {-1}
+    assert set(columns["borrowed_offset"].tolist()) == {-1}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(any_document | no_text, min_size=1, max_size=6), kinds)
+def test_documents_without_text_lend_none_and_come_back_empty(
+    documents: Sentences, config: SentencePairs
+) -> None:
+    rows, shard, columns = made(documents, config)
+    clean, lengths = restore_pairs(columns, config, VOCABULARY)
+    assert lengths.tolist() == bodies(rows, EOS).tolist()
+    for row, length in enumerate(lengths.tolist()):
+        assert clean[row, :length].tolist() == rows.input_ids[row, :length].tolist()
+    nothing = lengths == 0
+    assert nothing.sum() == documents.count([[]])
+    assert (columns[label_name(config)][nothing] == IGNORED).all()
+    if isinstance(config, NextSentence):
+        assert check_borrowed(rows, columns, config, VOCABULARY, shard).all()
+        assert all(
+            documents[lender] != [[]] for lender in columns["borrowed_doc"].tolist() if lender >= 0
+        )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(any_sentence, min_size=1, max_size=1), min_size=2, max_size=6))
+def test_documents_of_one_sentence_always_borrow_and_have_no_order(documents: Sentences) -> None:
+    _, _, columns = made(documents, NextSentence(random_rate=1e-9))
+    assert columns["next_sentence_label"].tolist() == [1] * len(documents)
+    assert (columns["borrowed_doc"] >= 0).all()
+    _, _, columns = made(documents, SentenceOrder())
+    assert columns["sentence_order_label"].tolist() == [IGNORED] * len(documents)
 
 
 def corpus(count: int) -> Sentences:
@@ -135,6 +212,25 @@ def test_nobody_is_its_own_stranger_and_all_others_are_as_likely() -> None:
     for number, row in enumerate(counts):
         for count in np.delete(row, number):
             assert sigmas(int(count), int(row.sum()), 1 / 7) < 5
+
+
+def test_another_epoch_borrows_from_another_document_independently() -> None:
+    config = NextSentence(random_rate=1.0, mask=BARE)
+    rows, shard, _ = made(corpus(8), config)
+    own = shard.segments["doc"][shard.segments["row_ptr"][:-1]]
+    steps = [
+        (
+            make_pairs(at_epoch(rows, epoch), config, VOCABULARY, WIDTHS, shard=shard)["borrowed_doc"]
+            - own
+        )
+        % 8
+        for epoch in range(200)
+    ]
+    pairs = np.zeros((8, 8), np.int64)
+    for one, other in zip(steps[::2], steps[1::2], strict=True):
+        np.add.at(pairs, (one, other), 1)
+    assert pairs.sum() == pairs[1:, 1:].sum() > 4_000
+    assert chi_square_sigmas(pairs[1:, 1:].ravel(), np.full(49, pairs.sum() / 49)) < 5
 
 
 def test_borrowed_texts_begin_at_every_sentence_alike() -> None:

@@ -212,6 +212,31 @@ def test_best_fit_fills_rows_as_the_plain_loop_does(lengths: list[int], row_leng
     assert rows == plain_best_fit(lengths, row_length)
 
 
+@pytest.mark.parametrize("packer", PACKERS)
+@QUICK
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), ROW_LENGTHS)
+def test_documents_of_whole_rows_fill_every_row_and_leave_none_over(
+    packer: Packer, rows: list[int], row_length: int
+) -> None:
+    layout = packed(packer, [number * row_length for number in rows], row_length)
+    assert fill(layout) == [row_length] * sum(rows)
+    assert layout.length.tolist() == [row_length] * sum(rows)
+    one_more = packed(packer, [rows[0] * row_length + 1], row_length)
+    assert one_more.length.tolist() == [row_length] * rows[0] + [1]
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+@QUICK
+@given(st.integers(1, 60), ROW_LENGTHS)
+def test_documents_of_an_eos_alone_share_rows_without_a_gap(
+    packer: Packer, count: int, row_length: int
+) -> None:
+    layout = packed(packer, [1] * count, row_length)
+    assert layout.num_rows == -(-count // row_length)
+    assert sorted(layout.doc.tolist()) == list(range(count))
+    assert sum(filled < row_length for filled in fill(layout)) <= 1
+
+
 def test_best_fit_holds_its_laws_on_a_large_shard() -> None:
     lengths = np.random.default_rng(1).geometric(0.004, 20_000).astype(np.int64)
     layout = pack_best_fit(lengths, row_length=512)

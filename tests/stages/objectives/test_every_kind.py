@@ -1,0 +1,180 @@
+"""What every objective promises of any stored rows: of no token, of one or two, of special ids alone.
+
+Nothing is lost and nothing changed: the columns give the rows back, and neither what was passed nor any
+global generator differs afterwards; a row has the same bits whatever is read along with it, compiled or
+not. What only one kind promises stands in its own tests.
+"""
+
+import random
+from dataclasses import astuple
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.objectives.bart import BART
+from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.drawing import draw_columns, draw_plainly, given_back
+from stages.objectives.electra import Generator, ReplacedTokens
+from stages.objectives.fim import FIM
+from stages.objectives.mixture import Component, Mixture
+from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.simcse import SimCSE
+from stages.objectives.span_corruption import ModeToken, SpanCorruption
+from stages.objectives.table import KINDS, Objective, component_widths, traits_of, widths_of
+from stages.objectives.ul2 import UL2
+from stages.objectives.vocabulary import vocabulary_of
+from stages.tokenizer.special import special_ids
+
+SIZE, SEQ_LEN = 600, 24
+SPECIAL = special_ids()
+VOCABULARY = vocabulary_of(SIZE, SPECIAL, np.arange(SIZE) % 3 != 0)
+EOS, PAD = SPECIAL["eos"], SPECIAL["pad"]
+IN_TEXTS = [SPECIAL[name] for name in ("unk", "bos", "eos", "cls", "sep", "mask")]
+UNIGRAM = np.cumsum(np.where(VOCABULARY.is_special, 0, np.arange(SIZE) % 7))
+REST: ModeToken = "mode_s"
+EXTREME: ModeToken = "mode_x"
+SEQ2SEQ = PrefixLM(architecture="encoder_decoder", target_density=0.25, mode_token=REST)
+OBJECTIVES: dict[str, Objective] = {
+    "clm": CausalLM(),
+    "clm-first": CausalLM(mask_first_token=True),
+    **{f"mlm-{selection}": MaskedLM(selection=selection) for selection in Selection},
+    "electra": ReplacedTokens(mask_probability=0.5),
+    "unigram": ReplacedTokens(generator=Generator.UNIGRAM, selection=Selection.EXACT),
+    "fim": FIM(fim_rate=0.8, train_on_sentinels=False),
+    "prefix": PrefixLM(),
+    "seq2seq": SEQ2SEQ,
+    "t5": SpanCorruption(),
+    "t5-half": SpanCorruption(noise_density=0.5, mode_token=EXTREME),
+    "ul2": UL2(),
+    "ul2r": UL2(preset="ul2r", mode_tokens=False),
+    "bart": BART(delete_ratio=0.1, rotate_probability=0.5),
+    "simcse": SimCSE(),
+    "crops": SimCSE(views="cropped"),
+    "mixture": Mixture(
+        components=(
+            Component(objective=SpanCorruption()),
+            Component(objective=BART()),
+            Component(objective=SEQ2SEQ),
+        )
+    ),
+}
+NAMES = pytest.mark.parametrize("name", OBJECTIVES)
+
+
+@st.composite
+def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
+    """Rows of no token up to as many as fit, of text, special ids or both, in up to three segments."""
+    stored = widths_of(objective, SEQ_LEN).stored
+    holds = [each.stored for each in component_widths(objective, SEQ_LEN)] or [stored]
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    count = draw(st.integers(0, 5))
+    components = generator.integers(0, len(holds), count).astype(np.uint8)
+    ids = np.full((count, stored), PAD, draw(st.sampled_from([np.uint16, np.int32])))
+    rows: list[list[int]] = []
+    for row, component in enumerate(components.tolist()):
+        segments = draw(st.integers(1, 3))
+        room = holds[component] - segments * traits_of(objective).growth
+        filled = draw(st.sampled_from([0, 1, 2, room]) | st.integers(0, room))
+        text = generator.choice(VOCABULARY.ordinary, filled)
+        special = generator.random(filled) < draw(st.sampled_from([0.0, 0.3, 1.0]))
+        ids[row, :filled] = np.where(special, generator.choice(IN_TEXTS, filled), text)
+        if filled and draw(st.booleans()):
+            ids[row, filled - 1] = EOS
+        ends = np.unique([*generator.integers(1, max(filled, 2), segments - 1), filled])
+        rows.append(np.diff(ends[ends <= filled], prepend=0).tolist() if filled else [])
+    return StoredRows(
+        ids,
+        np.cumsum([0, *map(len, rows)], dtype=np.int64),
+        np.array([length for row in rows for length in row], np.int64),
+        generator.integers(0, 2**32, count),
+        seed=draw(st.sampled_from([0, 7, 2**64 - 1])),
+        epoch=draw(st.sampled_from([0, 1, 2**32 - 1])),
+        shard=draw(st.sampled_from([0, 2**24 - 1])),
+        components=components if component_widths(objective, SEQ_LEN) else None,
+        unigram=UNIGRAM,
+    )
+
+
+def bits(values: object) -> list[tuple[str, bytes] | str]:
+    """Give what is compared of arrays and of anything else."""
+    assert isinstance(values, tuple)
+    return [
+        (each.dtype.str, each.tobytes()) if isinstance(each, np.ndarray) else repr(each)
+        for each in values
+    ]
+
+
+def generators() -> list[object]:
+    """Give the states of the generators that any code of the process could draw from."""
+    ours: object = np.random.get_state()  # noqa: NPY002  # must stay as it is
+    return [random.getstate(), bits(ours), torch.get_rng_state().numpy().tobytes()]
+
+
+def same_bits(found: Columns, expected: Columns) -> bool:
+    """Say whether columns are the same to the bit."""
+    return found.keys() == expected.keys() and all(
+        found[name].dtype == column.dtype and np.array_equal(found[name], column)
+        for name, column in expected.items()
+    )
+
+
+def drawn(rows: StoredRows, objective: Objective) -> Columns:
+    return draw_columns(rows, objective, VOCABULARY, widths_of(objective, SEQ_LEN))
+
+
+def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
+    assert {each.kind for each in OBJECTIVES.values()} == KINDS.keys() - {"nsp", "sop"}
+    assert not any(traits_of(each).beyond for each in OBJECTIVES.values())
+
+
+@NAMES
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_any_rows_come_back_and_nothing_but_columns_is_made(name: str, data: st.DataObject) -> None:
+    objective = OBJECTIVES[name]
+    rows = data.draw(any_rows(objective))
+    rows_before, before = bits(astuple(rows)), generators()
+    columns = drawn(rows, objective)
+    assert same_bits(draw_plainly(rows, objective, VOCABULARY, widths_of(objective, SEQ_LEN)), columns)
+    assert generators() == before
+    assert bits(astuple(rows)) == rows_before
+    assert given_back(rows, columns, objective, VOCABULARY).all()
+
+
+@NAMES
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_any_row_has_the_same_columns_whatever_is_read_with_it(name: str, data: st.DataObject) -> None:
+    objective = OBJECTIVES[name]
+    rows = data.draw(any_rows(objective))
+    whole, count = drawn(rows, objective), len(rows.numbers)
+    chosen = data.draw(st.lists(st.integers(0, count - 1), max_size=6) if count else st.just([]))
+    places = np.array(chosen, np.int64)
+    some = {key: column[places] for key, column in whole.items()}
+    assert same_bits(drawn(rows.take(places), objective), some)
+
+
+@NAMES
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_any_rows_have_columns_of_the_widths_and_ids_of_the_vocabulary(
+    name: str, data: st.DataObject
+) -> None:
+    objective = OBJECTIVES[name]
+    widths = widths_of(objective, SEQ_LEN)
+    rows = data.draw(any_rows(objective))
+    columns = drawn(rows, objective)
+    assert {len(column) for column in columns.values()} == {len(rows.numbers)}
+    assert columns["input_ids"].shape[-1] == widths.inputs
+    assert columns["input_ids"].dtype == rows.input_ids.dtype
+    assert (columns["input_ids"] < SIZE).all()
+    if "labels" in columns:
+        assert columns["labels"].shape[-1] == widths.labels
+        labels = columns["labels"][columns["labels"] != IGNORED]
+        assert ((labels >= 0) & (labels < SIZE)).all()
+        assert not np.isin(labels, [PAD]).any() or traits_of(objective).label_convention == "replaced"

@@ -44,7 +44,8 @@ from stages.seeding import Key, Tag, below, draw_u64, threshold
 
 GROWTH = 11
 """Tokens by which a segment may grow: three special ids, and what two cuts may break tokens into. Of
-28,000 segments in hundreds of languages none needed more than 10."""
+28,000 segments in hundreds of languages none needed more than 10; of those of 249 million tokens, 3
+had no room."""
 _CONTINUATION = range(0x80, 0xC0)
 """Bytes that begin no character."""
 _LONGEST = 4

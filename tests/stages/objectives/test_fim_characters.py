@@ -5,6 +5,7 @@ uniform over characters; rates are those of the document's source; no segment ou
 that would is counted.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -204,21 +205,21 @@ def test_every_pair_of_cuts_leaves_characters_whole_under_either_normaliser(
     assert seen == possible
 
 
-def test_another_epoch_cuts_elsewhere_independently() -> None:
-    config = ALWAYS.model_copy(update={"fim_spm_rate": 0.0})
+def two_epochs(text: str, config: FIM) -> Iterator[tuple[Columns, Spelling]]:
+    """Give the columns of a text that stands in `COUNT` rows, in two epochs."""
     tokenizer = tokenizer_of(Normalization.IDENTITY)
     spelling, vocabulary = spelling_of(tokenizer)
-    rows, shard = shard_of(["猫 c"] * COUNT, tokenizer, length=64)
-    firsts = []
+    rows, shard = shard_of([text] * COUNT, tokenizer, length=64)
+    widths = Widths(64, 64, 64)
     for epoch in range(2):
-        columns = fill_in_text(
-            replace(rows, epoch=epoch),
-            config,
-            vocabulary,
-            Widths(64, 64, 64),
-            shard=shard,
-            spelling=spelling,
-        )
+        part = replace(rows, epoch=epoch)
+        yield fill_in_text(part, config, vocabulary, widths, shard=shard, spelling=spelling), spelling
+
+
+def test_another_epoch_cuts_elsewhere_independently() -> None:
+    config = ALWAYS.model_copy(update={"fim_spm_rate": 0.0})
+    firsts = []
+    for columns, spelling in two_epochs("猫 c", config):
         found = [parts_of(tokens, spelling) or (b"", b"", b"") for tokens in shown_segments(columns)]
         firsts.append([len(a.decode()) for a, _, _ in found])
     pairs = np.zeros((4, 4), np.int64)
@@ -258,19 +259,8 @@ def test_rates_are_those_of_the_source() -> None:
 
 def test_the_same_documents_are_eligible_in_each_epoch() -> None:
     config = ALWAYS.model_copy(update={"document_fraction": 0.3})
-    tokenizer = tokenizer_of(Normalization.IDENTITY)
-    spelling, vocabulary = spelling_of(tokenizer)
-    rows, shard = shard_of(["the cat"] * COUNT, tokenizer, length=64)
     found = []
-    for epoch in range(2):
-        columns = fill_in_text(
-            replace(rows, epoch=epoch),
-            config,
-            vocabulary,
-            Widths(64, 64, 64),
-            shard=shard,
-            spelling=spelling,
-        )
+    for columns, _ in two_epochs("the cat", config):
         found.append([PRE in tokens for tokens in shown_segments(columns)])
         assert columns["plain"].sum() == 0
     assert found[0] == found[1]

@@ -33,7 +33,8 @@ BYTES_VERSIONS = {
     "sentences": 1,
     "shard": 2,
     "draw": 2,
-    "verify": 1,
+    "decode": 1,
+    "verify": 2,
 }
 """Raised when a step's bytes change for the same config and inputs; golden bytes in a test guard it."""
 
@@ -103,6 +104,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     add("tokenize", {"seed": run.seed}, "split")
     if run.needs_sentences:
         add("sentences", {"sentencex": version("sentencex")}, "tokenize")
+    add("decode", {}, "tokenize")
     for dataset in run.datasets:
         split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)
@@ -113,7 +115,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
         if dataset.epochs_on_disk:
             made = f"draw-{dataset.name}"
             add(made, {"epochs": dataset.epochs_on_disk}, f"shard-{dataset.name}")
-        add(f"verify-{dataset.name}", verify, made)
+        add(f"verify-{dataset.name}", verify, made, "decode")
     return steps
 
 

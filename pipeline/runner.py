@@ -1,8 +1,8 @@
 """The runner: the steps of a run, one after the other, each skipped if it is whole.
 
-Reads like the flow: ingest, dedup, tokenizer, split, tokenize, sentences, shard, draw, verify. Each
-function below makes the tasks of one step, lets the execution do what is missing and commits the step
-with what the next ones need to know.
+Reads like the flow: ingest, dedup, tokenizer, split, tokenize, sentences, shard, draw. Each function
+below makes the tasks of one step, lets the execution do what is missing and commits the step with what
+the next ones need to know. What follows, the checks, is in `pipeline.checking`, in the same manner.
 """
 
 import itertools
@@ -20,7 +20,6 @@ from pipeline.plan import SAMPLE, StepPlan
 from pipeline.steps import (
     dedup,
     ingest,
-    learn,
     materialise,
     pairs,
     parts,
@@ -30,7 +29,6 @@ from pipeline.steps import (
     split,
     tokenize,
     tokenizer,
-    verify,
 )
 from pipeline.steps.units import Unit
 from pipeline.steps.unreadable import UnreadableSoFar, check_readable
@@ -39,7 +37,6 @@ from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
 from stages.reading.records import FieldMapping
 from stages.tokenizer.sampling import balanced_targets
-from stages.verify.gates import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -349,52 +346,3 @@ def run_draw(run: Run, dataset: Dataset, shards: Mapping[str, int]) -> Mapping[s
             task = run.task(name, f"manifest-{part}", materialise.make_drawn, drawn)
             record[part] = run.execution.here(step, task, title=f"sign {dataset.name}/{part}").record
     return run.execution.finish(step, {"splits": record}).record
-
-
-def run_verify(
-    run: Run, dataset: Dataset, units: tuple[Unit, ...], shards: Mapping[str, int]
-) -> Mapping[str, Any]:
-    """Check one dataset: its documents, its rows, and that a model learns from it."""
-    name = f"verify-{dataset.name}"
-    step = run.plan[name]
-    whole = run.execution.whole(step)
-    if whole:
-        return whole.record
-    splits = [part for part in ("train", "validation") if shards[part]]
-    tasks = [
-        run.task(name, f"store-{unit.commit_name}", verify.check_store, verify.StoreCheck(unit))
-        for unit in units
-    ]
-    for part in splits:
-        check = verify.SplitCheck(dataset.name, part, shards[part])
-        tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
-        for number in range(shards[part]):
-            group = number + (shards["train"] if part == "validation" else 0)
-            work = verify.ShardCheck(
-                units, dataset.name, part, number, group, shards[part], run.file.seed
-            )
-            tasks.append(run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work))
-    commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
-    records = [commit.record for commit in commits.values()]
-    findings = [finding for record in records for finding in record["findings"]]
-    learning = None
-    if not findings and dataset.objective.kind in SETTINGS:
-        learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
-        commit = run.execution.one(
-            step,
-            run.task(name, "learning", learn.learn, learned),
-            title=f"learn from {dataset.name}",
-            num_gpus=1.0 if run.execution.has_gpu() else 0.0,
-        )
-        learning = commit.record
-    record = {
-        "passed": not findings and (learning is None or bool(learning["passed"])),
-        "findings": findings,
-        "learning": learning,
-        "checked": {
-            key: sum(record.get(key, 0) for record in records if "rows" in record)
-            for key in ("rows", "documents", "tokens", "padding")
-        },
-        "fingerprints": {part: commits[f"split-{part}"].record.get("fingerprint") for part in splits},
-    }
-    return run.execution.finish(step, record).record

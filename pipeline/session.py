@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
-from pipeline import runner
+from pipeline import checking, runner
 from pipeline.commits import Commits
 from pipeline.config import RunFile
 from pipeline.execution import Execution, Resources
@@ -44,8 +44,11 @@ STEPS = (
     "sentences",
     "shard",
     "draw",
+    "decode",
     "verify",
 )
+CHECKS = ("decode", "verify")
+"""Steps that make nothing, and that `verify` does again."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +110,20 @@ def verify_session(
     plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}
     resources = Resources(workers, address, file.resources.memory)
     with open_execution(output, resources, needs=step_needs(file), stream=stream) as execution:
-        for dataset in file.datasets:
-            execution.commits.drop(f"verify-{dataset.name}")
         run = runner.Run(file, (), plan, execution)
         records: dict[str, Any] = {}
-        for name in STEPS[:-1]:
+        for name in STEPS:
             steps = [step for step in plan if step == name or step.startswith(f"{name}-")]
-            if any(execution.whole(plan[step]) is None for step in steps):
+            if name in CHECKS:
+                if not steps:
+                    raise ConfigError(
+                        f"{output}: no step {name} in its plan, of an earlier version; run again"
+                    )
+                for step in steps:
+                    execution.commits.drop(step)
+            elif any(execution.whole(plan[step]) is None for step in steps):
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
             _step(run, name, records)
-        _step(run, "verify", records)
         report = write_report(output, file, records)
         execution.journal.status(_outcome(report))
         return report
@@ -223,9 +230,13 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
             dataset.name: runner.run_draw(run, dataset, records["split"]["shards"])
             for dataset in file.datasets
         }
+    elif name == "decode":
+        records[name] = checking.run_decode(run, units)
     else:
         records[name] = {
-            dataset.name: runner.run_verify(run, dataset, units, records["split"]["shards"])
+            dataset.name: checking.run_verify(
+                run, dataset, units, records["split"]["shards"], texts=records["decode"]
+            )
             for dataset in file.datasets
         }
 

@@ -5,7 +5,7 @@ ptr       0 2 2 3
 values    3 5 7
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,3 +59,17 @@ def runs(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int
     found: NDArray[np.int64] = np.repeat(begins - (ends - counts), counts)
     found += np.arange(len(found))
     return found
+
+
+def batches(lengths: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Give ranges of lists that hold `most` numbers together, or one longer list.
+
+    lengths 2 3 9 1, most 5 -> 0:2 2:3 3:4
+    """
+    ends = np.cumsum(lengths)
+    first = 0
+    while first < len(ends):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield first, last
+        first = last

@@ -80,6 +80,11 @@ def _amounts(name: str, records: Mapping[str, Any]) -> dict[str, int]:
             "bytes": kept,
             "tokens": stored.get("tokens"),
         },
+        "decode": {
+            "documents": records.get("decode", {}).get("documents"),
+            "bytes": kept,
+            "tokens": stored.get("tokens"),
+        },
     }.get(step, {})
     if step == "shard" and dataset in records.get("shard", {}):
         splits = records["shard"][dataset]["splits"].values()

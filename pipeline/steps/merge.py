@@ -3,7 +3,7 @@
 Ids stay where they are, in the units' mapped files; what is held is a few numbers a document.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,16 +84,6 @@ class MergedGroup:
             lengths=lengths,
         )
         return flat
-
-    def batches(self, max_tokens: int) -> Iterator[tuple[int, int]]:
-        """Give ranges of documents that hold `max_tokens` at the most, or one longer document."""
-        ends = np.cumsum(self.lengths)
-        first = 0
-        while first < len(ends):
-            before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, before + max_tokens, side="right")))
-            yield first, last
-            first = last
 
     def names(self, units: Sequence[str]) -> pa.Array:
         """Give for each document what `units` says of its unit: (D,) strings."""

@@ -36,6 +36,7 @@ from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuff
 from stages.packing.pairs import PairRules, pack_pairs
 from stages.packing.sections import pack_side_by_side, prompt_lengths
 from stages.packing.single import pack_single
+from stages.ragged import batches
 from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
@@ -217,7 +218,7 @@ def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dty
 def _unigram(group: MergedGroup, vocab_size: int) -> NDArray[np.int64]:
     """Count the shard's ordinary tokens up by id: (vocab_size,) int64."""
     counts = np.zeros(vocab_size, np.int64)
-    for first, last in group.batches(_COUNTED):
+    for first, last in batches(group.lengths, _COUNTED):
         counts += np.bincount(group.tokens(first, last), minlength=vocab_size)
     counts[list(special_ids().values())] = 0
     return np.cumsum(counts)

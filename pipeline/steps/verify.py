@@ -1,11 +1,11 @@
-"""Verify: everything that must hold of the datasets on disk, against the token store and the texts.
+"""Verify: everything that must hold of a dataset on disk, against the token store.
 
-    store     each unit of the token store holds exactly the documents that dedup kept
-    shard     each shard holds exactly its documents, whole, once, decodable, labelled right
-    learning  a tiny model learns from the labels, and not from permuted ones
+    split     the manifest is signed, and says what its shards are
+    shard     each shard holds exactly its documents, token by token, whole, once, labelled right
 
-The first two give findings, never exceptions: a damaged file is what they are looking for. They trust
-no digest further than to report it.
+Findings, never exceptions: a damaged file is what it looks for. It trusts no digest further than to
+report it. That the token store decodes to the texts is shown once for all datasets (`decode`); that a
+model learns from the labels, after this (`learn`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,46 +15,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from pipeline.steps.findings import result_of
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
-from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import (
-    SECTIONED_TEXT,
-    Unit,
-    fixed_bytes,
-    hex_strings,
-    kept_groups,
-    kept_mask,
-    sections_of,
-    text_slices,
-)
+from pipeline.steps.units import Unit, hex_strings
 from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
-from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
-from stages.ragged import joined
+from stages.ragged import batches
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, Manifest, read_manifest, sum_totals
-from stages.store.token_store import TokenUnit
 from stages.verify import mechanics
 from stages.verify.mechanics import Finding, Rows
 
 _BATCH_TOKENS = 1 << 18
-"""Tokens of documents that are compared and decoded together (36 bytes each as Python's numbers)."""
-
-
-@dataclass(frozen=True)
-class StoreCheck:
-    """One unit of the token store."""
-
-    unit: Unit
+"""Tokens of documents that are compared together."""
 
 
 @dataclass(frozen=True)
@@ -90,77 +71,6 @@ class SplitCheck:
         return f"datasets/{self.dataset}/{self.split}"
 
 
-def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
-    """Compare a unit of the token store with the documents that were kept of it."""
-    unit = work.unit
-    wanted = _wanted(workspace, unit)
-    path = workspace.path(f"{unit.tokens}/documents.parquet")
-    try:
-        store = TokenUnit.open(workspace.path(unit.tokens))
-        stored = pq.read_table(path, columns=["id", "digest"])
-    except (FormatError, OSError, pa.ArrowInvalid) as error:
-        return _result([(str(path), Finding("readable", str(error)))], documents=0)
-    found = list(zip(stored.column("id").to_pylist(), stored.column("digest").to_pylist(), strict=True))
-    findings = []
-    lost, extra = wanted - set(found), len(found) - len(wanted & set(found))
-    if lost or extra:
-        findings.append(
-            (
-                f"{unit.tokens}/documents.parquet",
-                Finding(
-                    "documents_kept",
-                    f"{len(lost):,} kept documents are missing and {extra:,} are repeated or were"
-                    " never kept",
-                ),
-            )
-        )
-    else:
-        findings += _sections(workspace, unit, store, stored.column("id").to_pylist())
-    return _result(findings, documents=len(found))
-
-
-def _sections(
-    workspace: Workspace, unit: Unit, store: TokenUnit, identities: Sequence[bytes]
-) -> Iterator[tuple[str, Finding]]:
-    """The tokens of each section decode to its text; looked at where a source has sections."""
-    if unit.sections == 1 or not identities:
-        return
-    place, tokenizer = f"{unit.tokens}/sections", load_tokenizer(workspace)
-    try:
-        groups = range(len(store.group_ptr) - 1)
-        ends = joined([store.sections(group, count=unit.sections) for group in groups])
-    except FormatError as error:
-        yield place, Finding("sections", str(error))
-        return
-    numbers = {identity: number for number, identity in enumerate(identities)}
-    for table in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
-        for part in text_slices(table):
-            for identity, texts in zip(part.column("id").to_pylist(), sections_of(part), strict=True):
-                number = numbers[identity]
-                ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1] - 1])
-                known = not len(ids) or 0 <= ids.min() <= ids.max() < tokenizer.vocab_size
-                found = tokenizer.decode(np.split(ids, ends[number][:-1])) if known else None
-                if found != list(map(tokenizer.normalise, texts)):
-                    message = f"those of document {identity.hex()} end elsewhere than in its text"
-                    yield place, Finding("sections", message)
-                    return
-
-
-def _wanted(workspace: Workspace, unit: Unit) -> set[tuple[bytes, bytes]]:
-    """Give the kept documents' ids with the digests of the texts that their rows must decode to."""
-    tokenizer = load_tokenizer(workspace)
-    if not tokenizer.normalises:
-        table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
-        kept = table.filter(pa.array(kept_mask(workspace, unit)))
-        return set(zip(kept.column("id").to_pylist(), kept.column("digest").to_pylist(), strict=True))
-    return {
-        (identity, content_digest("".join(map(tokenizer.normalise, sections))))
-        for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT])
-        for part in text_slices(group)
-        for identity, sections in zip(part.column("id").to_pylist(), sections_of(part), strict=True)
-    }
-
-
 def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     """Check a split's manifest: its signature, convention, totals and shards."""
     name = f"{work.folder}/{MANIFEST_NAME}"
@@ -168,7 +78,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
         manifest = read_manifest(workspace.path(work.folder))
         objective = read_objective(manifest.objective)
     except FormatError as error:
-        return _result([(name, Finding("manifest", str(error)))])
+        return result_of([(name, Finding("manifest", str(error)))])
     findings = []
     for key in ("label_convention", "attention"):
         declared, known = getattr(manifest, key), getattr(traits_of(objective), key)
@@ -180,17 +90,17 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
         findings.append(Finding("totals", "totals are not the sums over the shards"))
     found = [(name, finding) for finding in findings]
     found += check_files(workspace, work.folder, manifest.tables)
-    return _result(found, fingerprint=manifest.fingerprint)
+    return result_of(found, fingerprint=manifest.fingerprint)
 
 
 def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
-    """Check one shard against its documents in the token store and their texts."""
+    """Check one shard against its documents in the token store."""
     place = f"{work.folder}/{MANIFEST_NAME}"
     try:
         manifest = read_manifest(workspace.path(work.folder))
         shard = manifest.shards[work.number]
     except (FormatError, IndexError) as error:
-        return _result([(place, Finding("manifest", str(error)))])
+        return result_of([(place, Finding("manifest", str(error)))])
     place = f"{work.folder}/{shard.path}"
     findings = list(check_files(workspace, place, shard.files))
     try:
@@ -207,9 +117,9 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
             with_sections=bool(traits.sections),
         )
     except (DataError, OSError, pa.ArrowInvalid) as error:
-        return _result([*findings, (place, Finding("readable", str(error)))])
+        return result_of([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
-    findings += _contents(workspace, place, rows, manifest, group)
+    findings += _contents(place, rows, manifest, group)
     findings += _laid_out(place, work, manifest, mapped, group)
     drawn = DrawnCheck(work.folder, work.number, manifest, sound=not findings)
     findings += check_columns(workspace, drawn)
@@ -226,18 +136,13 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
                 ),
             )
         )
-    return _result(
+    return result_of(
         findings,
         rows=len(rows.input_ids),
         documents=len(group.lengths),
         tokens=tokens,
         padding=int(rows.input_ids.size) - tokens,
     )
-
-
-def _result(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str, Any]:
-    listed = [{"file": file, "check": f.check, "message": f.message} for file, f in findings]
-    return {"findings": listed, **numbers}
 
 
 def _documents(
@@ -269,9 +174,9 @@ def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _contents(
-    workspace: Workspace, place: str, rows: Rows, manifest: Manifest, group: MergedGroup
+    place: str, rows: Rows, manifest: Manifest, group: MergedGroup
 ) -> list[tuple[str, Finding]]:
-    """The rows hold the documents: every token once, EOS, ids and text."""
+    """The rows hold the documents: every token once, each with its EOS, as the token store has them."""
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
     found = [(ids_file, f) for f in mechanics.check_ids(rows, vocab_size=manifest.vocab_size)]
     broken = mechanics.check_segments(rows, documents=len(group.lengths))
@@ -281,13 +186,9 @@ def _contents(
     found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=group.lengths)]
     tally = mechanics.DocumentTally(manifest.special_ids["eos"])
     reassembly = mechanics.Reassembly(rows, group.lengths)
-    digests = fixed_bytes(group.table.column("digest"), DIGEST_BYTES)
-    for first, last in group.batches(_BATCH_TOKENS):
-        tokens = reassembly.tokens(first, last)
+    for first, last in batches(group.lengths, _BATCH_TOKENS):
         ends = np.cumsum(group.lengths[first:last])
-        tally.add_tokens(tokens, group.tokens(first, last), ends)
-        decoded = _decoded_digests(workspace, np.split(tokens, ends[:-1]), manifest.vocab_size)
-        tally.add_texts(decoded, [row.tobytes() for row in digests[first:last]])
+        tally.add(reassembly.tokens(first, last), group.tokens(first, last), ends)
     return found + [(ids_file, f) for f in tally.findings()]
 
 
@@ -323,13 +224,3 @@ def _laid_out(
     if not same:
         message = "pieces are not where sentences or sections are to be cut"
         yield f"{place}/segments", Finding("layout", message)
-
-
-def _decoded_digests(
-    workspace: Workspace, documents: Sequence[NDArray[np.integer]], vocab_size: int
-) -> list[bytes]:
-    """Give the digest of each document's text without its EOS; ids past the model give none."""
-    tokenizer = load_tokenizer(workspace)
-    bodies = [ids[:-1] for ids in documents]
-    sound = [ids if ((ids >= 0) & (ids < vocab_size)).all() else ids[:0] for ids in bodies]
-    return [content_digest(text) for text in tokenizer.decode(sound)]

@@ -194,7 +194,7 @@ class DocumentTally:
     wrong: dict[str, list[int]] = field(default_factory=dict)
     """Of each check: how many documents fail it, and the first of them."""
 
-    def add_tokens(
+    def add(
         self, found: NDArray[np.integer], stored: NDArray[np.integer], ends: NDArray[np.int64]
     ) -> None:
         """Compare the next documents' tokens with those of the token store, and look at their EOS.
@@ -212,11 +212,7 @@ class DocumentTally:
         self._note("eos", last != self.eos)
         differ = np.concatenate([[0], np.cumsum(found != stored)])
         self._note("tokens", differ[ends] != differ[starts])
-
-    def add_texts(self, decoded: Sequence[bytes], expected: Sequence[bytes]) -> None:
-        """Compare the digests of the same documents' decoded texts; call it after `add_tokens`."""
-        self._note("text", np.array([a != b for a, b in zip(decoded, expected, strict=True)], np.bool_))
-        self.documents += len(decoded)
+        self.documents += len(ends)
 
     def _note(self, check: str, wrong: NDArray[np.bool_]) -> None:
         if wrong.any():
@@ -224,12 +220,11 @@ class DocumentTally:
             self.wrong.setdefault(check, [0, first])[0] += int(np.count_nonzero(wrong))
 
     def findings(self) -> list[Finding]:
-        """Give what was found: each document is to end in its one EOS and to be its tokens and text."""
+        """Give what was found: each document is to end in its one EOS and to be its tokens."""
         whole = f"of {self.documents:,} documents"
         said = {
             "eos": f"do not end in EOS (id {self.eos})",
             "tokens": "have other tokens in the rows than in the token store",
-            "text": "do not decode to their text",
         }
         found = [
             Finding(check, f"{count:,} {whole} {said[check]}; the first is document {first}")

@@ -369,7 +369,7 @@ def roll_rows(split: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], None], set[str]]] = {
-    **dict.fromkeys(OBJECTIVES, (roll_rows, {"text", "padding", "eos"})),
+    **dict.fromkeys(OBJECTIVES, (roll_rows, {"tokens", "padding", "eos"})),
     "t5": (change_labels, {"drawn"}),
     "fim": (flip_a_byte, {"digests"}),
     "nsp": (borrow_elsewhere, {"not_restored"}),

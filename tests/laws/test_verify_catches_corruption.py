@@ -121,9 +121,9 @@ def fill_padding(run: Path) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Path], None], str, str]] = {
-    "rows rolled by one against their segments": (roll_rows, str(IDS), "text"),
+    "rows rolled by one against their segments": (roll_rows, str(IDS), "tokens"),
     "EOS stripped": (strip_eos, str(IDS), "eos"),
-    "tokens shuffled within rows": (shuffle_tokens, str(IDS), "text"),
+    "tokens shuffled within rows": (shuffle_tokens, str(IDS), "tokens"),
     "a document dropped": (drop_document, str(SHARD / "documents.parquet"), "documents"),
     "a row repeated": (repeat_row, str(SHARD / "segments"), "coverage"),
     "an id past the vocabulary": (plant_unknown_id, str(IDS), "ids_in_range"),

@@ -16,7 +16,7 @@ from pipeline.session import Request, plan_session
 from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 
-STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm", "verify-clm")
+STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "decode", "shard-clm", "verify-clm")
 FILES = (
     InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10, "aa"),
     InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20, "bb"),

@@ -21,7 +21,7 @@ from pipeline.journal import read_log
 from pipeline.plan import State
 from pipeline.report.terminal import print_plan
 from pipeline.session import Request, plan_session, run_session
-from pipeline.steps import split, verify
+from pipeline.steps import decode, split, verify
 from pipeline.steps.split import Choice, HeldOut, choose_validation, cluster_names
 from pipeline.steps.units import Unit, kept_groups, text_slices, units_of
 from pipeline.storage import LocalStorage
@@ -113,7 +113,7 @@ def test_the_token_store_decodes_to_the_normalised_text_and_names_its_digest(
 def findings(output: Path, folder: Path) -> list[dict[str, Any]]:
     """Give what verify finds in the token store and in the shards."""
     space, every = workspace(output, folder), units(output)
-    records = [verify.check_store(space, verify.StoreCheck(unit)) for unit in every]
+    records = [decode.check_texts(space, decode.DecodeUnit(unit)) for unit in every]
     records += [
         verify.check_shard(space, verify.ShardCheck(every, "clm", "train", number, number, 2, 11))
         for number in range(2)
@@ -144,7 +144,21 @@ def test_verify_holds_the_store_to_the_normalised_text(
         found = findings(tokenized, tmp_path)
     finally:
         place.write_bytes(sound)
-    assert [f["check"] for f in found] == ["documents_kept", "text"]
+    assert [f["check"] for f in found] == ["documents_kept"]
+
+
+def test_verify_holds_the_ids_of_the_store_to_the_text(tokenized: Path, tmp_path: Path) -> None:
+    unit = units(tokenized)[0]
+    place = tokenized / unit.tokens / "ids.npy"
+    sound, ids = place.read_bytes(), np.load(place)
+    ids[[0, 1]] = ids[[1, 0]]
+    np.save(place, ids)
+    try:
+        found = findings(tokenized, tmp_path)
+    finally:
+        place.write_bytes(sound)
+    assert "text" in {f["check"] for f in found if f["file"] == f"{unit.tokens}/ids.npy"}
+    assert "tokens" in {f["check"] for f in found}, "the rows of a dataset are held to the store"
 
 
 def test_slices_hold_every_document_once_and_about_a_mebibyte() -> None:

@@ -93,8 +93,7 @@ def findings(shard: Shard) -> list[Finding]:
     for first in range(0, len(lengths), 2):
         last = min(first + 2, len(lengths))
         stored = np.concatenate(shard.stored[first:last])
-        tally.add_tokens(reassembly.tokens(first, last), stored, np.cumsum(lengths[first:last]))
-        tally.add_texts([b""] * (last - first), [b""] * (last - first))
+        tally.add(reassembly.tokens(first, last), stored, np.cumsum(lengths[first:last]))
     found += tally.findings()
     found += check_labels(
         rows.input_ids.astype(np.int64),
@@ -314,14 +313,13 @@ def test_a_token_without_a_label_is_found() -> None:
     assert broken_laws(shard) == {"label_missing"}
 
 
-def test_a_text_that_does_not_decode_is_found() -> None:
+def test_documents_of_other_tokens_are_counted_over_all_batches() -> None:
     tally = DocumentTally(EOS)
-    for found, expected in (([b"a"], [b"a"]), ([b"x", b"y"], [b"b", b"c"])):
-        ids = np.full(len(found), EOS)
-        tally.add_tokens(ids, ids, np.arange(1, len(found) + 1))
-        tally.add_texts(found, expected)
+    for found, stored in (([9], [9]), ([8, 7], [9, 6])):
+        ids, others = (np.array([[n, EOS] for n in body]).reshape(-1) for body in (found, stored))
+        tally.add(ids, others, np.arange(2, len(ids) + 1, 2))
     (finding,) = tally.findings()
-    assert finding.check == "text"
+    assert finding.check == "tokens"
     assert finding.message.startswith("2 of 3 documents")
     assert "document 1" in finding.message
 

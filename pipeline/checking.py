@@ -1,0 +1,90 @@
+"""The runner, the last steps: what is checked of what was made.
+
+decode   the token store against the texts, once for all datasets
+verify   the rows of each dataset against the token store, and that a model learns from them
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.config import Dataset
+from pipeline.runner import Run
+from pipeline.steps import decode, learn, verify
+from pipeline.steps.units import Unit
+from stages.verify.gates import SETTINGS
+
+
+def run_decode(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
+    """Check that the token store holds the kept documents and decodes to their texts."""
+    step = run.plan["decode"]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    work = ((unit.commit_name, decode.DecodeUnit(unit)) for unit in units)
+    tasks = [run.task("decode", name, decode.check_texts, item) for name, item in work]
+    commits = run.execution.run(step, tasks, title="decode the token store")
+    records = [commit.record for commit in commits.values()]
+    record = {
+        "findings": [finding for record in records for finding in record["findings"]],
+        "documents": sum(record["documents"] for record in records),
+    }
+    return run.execution.finish(step, record).record
+
+
+def run_verify(
+    run: Run,
+    dataset: Dataset,
+    units: tuple[Unit, ...],
+    shards: Mapping[str, int],
+    *,
+    texts: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    """Check one dataset: its documents, its rows, and that a model learns from it.
+
+    Args:
+        run: the run.
+        dataset: one of its datasets.
+        units: of ingest.
+        shards: their number, by split.
+        texts: what `run_decode` found.
+    """
+    name = f"verify-{dataset.name}"
+    step = run.plan[name]
+    whole = run.execution.whole(step)
+    if whole:
+        return whole.record
+    splits = [part for part in ("train", "validation") if shards[part]]
+    tasks = []
+    for part in splits:
+        check = verify.SplitCheck(dataset.name, part, shards[part])
+        tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
+        for number in range(shards[part]):
+            group = number + (shards["train"] if part == "validation" else 0)
+            work = verify.ShardCheck(
+                units, dataset.name, part, number, group, shards[part], run.file.seed
+            )
+            tasks.append(run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work))
+    commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
+    records = [commit.record for commit in commits.values()]
+    findings = [*texts["findings"], *(found for record in records for found in record["findings"])]
+    learning = None
+    if not findings and dataset.objective.kind in SETTINGS:
+        learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
+        commit = run.execution.one(
+            step,
+            run.task(name, "learning", learn.learn, learned),
+            title=f"learn from {dataset.name}",
+            num_gpus=1.0 if run.execution.has_gpu() else 0.0,
+        )
+        learning = commit.record
+    record = {
+        "passed": not findings and (learning is None or bool(learning["passed"])),
+        "findings": findings,
+        "learning": learning,
+        "checked": {
+            key: sum(record.get(key, 0) for record in records)
+            for key in ("rows", "documents", "tokens", "padding")
+        },
+        "fingerprints": {part: commits[f"split-{part}"].record.get("fingerprint") for part in splits},
+    }
+    return run.execution.finish(step, record).record

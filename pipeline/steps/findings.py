@@ -1,0 +1,12 @@
+"""Findings as the record of a commit."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from stages.verify.mechanics import Finding
+
+
+def result_of(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str, Any]:
+    """Give a record of what was found, each with its file, beside what was looked at."""
+    listed = [{"file": file, "check": f.check, "message": f.message} for file, f in findings]
+    return {"findings": listed, **numbers}

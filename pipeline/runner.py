@@ -34,6 +34,7 @@ from pipeline.steps import (
 )
 from pipeline.steps.units import Unit
 from pipeline.steps.unreadable import UnreadableSoFar, check_readable
+from pipeline.steps.verify_run import Settings
 from pipeline.tasks import Function, Task
 from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
@@ -361,12 +362,19 @@ def run_verify(
     if whole:
         return whole.record
     splits = [part for part in ("train", "validation") if shards[part]]
-    tasks = [
-        run.task(name, f"store-{unit.commit_name}", verify.check_store, verify.StoreCheck(unit))
+    stored = (
+        tokenize.TokenizeUnit(unit, shards["train"], shards["validation"], run.file.seed)
         for unit in units
+    )
+    tasks = [
+        run.task(name, f"store-{item.unit.commit_name}", verify.check_store, verify.StoreCheck(item))
+        for item in stored
     ]
+    settings = Settings(
+        dataset.objective, run.file.packing_of(dataset), run.file.seed, dataset.epochs_on_disk
+    )
     for part in splits:
-        check = verify.SplitCheck(dataset.name, part, shards[part])
+        check = verify.SplitCheck(dataset.name, part, shards[part], settings)
         tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
         for number in range(shards[part]):
             group = number + (shards["train"] if part == "validation" else 0)

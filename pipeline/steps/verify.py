@@ -20,28 +20,39 @@ from numpy.typing import NDArray
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.split import load_tokenizer
-from pipeline.steps.tokenize import COPY
+from pipeline.steps.tokenize import COPY, TokenizeUnit
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
     fixed_bytes,
-    hex_strings,
     kept_groups,
     kept_mask,
     sections_of,
     text_slices,
 )
 from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
+from pipeline.steps.verify_run import (
+    Settings,
+    check_documents,
+    check_sentences,
+    check_settings,
+    check_stored,
+)
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import joined
-from stages.store.manifest import MANIFEST_NAME, SENTENCES, Manifest, read_manifest, sum_totals
+from stages.store.manifest import (
+    MANIFEST_NAME,
+    UNIGRAM,
+    Manifest,
+    read_manifest,
+    sum_totals,
+)
 from stages.store.token_store import TokenUnit
 from stages.verify import mechanics
 from stages.verify.mechanics import Finding, Rows
@@ -54,7 +65,13 @@ _BATCH_TOKENS = 1 << 18
 class StoreCheck:
     """One unit of the token store."""
 
-    unit: Unit
+    work: TokenizeUnit
+    """As it was made."""
+
+    @property
+    def unit(self) -> Unit:
+        """The unit."""
+        return self.work.unit
 
 
 @dataclass(frozen=True)
@@ -83,6 +100,7 @@ class SplitCheck:
     dataset: str
     split: str
     shards: int
+    settings: Settings
 
     @property
     def folder(self) -> str:
@@ -97,7 +115,7 @@ def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
     path = workspace.path(f"{unit.tokens}/documents.parquet")
     try:
         store = TokenUnit.open(workspace.path(unit.tokens))
-        stored = pq.read_table(path, columns=["id", "digest"])
+        stored = pq.read_table(path)
     except (FormatError, OSError, pa.ArrowInvalid) as error:
         return _result([(str(path), Finding("readable", str(error)))], documents=0)
     found = list(zip(stored.column("id").to_pylist(), stored.column("digest").to_pylist(), strict=True))
@@ -115,6 +133,7 @@ def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:
             )
         )
     else:
+        findings += check_stored(workspace, work.work, store, stored)
         findings += _sections(workspace, unit, store, stored.column("id").to_pylist())
     return _result(findings, documents=len(found))
 
@@ -179,6 +198,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
     found = [(name, finding) for finding in findings]
+    found += check_settings(workspace, work.folder, manifest, work.settings)
     found += check_files(workspace, work.folder, manifest.tables)
     return _result(found, fingerprint=manifest.fingerprint)
 
@@ -197,7 +217,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
         rows = Rows(mapped.columns["input_ids"], segments)
-        table = pq.read_table(workspace.path(f"{place}/documents.parquet"), columns=["id"])
+        table = pq.read_table(workspace.path(f"{place}/documents.parquet"))
         traits = traits_of(read_objective(manifest.objective))
         group = merge_group(
             workspace,
@@ -209,8 +229,11 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return _result([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
-    findings += _contents(workspace, place, rows, manifest, group)
-    findings += _laid_out(place, work, manifest, mapped, group)
+    findings += _contents(workspace, place, rows, manifest, group, unigram=mapped.unigram)
+    if not findings:  # what is damaged has been named, and may lead anywhere
+        findings += check_sentences(workspace, place, mapped, group)
+    if not findings:
+        findings += _laid_out(place, work, manifest, mapped, group)
     drawn = DrawnCheck(work.folder, work.number, manifest, sound=not findings)
     findings += check_columns(workspace, drawn)
     tokens = int(segments["length"].sum())
@@ -244,32 +267,24 @@ def _documents(
     work: ShardCheck, place: str, table: pa.Table, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
     """The shard lists the documents that hash to it, in their order."""
-    identities = group.identities()
-    listed, belong = table.column("id"), pa.chunked_array([hex_strings(identities)])
-    if not listed.equals(belong):
-        yield (
-            f"{place}/documents.parquet",
-            Finding(
-                "documents",
-                f"lists {len(listed):,} documents, but {len(belong):,} belong here; the first that"
-                f" differs is document {_first_difference(listed.to_pylist(), belong.to_pylist())}",
-            ),
-        )
+    for finding in check_documents(table, group, work.units):
+        yield f"{place}/documents.parquet", finding
     strangers = sum(
         shard_of(row.tobytes(), work.seed, copy=COPY, shards=work.shards) != work.number
-        for row in identities
+        for row in group.identities()
     )
     if strangers:
         yield place, Finding("placement", f"{strangers:,} documents belong to other shards")
 
 
-def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
-    same = [x == y for x, y in zip(a, b, strict=False)]
-    return same.index(False) if False in same else len(same)
-
-
 def _contents(
-    workspace: Workspace, place: str, rows: Rows, manifest: Manifest, group: MergedGroup
+    workspace: Workspace,
+    place: str,
+    rows: Rows,
+    manifest: Manifest,
+    group: MergedGroup,
+    *,
+    unigram: NDArray[np.int64] | None,
 ) -> list[tuple[str, Finding]]:
     """The rows hold the documents: every token once, EOS, ids and text."""
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
@@ -279,6 +294,10 @@ def _contents(
         return [*found, *((segments, finding) for finding in broken)]
     found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=manifest.special_ids["pad"])]
     found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=group.lengths)]
+    if unigram is not None:
+        special = np.array(sorted(manifest.special_ids.values()))
+        counted = mechanics.check_unigram(rows, unigram, special=special)
+        found += [(f"{place}/{UNIGRAM}", f) for f in counted]
     tally = mechanics.DocumentTally(manifest.special_ids["eos"])
     reassembly = mechanics.Reassembly(rows, group.lengths)
     digests = fixed_bytes(group.table.column("digest"), DIGEST_BYTES)
@@ -294,15 +313,9 @@ def _contents(
 def _laid_out(
     place: str, work: ShardCheck, manifest: Manifest, mapped: MappedShard, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
-    """Sentences end where the unit's do; pairs and sections are cut as the objective says."""
-    objective = read_objective(manifest.objective)
-    if group.sentences is not None and mapped.sentences is not None:
-        found, wanted = mapped.sentences, group.sentences
-        if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
-            yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
-            return
-    if not (isinstance(objective, NextSentence | SentenceOrder) or traits_of(objective).sections):
-        return
+    """Rows, and what is laid out of each, are what objective, packing and seed of the manifest give."""
+    if manifest.packing not in {strategy.value for strategy in Strategy}:
+        return  # check_split says so
     packing = PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing))
     layout, by_row = lay_out(
         group,
@@ -312,7 +325,7 @@ def _laid_out(
             work.split,
             work.number,
             work.group,
-            objective=objective,
+            objective=read_objective(manifest.objective),
             packing=packing,
             seed=manifest.seed,
             vocab_size=manifest.vocab_size,
@@ -321,7 +334,7 @@ def _laid_out(
     same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
     same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
     if not same:
-        message = "pieces are not where sentences or sections are to be cut"
+        message = "segments, their rows or what is laid out of a row are not as the run lays them out"
         yield f"{place}/segments", Finding("layout", message)
 
 

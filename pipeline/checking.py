@@ -10,18 +10,21 @@ from typing import Any
 from pipeline.config import Dataset
 from pipeline.runner import Run
 from pipeline.steps import decode, learn, verify
+from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.units import Unit
+from pipeline.steps.verify_run import Settings
 from stages.verify.gates import SETTINGS
 
 
-def run_decode(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
+def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> Mapping[str, Any]:
     """Check that the token store holds the kept documents and decodes to their texts."""
     step = run.plan["decode"]
     whole = run.execution.whole(step)
     if whole:
         return whole.record
-    work = ((unit.commit_name, decode.DecodeUnit(unit)) for unit in units)
-    tasks = [run.task("decode", name, decode.check_texts, item) for name, item in work]
+    made = (TokenizeUnit(unit, shards["train"], shards["validation"], run.file.seed) for unit in units)
+    work = (decode.DecodeUnit(unit, run.file.needs_sentences) for unit in made)
+    tasks = [run.task("decode", item.made.unit.commit_name, decode.check_texts, item) for item in work]
     commits = run.execution.run(step, tasks, title="decode the token store")
     records = [commit.record for commit in commits.values()]
     record = {
@@ -54,9 +57,12 @@ def run_verify(
     if whole:
         return whole.record
     splits = [part for part in ("train", "validation") if shards[part]]
+    settings = Settings(
+        dataset.objective, run.file.packing_of(dataset), run.file.seed, dataset.epochs_on_disk
+    )
     tasks = []
     for part in splits:
-        check = verify.SplitCheck(dataset.name, part, shards[part])
+        check = verify.SplitCheck(dataset.name, part, shards[part], settings)
         tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
         for number in range(shards[part]):
             group = number + (shards["train"] if part == "validation" else 0)

@@ -104,7 +104,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     add("tokenize", {"seed": run.seed}, "split")
     if run.needs_sentences:
         add("sentences", {"sentencex": version("sentencex")}, "tokenize")
-    add("decode", {}, "tokenize")
+    add("decode", {}, "sentences" if run.needs_sentences else "tokenize")
     for dataset in run.datasets:
         split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)

@@ -231,7 +231,7 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
             for dataset in file.datasets
         }
     elif name == "decode":
-        records[name] = checking.run_decode(run, units)
+        records[name] = checking.run_decode(run, units, records["split"]["shards"])
     else:
         records[name] = {
             dataset.name: checking.run_verify(

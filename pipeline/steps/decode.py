@@ -1,7 +1,9 @@
 """Decode: the token store against the texts, once for all datasets.
 
-    store     each unit holds exactly the documents that dedup kept
-    text      the ids of each document decode to its text, those of each section to its own
+    documents   each unit holds exactly the documents that dedup kept, described as ingest has them, in
+                the groups of their shards
+    texts       the ids of each document decode to its text, those of each section to its own
+    sentences   end where the documents are split once more, if a dataset asks
 
 Findings, never exceptions: a damaged file is what it looks for. `verify` then holds the rows of every
 dataset to the ids of the store, token by token, and so to the texts.
@@ -17,52 +19,56 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.steps.findings import result_of
-from pipeline.steps.split import load_tokenizer
+from pipeline.steps.split import load_pieces, load_tokenizer
+from pipeline.steps.tokenize import COPY, TokenizeUnit, groups_of
 from pipeline.steps.units import SECTIONED_TEXT, Unit, kept_groups, kept_mask, sections_of, text_slices
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.identity import content_digest
+from stages.mixing.placement import order_of
 from stages.ragged import batches, joined
-from stages.store.token_store import TokenUnit
+from stages.store.token_store import TokenUnit, read_ends
 from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.sentences import split_sentences
 from stages.verify.mechanics import Finding
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are decoded together (36 bytes each as Python's numbers)."""
+_INGESTED = ("own_id", "language", "position")
+"""Columns of the token store's documents that are ingest's."""
 
 
 @dataclass(frozen=True)
 class DecodeUnit:
     """One unit of the token store."""
 
-    unit: Unit
+    made: TokenizeUnit
+    """As it was made."""
+    sentences: bool
+    """Whether its sentences were split."""
 
 
 def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
     """Compare a unit of the token store with the documents that were kept of it, and their texts."""
-    unit = work.unit
+    unit = work.made.unit
     listed = f"{unit.tokens}/documents.parquet"
     try:
         store = TokenUnit.open(workspace.path(unit.tokens))
-        stored = pq.read_table(workspace.path(listed), columns=["id", "digest"])
-    except (FormatError, OSError, pa.ArrowInvalid) as error:
-        return result_of([(listed, Finding("readable", str(error)))], documents=0)
-    identities, digests = (stored.column(name).to_pylist() for name in ("id", "digest"))
-    findings = list(_documents(workspace, unit, store, list(zip(identities, digests, strict=True))))
-    if findings:
-        return result_of([(listed, finding) for finding in findings], documents=len(identities))
-    if unit.sections > 1:
-        found = [(f"{unit.tokens}/sections", f) for f in _sections(workspace, unit, store, identities)]
-    else:
-        found = [(f"{unit.tokens}/ids.npy", f) for f in _texts(workspace, store, digests)]
-    return result_of(found, documents=len(identities))
+        table = pq.read_table(workspace.path(listed))
+        found = [(listed, f) for f in _documents(workspace, unit, store, table)]
+        if not found:
+            found += [(listed, f) for f in _described(workspace, work.made, store, table)]
+            found += _texts(workspace, unit, store, table)
+            found += _sentences(workspace, unit, store, table) if work.sentences else ()
+    except (FormatError, OSError, pa.ArrowException, KeyError) as error:
+        return result_of([(unit.tokens, Finding("readable", str(error)))], documents=0)
+    return result_of(found, documents=table.num_rows)
 
 
-def _documents(
-    workspace: Workspace, unit: Unit, store: TokenUnit, found: Sequence[tuple[bytes, bytes]]
-) -> Iterator[Finding]:
+def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table) -> Iterator[Finding]:
     """The unit lists the kept documents with the digests of their texts, each once."""
     wanted = _wanted(workspace, unit)
+    found = list(zip(*(table.column(name).to_pylist() for name in ("id", "digest")), strict=True))
     lost, extra = wanted - set(found), len(found) - len(wanted & set(found))
     if lost or extra:
         yield Finding(
@@ -89,21 +95,60 @@ def _wanted(workspace: Workspace, unit: Unit) -> set[tuple[bytes, bytes]]:
     }
 
 
-def _texts(workspace: Workspace, store: TokenUnit, digests: Sequence[bytes]) -> Iterator[Finding]:
-    """The ids of each document, without its EOS, decode to the text of its digest."""
-    tokenizer = load_tokenizer(workspace)
-    wrong, first = 0, 0
-    for start, end in batches(np.diff(store.offsets), _BATCH_TOKENS):
-        offsets = store.offsets[start : end + 1]
-        ids = np.asarray(store.ids[offsets[0] : offsets[-1]])
-        documents = [part[:-1] for part in np.split(ids, offsets[1:-1] - offsets[0])]
-        texts = zip(_decoded(tokenizer, documents), digests[start:end], strict=True)
-        broken = [n for n, (text, digest) in enumerate(texts, start) if content_digest(text) != digest]
-        first = broken[0] if broken and not wrong else first
-        wrong += len(broken)
+def _described(
+    workspace: Workspace, work: TokenizeUnit, store: TokenUnit, table: pa.Table
+) -> Iterator[Finding]:
+    """Documents stand in the groups they hash to, in order, and are described as ingested.
+
+    A document that is held out stands in a group of validation, and so do those of its cluster; all
+    others stand in a group of training.
+    """
+    identities = table.column("id").to_pylist()
+    groups = np.repeat(np.arange(len(store.group_ptr) - 1), np.diff(store.group_ptr))
+    strangers = np.flatnonzero(groups != groups_of(workspace, work, identities))
+    if len(strangers):
+        held = f"the first is document {identities[strangers[0]].hex()}"
+        message = f"{len(strangers):,} documents stand in the group of another shard or split; {held}"
+        yield Finding("placement", message)
+    orders = [order_of(identity, work.seed, copy=COPY) for identity in identities]
+    if not np.array_equal(table.column("order").to_numpy(), np.array(orders, np.uint64)):
+        yield Finding("order", "says other order hashes than those of its documents")
+    if not np.array_equal(table.column("tokens").to_numpy(), np.diff(store.offsets)):
+        yield Finding("token_conservation", "says other numbers of tokens than the offsets")
+    ingested = pq.read_table(workspace.path(work.unit.table), columns=["id", *_INGESTED])
+    kept = ingested.filter(pa.array(kept_mask(workspace, work.unit))).sort_by("id")
+    stored = table.select(kept.column_names).sort_by("id")
+    wrong = [n for n in _INGESTED if stored.column(n).to_pylist() != kept.column(n).to_pylist()]
     if wrong:
-        whole = f"of {len(digests):,} documents"
-        yield Finding("text", f"{wrong:,} {whole} do not decode to their text; the first is {first}")
+        message = f"says another {', '.join(wrong)} of some documents than ingest"
+        yield Finding("documents", message)
+
+
+def _texts(
+    workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table
+) -> Iterator[tuple[str, Finding]]:
+    """The ids of each document decode to its text, and those of each section to its own."""
+    if unit.sections > 1:
+        for finding in _sections(workspace, unit, store, table.column("id").to_pylist()):
+            yield f"{unit.tokens}/sections", finding
+        return
+    tokenizer, digests = load_tokenizer(workspace), table.column("digest").to_pylist()
+    wrong = []
+    for first, documents in _split(store):
+        bodies = [document[:-1] for document in documents]
+        texts = zip(_decoded(tokenizer, bodies), digests[first : first + len(bodies)], strict=True)
+        wrong += [n for n, (text, digest) in enumerate(texts, first) if content_digest(text) != digest]
+    if wrong:
+        message = f"{len(wrong):,} of {len(digests):,} documents do not decode to their text"
+        yield f"{unit.tokens}/ids.npy", Finding("text", f"{message}; the first is document {wrong[0]}")
+
+
+def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
+    """Give the ids of all documents, some at a time, each time with the number of the first."""
+    for first, last in batches(np.diff(store.offsets), _BATCH_TOKENS):
+        offsets = store.offsets[first : last + 1]
+        ids = np.asarray(store.ids[offsets[0] : offsets[-1]])
+        yield first, np.split(ids, offsets[1:-1] - offsets[0])
 
 
 def _decoded(tokenizer: Tokenizer, documents: Sequence[NDArray[np.integer]]) -> list[str]:
@@ -137,3 +182,21 @@ def _sections(
         whole = f"of {len(identities):,} documents"
         message = f"those of {len(wrong):,} {whole} do not decode to their text"
         yield Finding("sections", f"{message}; the first is document {wrong[0].hex()}")
+
+
+def _sentences(
+    workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table
+) -> Iterator[tuple[str, Finding]]:
+    """Sentences end where the documents are split once more."""
+    found = read_ends(workspace.path(unit.sentences), 0, table.num_rows)
+    pieces, languages = load_pieces(workspace), table.column("language").to_pylist()
+    wrong = [
+        number
+        for first, documents in _split(store)
+        for number, document in enumerate(documents, first)
+        if not np.array_equal(found[number], split_sentences(document, languages[number], pieces))
+    ]
+    if wrong:
+        whole = f"of {table.num_rows:,} documents"
+        message = f"those of {len(wrong):,} {whole} end elsewhere than where the text is split"
+        yield unit.sentences, Finding("sentences", f"{message}; the first is document {wrong[0]}")

@@ -1,6 +1,6 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
         write_array(folder / UNIGRAM, _unigram(group, work.vocab_size))
-    pq.write_table(_documents(group, work.units), folder / "documents.parquet", compression="zstd")
+    pq.write_table(documents_of(group, work.units), folder / "documents.parquet", compression="zstd")
     tokens = int(layout.length.sum())
     return {
         "rows": layout.num_rows,
@@ -229,7 +229,8 @@ def _write_segments(folder: Path, layout: Layout) -> None:
         write_array(folder / f"{name}.npy", getattr(layout, name).astype(dtype))
 
 
-def _documents(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
+def documents_of(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
+    """Give what a shard says of its documents."""
     table = group.table
     count = table.num_rows
     return pa.table(
@@ -250,9 +251,6 @@ def _documents(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
 
 def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
     """Write the manifest of a split from the commits of its shards."""
-    model = digest_file(workspace.path(MODEL))
-    traits = traits_of(work.objective)
-    widths = widths_of(work.objective, work.packing.seq_len)
     folder = f"datasets/{work.dataset}/{work.split}"
     shards = tuple(
         Shard(
@@ -262,7 +260,22 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         )
         for shard, commit in work.shards
     )
-    manifest = Manifest(
+    tables = _tables(workspace, work, folder)
+    manifest = manifest_of(workspace, work, shards=shards, tables=tables).signed()
+    write_manifest(workspace.create(f"{folder}/{MANIFEST_NAME}"), manifest)
+    return {"fingerprint": manifest.fingerprint, **manifest.totals.model_dump()}
+
+
+def manifest_of(
+    workspace: Workspace,
+    work: ManifestWork,
+    *,
+    shards: tuple[Shard, ...] = (),
+    tables: Mapping[str, FileDigest] | None = None,
+) -> Manifest:
+    """Give the manifest of a split, not signed: what the run's settings say of any shards."""
+    traits = traits_of(work.objective)
+    return Manifest(
         format_version=FORMAT_VERSION,
         name=work.dataset,
         split=work.split,
@@ -275,14 +288,14 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         packing=work.packing.strategy.value,
         vocab_size=work.vocab_size,
         special_ids=special_ids(),
-        tokenizer=TokenizerFile(file=f"../../../{MODEL}", sha256=model.sha256),
-        columns=_columns(work, widths),
-        tables=_tables(workspace, work, folder),
+        tokenizer=TokenizerFile(
+            file=f"../../../{MODEL}", sha256=digest_file(workspace.path(MODEL)).sha256
+        ),
+        columns=_columns(work, widths_of(work.objective, work.packing.seq_len)),
+        tables=dict(tables or {}),
         shards=shards,
         totals=sum_totals(shards),
-    ).signed()
-    write_manifest(workspace.create(f"{folder}/{MANIFEST_NAME}"), manifest)
-    return {"fingerprint": manifest.fingerprint, **manifest.totals.model_dump()}
+    )
 
 
 def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:

@@ -96,7 +96,7 @@ def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> Non
     documents.tables.append(table)
 
 
-def _groups(workspace: Workspace, work: TokenizeUnit, identities: list[bytes]) -> NDArray[np.int64]:
+def groups_of(workspace: Workspace, work: TokenizeUnit, identities: list[bytes]) -> NDArray[np.int64]:
     """Give the group of each document: a training shard, or a validation shard behind those."""
     clusters = clusters_of(workspace, work.unit)
     held_out = HeldOut.read(workspace).holds(cluster_names(identities, clusters))
@@ -114,7 +114,7 @@ def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> N
     """Write the documents in the order of (group, hash); equal hashes go by id."""
     table = pa.concat_tables([_EMPTY, *(part.cast(_EMPTY.schema) for part in documents.tables)])
     identities = table.column("id").to_pylist()
-    groups = _groups(workspace, work, identities)
+    groups = groups_of(workspace, work, identities)
     hashes = (order_of(identity, work.seed, copy=COPY) for identity in identities)
     orders = np.fromiter(hashes, np.uint64, len(identities))
     halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")

@@ -8,29 +8,34 @@ report it. That the token store decodes to the texts is shown once for all datas
 model learns from the labels, after this (`learn`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.steps.findings import result_of
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import Unit, hex_strings
+from pipeline.steps.units import Unit
 from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
+from pipeline.steps.verify_run import (
+    Settings,
+    check_documents,
+    check_settings,
+)
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
 from stages.loading.dataset import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
-from stages.store.manifest import MANIFEST_NAME, SENTENCES, Manifest, read_manifest, sum_totals
+from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
 from stages.verify import mechanics
 from stages.verify.mechanics import Finding, Rows
 
@@ -64,6 +69,7 @@ class SplitCheck:
     dataset: str
     split: str
     shards: int
+    settings: Settings
 
     @property
     def folder(self) -> str:
@@ -89,6 +95,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
     found = [(name, finding) for finding in findings]
+    found += check_settings(workspace, work.folder, manifest, work.settings)
     found += check_files(workspace, work.folder, manifest.tables)
     return result_of(found, fingerprint=manifest.fingerprint)
 
@@ -107,7 +114,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
         rows = Rows(mapped.columns["input_ids"], segments)
-        table = pq.read_table(workspace.path(f"{place}/documents.parquet"), columns=["id"])
+        table = pq.read_table(workspace.path(f"{place}/documents.parquet"))
         traits = traits_of(read_objective(manifest.objective))
         group = merge_group(
             workspace,
@@ -119,8 +126,11 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return result_of([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
-    findings += _contents(place, rows, manifest, group)
-    findings += _laid_out(place, work, manifest, mapped, group)
+    findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
+    if not findings:  # what is damaged has been named, and may lead anywhere
+        findings += _sentences(place, mapped, group)
+    if not findings:
+        findings += _laid_out(place, work, manifest, mapped, group)
     drawn = DrawnCheck(work.folder, work.number, manifest, sound=not findings)
     findings += check_columns(workspace, drawn)
     tokens = int(segments["length"].sum())
@@ -149,32 +159,23 @@ def _documents(
     work: ShardCheck, place: str, table: pa.Table, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
     """The shard lists the documents that hash to it, in their order."""
-    identities = group.identities()
-    listed, belong = table.column("id"), pa.chunked_array([hex_strings(identities)])
-    if not listed.equals(belong):
-        yield (
-            f"{place}/documents.parquet",
-            Finding(
-                "documents",
-                f"lists {len(listed):,} documents, but {len(belong):,} belong here; the first that"
-                f" differs is document {_first_difference(listed.to_pylist(), belong.to_pylist())}",
-            ),
-        )
+    for finding in check_documents(table, group, work.units):
+        yield f"{place}/documents.parquet", finding
     strangers = sum(
         shard_of(row.tobytes(), work.seed, copy=COPY, shards=work.shards) != work.number
-        for row in identities
+        for row in group.identities()
     )
     if strangers:
         yield place, Finding("placement", f"{strangers:,} documents belong to other shards")
 
 
-def _first_difference(a: Sequence[str], b: Sequence[str]) -> int:
-    same = [x == y for x, y in zip(a, b, strict=False)]
-    return same.index(False) if False in same else len(same)
-
-
 def _contents(
-    place: str, rows: Rows, manifest: Manifest, group: MergedGroup
+    place: str,
+    rows: Rows,
+    manifest: Manifest,
+    group: MergedGroup,
+    *,
+    unigram: NDArray[np.int64] | None,
 ) -> list[tuple[str, Finding]]:
     """The rows hold the documents: every token once, each with its EOS, as the token store has them."""
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
@@ -184,6 +185,10 @@ def _contents(
         return [*found, *((segments, finding) for finding in broken)]
     found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=manifest.special_ids["pad"])]
     found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=group.lengths)]
+    if unigram is not None:
+        special = np.array(sorted(manifest.special_ids.values()))
+        counted = mechanics.check_unigram(rows, unigram, special=special)
+        found += [(f"{place}/{UNIGRAM}", f) for f in counted]
     tally = mechanics.DocumentTally(manifest.special_ids["eos"])
     reassembly = mechanics.Reassembly(rows, group.lengths)
     for first, last in batches(group.lengths, _BATCH_TOKENS):
@@ -192,18 +197,21 @@ def _contents(
     return found + [(ids_file, f) for f in tally.findings()]
 
 
+def _sentences(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[tuple[str, Finding]]:
+    """Sentences end where the units' do."""
+    found, wanted = mapped.sentences, group.sentences
+    if found is None or wanted is None:
+        return
+    if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
+        yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
+
+
 def _laid_out(
     place: str, work: ShardCheck, manifest: Manifest, mapped: MappedShard, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
-    """Sentences end where the unit's do; pairs and sections are cut as the objective says."""
-    objective = read_objective(manifest.objective)
-    if group.sentences is not None and mapped.sentences is not None:
-        found, wanted = mapped.sentences, group.sentences
-        if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
-            yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
-            return
-    if not (isinstance(objective, NextSentence | SentenceOrder) or traits_of(objective).sections):
-        return
+    """Rows, and what is laid out of each, are what objective, packing and seed of the manifest give."""
+    if manifest.packing not in {strategy.value for strategy in Strategy}:
+        return  # check_split says so
     packing = PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing))
     layout, by_row = lay_out(
         group,
@@ -213,7 +221,7 @@ def _laid_out(
             work.split,
             work.number,
             work.group,
-            objective=objective,
+            objective=read_objective(manifest.objective),
             packing=packing,
             seed=manifest.seed,
             vocab_size=manifest.vocab_size,
@@ -222,5 +230,5 @@ def _laid_out(
     same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
     same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
     if not same:
-        message = "pieces are not where sentences or sections are to be cut"
+        message = "segments, their rows or what is laid out of a row are not as the run lays them out"
         yield f"{place}/segments", Finding("layout", message)

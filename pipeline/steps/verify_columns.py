@@ -13,7 +13,7 @@ from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
 from stages.objectives.material import Material, counted_apart, repeatable
 from stages.store.digests import FileDigest, digest_file
-from stages.store.drawn import DrawnManifest, read_drawn
+from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
 from stages.verify import labels
 from stages.verify.drawn import Items
@@ -47,6 +47,8 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
         drawn = read_drawn(folder, dataset=work.manifest.fingerprint)
         damaged = list(_damaged(workspace, work, drawn))
         yield from damaged
+        if any(finding.check == "epochs" for _, finding in damaged):
+            return
         dataset = ShardDataset(folder, work.manifest, shuffle=False, check="size", drawn=drawn)
         material = material_of(workspace, dataset, work.folder, number=work.number)
         if material is not None and (damaged or not work.sound):
@@ -60,9 +62,18 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
     yield from ((place, finding) for finding in found)
 
 
+def names_every_shard(drawn: DrawnManifest, manifest: Manifest) -> bool:
+    """Say whether the epochs on disk have a folder for each shard."""
+    return [len(shards) for shards in drawn.shards] == [len(manifest.shards)] * drawn.epochs
+
+
 def _damaged(
     workspace: Workspace, work: DrawnCheck, drawn: DrawnManifest | None
 ) -> Iterator[tuple[str, Finding]]:
+    if drawn is not None and not names_every_shard(drawn, work.manifest):
+        message = f"does not name each of {len(work.manifest.shards)} shards an epoch"
+        yield f"{work.folder}/{DRAWN_NAME}", Finding("epochs", message)
+        return
     for shards in () if drawn is None else drawn.shards:
         place = f"{work.folder}/{shards[work.number].path}"
         yield from check_files(workspace, place, shards[work.number].files)

@@ -14,6 +14,7 @@ from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.rows import Widths
 from stages.objectives.table import Objective, traits_of
 from stages.objectives.vocabulary import Vocabulary
+from stages.verify.columns import ColumnTally
 from stages.verify.drawn import Items, drawn_findings
 from stages.verify.masking import MaskCounts, count_masks, mask_findings
 from stages.verify.mechanics import Finding, check_labels
@@ -46,16 +47,20 @@ def label_findings(
         widths: of the rows.
         material: what rows of a materialised kind are drawn with.
     """
-    if isinstance(objective, CausalLM):
-        return _causal(objective, items, convention=convention)
-    if convention != traits_of(objective).label_convention:
+    if not isinstance(objective, CausalLM) and convention != traits_of(objective).label_convention:
         return [_unknown(convention)]
-    if isinstance(objective, MaskedLM) and objective.selection in (
+    tally = ColumnTally(objective, vocabulary)
+    watched = tally.watch(items)
+    if isinstance(objective, CausalLM):
+        found = _causal(objective, watched, convention=convention)
+    elif isinstance(objective, MaskedLM) and objective.selection in (
         Selection.BERNOULLI,
         Selection.EXACT,
     ):  # positions are selected alone, so counts follow the binomial law
-        return _masked(objective, items, vocabulary)
-    return drawn_findings(objective, items, vocabulary, widths, material=material)
+        found = _masked(objective, watched, vocabulary)
+    else:
+        found = drawn_findings(objective, watched, vocabulary, widths, material=material)
+    return [*found, *tally.findings()]
 
 
 def _masked(objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary) -> list[Finding]:

@@ -139,9 +139,9 @@ def _drawn(counts: MaskCounts, objective: MaskedLM, vocabulary: Vocabulary) -> I
     same = objective.random_share / len(vocabulary.ordinary)
     kept = 1 - objective.mask_share - objective.random_share + same
     laws = [
-        ("mask_share", counts.masked, *_binomial(selected, objective.mask_share), "masked"),
-        ("random_share", counts.random, *_binomial(selected, objective.random_share - same), "random"),
-        ("kept_share", selected - counts.masked - counts.random, *_binomial(selected, kept), "kept"),
+        ("mask_share", counts.masked, *binomial(selected, objective.mask_share), "masked"),
+        ("random_share", counts.random, *binomial(selected, objective.random_share - same), "random"),
+        ("kept_share", selected - counts.masked - counts.random, *binomial(selected, kept), "kept"),
         (
             "epoch_overlap",
             counts.epochs_shared,
@@ -158,7 +158,7 @@ def _drawn(counts: MaskCounts, objective: MaskedLM, vocabulary: Vocabulary) -> I
         ),
     ]
     if objective.selection is Selection.BERNOULLI:
-        laws.append(("mask_rate", selected, *_binomial(counts.maskable, probability), "selected"))
+        laws.append(("mask_rate", selected, *binomial(counts.maskable, probability), "selected"))
     for check, found, mean, variance, what in laws:
         allowed = deviation(variance)
         if abs(found - mean) > allowed:
@@ -167,7 +167,7 @@ def _drawn(counts: MaskCounts, objective: MaskedLM, vocabulary: Vocabulary) -> I
             )
 
 
-def _binomial(number: int, probability: float) -> tuple[float, float]:
+def binomial(number: int, probability: float) -> tuple[float, float]:
     """Give mean and variance."""
     inside = min(max(probability, 0.0), 1.0)  # shares are floats: their rest may be -1e-17
     return number * inside, number * inside * (1 - inside)

@@ -142,6 +142,27 @@ def check_coverage(rows: Rows, *, lengths: NDArray[np.int64]) -> list[Finding]:
     return findings
 
 
+def check_unigram(
+    rows: Rows, counted: NDArray[np.int64], *, special: NDArray[np.integer]
+) -> list[Finding]:
+    """The table of frequencies counts the ordinary ids of the rows up.
+
+    Args:
+        rows: a shard's rows, which hold each of its tokens once.
+        counted: (V,) how many tokens have an ordinary id of at most this one.
+        special: the ids that are not counted.
+    """
+    found = np.zeros(len(counted), np.int64)
+    for _, ids in _row_blocks(rows.input_ids):
+        known = ids[(ids >= 0) & (ids < len(counted))]
+        found += np.bincount(known, minlength=len(counted))
+    found[special] = 0
+    wrong = int(np.count_nonzero(np.diff(counted, prepend=0) != found))
+    if not wrong:
+        return []
+    return [Finding("unigram", f"{wrong:,} ids stand in the rows another number of times than it says")]
+
+
 class Reassembly:
     """Documents put together again from rows with sound segments, some at a time.
 

@@ -23,6 +23,7 @@ from pipeline.report.terminal import print_plan
 from pipeline.session import Request, plan_session, run_session
 from pipeline.steps import decode, split, verify
 from pipeline.steps.split import Choice, HeldOut, choose_validation, cluster_names
+from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.units import Unit, kept_groups, text_slices, units_of
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
@@ -113,7 +114,10 @@ def test_the_token_store_decodes_to_the_normalised_text_and_names_its_digest(
 def findings(output: Path, folder: Path) -> list[dict[str, Any]]:
     """Give what verify finds in the token store and in the shards."""
     space, every = workspace(output, folder), units(output)
-    records = [decode.check_texts(space, decode.DecodeUnit(unit)) for unit in every]
+    records = [
+        decode.check_texts(space, decode.DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False))
+        for unit in every
+    ]
     records += [
         verify.check_shard(space, verify.ShardCheck(every, "clm", "train", number, number, 2, 11))
         for number in range(2)

@@ -1,0 +1,38 @@
+"""A generator for runs that are to be damaged: logits that follow from the token before, no model."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.objectives.generated import Generate
+from stages.objectives.mlm import Positions
+from stages.objectives.vocabulary import Vocabulary
+
+_STRIDE, _LEVELS = 7, 11
+"""Of the logits, which are to differ from token to token and from id to id."""
+
+
+class PlainGenerator:
+    """What looks like a model: it knows the token before.
+
+    Args:
+        size: of the vocabulary.
+    """
+
+    version = "plain 1"
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __call__(
+        self, seen: NDArray[np.int64], covered: NDArray[np.bool_], selected: Positions
+    ) -> NDArray[np.floating]:
+        """Give the logits of selected positions: (S, V)."""
+        del covered
+        row, position = selected
+        before = seen[row, np.maximum(position - 1, 0)]
+        return ((before[:, None] * _STRIDE + np.arange(self._size)) % _LEVELS).astype(np.float32)
+
+
+def make_generator(vocabulary: Vocabulary) -> Generate:
+    """Give a generator for a vocabulary."""
+    return PlainGenerator(vocabulary.size)

@@ -1,0 +1,173 @@
+"""Planted faults: what `verify` catches of wrong datasets whose manifests vouch for them.
+
+    planted_faults.py DIR --json faults.json --table docs/faults.md      every fault, every objective
+    planted_faults.py DIR --seeds 20                                     false alarms of sound runs
+
+DIR gets a small corpus of bundled texts and runs over it with datasets of every objective. Each fault
+is planted alone into a copy of a dataset, which is then signed again, so that every digest, size, total
+and fingerprint is right, and checked by what `shardmill verify` calls. Exits with 1 if a fault goes
+unnoticed, if one is noticed by a digest, or if anything is found of a sound dataset.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fault_copies import NUMBER, Copy, NoPlaceError, copied
+from fault_material import OBJECTIVES, Material, make_material
+from stored_faults import STORED, Plant
+from written_faults import WRITTEN
+
+SIGNED = {"digests", "manifest", "readable"}
+"""Checks that a fault must not be caught by alone: it was signed again."""
+STORED_FORM, WRITTEN_FORM = "stored", "written"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fault in one dataset."""
+
+    dataset: str
+    form: str
+    """`stored`, under rows that are drawn when they are read, or `written` out by epochs."""
+    fault: str
+    checks: tuple[str, ...]
+    """That found something, sorted."""
+    message: str
+    """Of the first finding."""
+
+    @property
+    def caught(self) -> bool:
+        """Whether a check of the content found it."""
+        return bool(set(self.checks) - SIGNED)
+
+
+def faults_of(form: str) -> dict[str, Plant]:
+    """Give the faults by name."""
+    return {STORED_FORM: STORED, WRITTEN_FORM: WRITTEN}[form]
+
+
+def plant(
+    material: Material, name: str, form: str, fault: str, *, root: Path, cache: dict[str, Any]
+) -> Case | None:
+    """Plant one fault and look for it; None if the dataset has no place for it."""
+    with copied(material, name, root, written=form == WRITTEN_FORM, cache=cache) as copy:
+        try:
+            faults_of(form)[fault](copy)
+        except NoPlaceError:
+            return None
+        copy.sign()
+        return _case(copy, form, fault)
+
+
+def _case(copy: Copy, form: str, fault: str) -> Case:
+    found = copy.findings()
+    checks = tuple(sorted({finding["check"] for finding in found}))
+    return Case(copy.name, form, fault, checks, found[0]["message"] if found else "")
+
+
+def campaign(
+    material: Material, names: Iterable[str], *, only: Sequence[str] = (), root: Path
+) -> Iterator[Case]:
+    """Plant every fault into every dataset, one at a time."""
+    cache: dict[str, Any] = {}
+    for name in names:
+        for form in (STORED_FORM, WRITTEN_FORM):
+            for fault in only or faults_of(form):
+                if fault in faults_of(form):
+                    case = plant(material, name, form, fault, root=root, cache=cache)
+                    if case is not None:
+                        yield case
+
+
+def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict[str, str]]:
+    """Give what is found of sound datasets: nothing, or it is a false alarm."""
+    found = []
+    for name in names:
+        cache: dict[str, Any] = {}
+        with copied(material, name, root, written=True, cache=cache) as copy:
+            copy.shards = set(range(material.train))
+            copy.units = {unit.name for unit in material.units}
+            found += [{"dataset": name, **finding} for finding in copy.findings()]
+    return found
+
+
+def table_of(cases: Sequence[Case]) -> str:
+    """Give the campaign as Markdown: each fault, in how many datasets, and by what it was caught."""
+    lines = ["| planted | in | caught | by |", "|---|---|---|---|"]
+    for form in (STORED_FORM, WRITTEN_FORM):
+        for fault in faults_of(form):
+            own = [case for case in cases if (case.form, case.fault) == (form, fault)]
+            if own:
+                checks = Counter(check for case in own for check in case.checks)
+                named = ", ".join(f"`{check}`" for check, _ in checks.most_common(3))
+                lines.append(f"| {fault} | {len(own)} | {sum(c.caught for c in own)} | {named} |")
+    return "\n".join(lines) + "\n"
+
+
+def by_objective(cases: Sequence[Case]) -> str:
+    """Give how many faults were planted into each dataset, and how many caught."""
+    lines = ["| dataset | planted | caught |", "|---|---|---|"]
+    for name in dict.fromkeys(case.dataset for case in cases):
+        own = [case for case in cases if case.dataset == name]
+        lines.append(f"| `{name}` | {len(own)} | {sum(case.caught for case in own)} |")
+    return "\n".join(lines) + "\n"
+
+
+def sound(folder: Path, names: Sequence[str], *, seeds: int, first: int) -> list[dict[str, str]]:
+    """Look at sound runs of some seeds; give all false alarms."""
+    found = []
+    for seed in range(first, first + seeds):
+        material = make_material(folder, seed=seed, names=names)
+        own = alarms(material, names, root=folder / "copy")
+        shutil.rmtree(material.root)
+        print(f"seed {seed}: {len(own)} false alarms of {len(names)} datasets", flush=True)
+        found += [{"seed": str(seed), **finding} for finding in own]
+    return found
+
+
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    """Give the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--datasets", nargs="*", default=list(OBJECTIVES), choices=list(OBJECTIVES))
+    parser.add_argument("--faults", nargs="*", default=[], choices=[*STORED, *WRITTEN])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seeds", type=int, default=0, help="look at sound runs of so many seeds")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--table", type=Path)
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run the campaign, or look for false alarms; give the exit status."""
+    chosen = arguments(given)
+    if chosen.seeds:
+        found = sound(chosen.folder, chosen.datasets, seeds=chosen.seeds, first=chosen.seed)
+        for finding in found:
+            print(finding)
+        print(f"{len(found)} false alarms: {len(chosen.datasets)} datasets, {chosen.seeds} seeds")
+        return int(bool(found))
+    material = make_material(chosen.folder, seed=chosen.seed, names=chosen.datasets)
+    cases = []
+    for case in campaign(material, chosen.datasets, only=chosen.faults, root=chosen.folder / "copy"):
+        cases.append(case)
+        print(case.dataset, case.form, case.fault, case.checks or "NOT CAUGHT", sep=" | ", flush=True)
+    print(table_of(cases), by_objective(cases), sep="\n")
+    missed = [case for case in cases if not case.caught]
+    print(f"caught {len(cases) - len(missed)} of {len(cases)}; shard {NUMBER} of each dataset")
+    if chosen.json:
+        chosen.json.write_text(json.dumps([asdict(case) for case in cases], indent=1) + "\n")
+    if chosen.table:
+        chosen.table.write_text(table_of(cases))
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""Verify, the part of the run: manifests, tables and lists say what the run's settings say.
+
+What this part holds a file to is never another file that may be as wrong: it is the run file and the
+tokenizer, and the token store, which `decode` has looked through.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.steps.merge import MergedGroup
+from pipeline.steps.shard import ManifestWork, documents_of, manifest_of
+from pipeline.steps.split import load_tokenizer
+from pipeline.steps.units import Unit
+from pipeline.tasks import Workspace
+from stages.errors import FormatError
+from stages.objectives.table import Objective, traits_of
+from stages.packing.layout import PackingConfig
+from stages.store.arrays import open_array
+from stages.store.drawn import DRAWN_NAME, read_drawn
+from stages.store.manifest import MANIFEST_NAME, WORD_STARTS, Manifest
+from stages.verify.mechanics import Finding
+
+_OF_THE_FILES = {"shards", "totals", "tables", "fingerprint"}
+"""What a manifest says that no setting does."""
+_OF_THE_KIND = {"attention", "label_convention"}
+"""What is held to the objective that the manifest names."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the run file says of a dataset."""
+
+    objective: Objective
+    packing: PackingConfig
+    seed: int
+    epochs: int
+    """That are to stand on disk."""
+
+
+def check_settings(
+    workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
+) -> Iterator[tuple[str, Finding]]:
+    """The manifest of a split declares what the run file and the tokenizer say, and its epochs stand."""
+    dataset, split = folder.split("/")[-2:]
+    work = ManifestWork(
+        dataset,
+        split,
+        (),
+        settings.objective,
+        settings.packing,
+        settings.seed,
+        load_tokenizer(workspace).vocab_size,
+    )
+    wanted, found = (m.model_dump(mode="json") for m in (manifest_of(workspace, work), manifest))
+    for key in sorted(wanted.keys() - _OF_THE_FILES - _OF_THE_KIND):
+        if found[key] != wanted[key]:
+            message = f"{key} = {_shown(found[key])}, but the run has {_shown(wanted[key])}"
+            yield f"{folder}/{MANIFEST_NAME}", Finding("settings", message)
+    yield from _tables(workspace, folder, manifest, settings)
+    yield from _epochs(workspace, folder, manifest, settings)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 100 else f"{text[:100]}..."  # noqa: PLR2004  # as long as a line
+
+
+def _tables(
+    workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
+) -> Iterator[tuple[str, Finding]]:
+    wanted = {WORD_STARTS} if traits_of(settings.objective).words else set()
+    if manifest.tables.keys() != wanted:
+        message = f"names {sorted(manifest.tables)}, but the objective needs {sorted(wanted)}"
+        yield f"{folder}/{MANIFEST_NAME}", Finding("tables", message)
+    elif wanted:
+        place = f"{folder}/{WORD_STARTS}"
+        try:
+            found = open_array(workspace.path(place), dtype="|b1")
+        except FormatError as error:
+            yield place, Finding("tables", str(error))
+            return
+        if not np.array_equal(found, load_tokenizer(workspace).word_starts()):
+            yield place, Finding("tables", "says of other ids than the tokenizer that they begin a word")
+
+
+def _epochs(
+    workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
+) -> Iterator[tuple[str, Finding]]:
+    place = f"{folder}/{DRAWN_NAME}"
+    try:
+        drawn = read_drawn(workspace.path(folder), dataset=manifest.fingerprint)
+    except FormatError as error:
+        yield place, Finding("manifest", str(error))
+        return
+    found = 0 if drawn is None else drawn.epochs
+    if found != settings.epochs:
+        message = f"{found} epochs stand on disk, but the run has {settings.epochs}"
+        yield place, Finding("epochs", message)
+
+
+def check_documents(table: pa.Table, group: MergedGroup, units: tuple[Unit, ...]) -> Iterator[Finding]:
+    """The list of a shard's documents says of each what the run does."""
+    wanted = documents_of(group, units)
+    if "id" not in table.column_names or not table.column("id").equals(wanted.column("id")):
+        found, belong = (part.to_pydict().get("id", []) for part in (table, wanted))
+        message = (
+            f"lists {len(found):,} documents, but {len(belong):,} belong here; the first that differs"
+            f" is document {_first_difference(found, belong)}"
+        )
+        yield Finding("documents", message)
+        return
+    wrong = [
+        name
+        for name in wanted.column_names
+        if name not in table.column_names or not table.column(name).equals(wanted.column(name))
+    ]
+    if wrong:
+        yield Finding("documents", f"says another {', '.join(wrong)} of some documents than the run")
+
+
+def _first_difference(a: list[str], b: list[str]) -> int:
+    same = [x == y for x, y in zip(a, b, strict=False)]
+    return same.index(False) if False in same else len(same)

@@ -109,7 +109,7 @@ def _special_shown(columns: Columns, copy: Copy) -> Mapping[str, Array]:
 def _unlabelled(columns: Columns, copy: Copy) -> Array:
     """Say where an ordinary token stands that has no label of its own."""
     ids = columns["input_ids"]
-    plain = ~copy.vocabulary.special(ids) & (ids != OTHER)
+    plain: Array = ~copy.vocabulary.special(ids) & (ids != OTHER)
     if copy.traits.label_convention == "masked":
         plain &= columns["labels"] == IGNORED
     return plain

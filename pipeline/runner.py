@@ -39,7 +39,6 @@ from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
 from stages.reading.records import FieldMapping
 from stages.tokenizer.sampling import balanced_targets
-from stages.verify.gates import SETTINGS
 
 
 @dataclass(frozen=True)
@@ -378,7 +377,7 @@ def run_verify(
     records = [commit.record for commit in commits.values()]
     findings = [finding for record in records for finding in record["findings"]]
     learning = None
-    if not findings and dataset.objective.kind in SETTINGS:
+    if not findings and run.file.verify.learning:
         learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
         commit = run.execution.one(
             step,

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.steps.learn import learning_slices
 from stages.loading.dataset import open_dataset
 from stages.verify.gates import LearningConfig, settings_for
-from stages.verify.model import NO_LABEL, LabelledRows
+from stages.verify.rows import NO_LABEL, LabelledRows
+from stages.verify.slices import learning_slices
 from tests.stages.loading.test_dataset import write_dataset
 from tests.stages.loading.test_masked_rows import SHARDS, write_masked
 

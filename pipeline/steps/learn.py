@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from stages.verify.resume import ResumeResult
     from stages.verify.training import Machine, Trainer
 
-_ROWS = 64
-"""Rows that are searched for ends of documents, and views of a batch."""
+_ROWS = 256
+"""Rows that are searched for ends of documents."""
+_VIEWS = 32
+"""Texts of a batch of views."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,7 @@ def _contrast(work: _Work, dataset: ShardDataset) -> dict[str, object]:
     """Learn to tell views from those of other texts."""
     from stages.verify.contrast import STEPS, Views, check_contrast  # noqa: PLC0415  # brings torch
 
-    count = min(_ROWS, len(dataset) // 2)
+    count = min(_VIEWS, len(dataset) // 2)
     most = max((len(dataset) - count) // max(count, 1), 1)
 
     def views(start: int) -> Views:

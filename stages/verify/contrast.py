@@ -50,7 +50,7 @@ def view_rows(views: Views, length: int) -> LabelledRows:
     length = min(length, ids.shape[2])
     ids = np.moveaxis(ids, 1, 0)[..., :length].reshape(-1, length)
     inside = np.arange(length) < lengths.T.reshape(-1, 1)
-    positions = np.broadcast_to(np.arange(length, dtype=np.int32), ids.shape)
+    positions = np.tile(np.arange(length, dtype=np.int32), (len(ids), 1))
     segments = np.where(inside, 0, PADDING).astype(np.int32)
     return LabelledRows(
         np.ascontiguousarray(ids),

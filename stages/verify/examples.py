@@ -114,7 +114,7 @@ def cut_pairs(
     input_ids, segment_ids = _padded([ids for ids, _, _ in made], length, 0)
     labels, _ = _padded([ids for _, ids, _ in made], length, NO_LABEL)
     decoder, _ = _padded([ids for _, _, ids in made], length, 0)
-    positions = np.broadcast_to(np.arange(length, dtype=np.int32), segment_ids.shape)
+    positions = np.tile(np.arange(length, dtype=np.int32), (len(segment_ids), 1))
     return LabelledRows(
         input_ids,
         labels,
@@ -193,7 +193,7 @@ def classified_pairs(batch: Batch, *, length: int) -> LabelledRows:
         np.take_along_axis(batch["input_ids"][chosen], places, axis=1),
         labels,
         np.where(inside, 0, PADDING).astype(np.int32),
-        np.broadcast_to(np.arange(length, dtype=np.int32), places.shape),
+        np.tile(np.arange(length, dtype=np.int32), (len(places), 1)),
         attention="bidirectional_within_document",
         classes=2,
     )

@@ -26,17 +26,18 @@ class LearningConfig(Config):
     from the stored tokens: as much again, and half as much."""
 
     max_ids: int | None = Field(None, ge=2)
-    """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm and mlm and
-    what is like them, 1,024 for the others."""
+    """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm and for
+    masks, else 1,024."""
 
     row_length: int = Field(64, ge=8)
     """Tokens in a window; rows are cut into windows of this length."""
 
     batch_rows: int | None = Field(None, ge=1)
-    """Windows in a training step: 16 for clm, 32 for mlm."""
+    """Windows in a training step: 32 for masks and for decoders' targets, else 16."""
 
     labelled_tokens: int | None = Field(None, ge=1)
-    """Labelled tokens to train on, as many for the control: 125,000 for clm, 60,000 for mlm."""
+    """Labelled tokens to train on, as many for the control: 125,000 for clm and fim, 100,000 for
+    electra, else 60,000."""
 
     max_epochs: float = Field(4.0, gt=0)
     """Most times that the training slice is repeated to reach labelled_tokens; masks are drawn anew
@@ -46,8 +47,8 @@ class LearningConfig(Config):
     # labels, 0.26 and 0.43 with 11,500, 0.69 and 1.00 with 20,000. Least gain of correct masked rows
     # over 2 seeds and 2 corpora: 0.08 with 20,000 labels, 0.16 with 30,000, 0.36 with 60,000.
     min_labelled_tokens: int | None = Field(None, ge=1)
-    """Fewest labelled tokens in the training slice for which the gates mean anything: 20,000 for clm,
-    30,000 for mlm."""
+    """Fewest labelled tokens in the training slice for which the gates mean anything: 30,000 for masks,
+    else 20,000."""
 
     min_heldout_tokens: int = Field(2_000, ge=1)
     """Fewest labelled tokens in the held-out slice."""
@@ -56,13 +57,14 @@ class LearningConfig(Config):
     """Most held-out windows on which losses are measured."""
 
     learning_rate: float | None = Field(None, gt=0)
-    """Highest learning rate, at the end of the warm-up: 0.01 for clm, 0.005 for mlm."""
+    """Highest learning rate, at the end of the warm-up: 0.005 for masks and electra, else 0.01."""
 
     warmup_steps: int = Field(20, ge=0)
     """Steps over which the learning rate rises to its highest."""
 
     min_gain: float | None = Field(None, ge=0)
-    """Least fall of the held-out loss below the unigram entropy, in nats: 0.10."""
+    """Least fall of the held-out loss below the unigram entropy, in nats: 0.03 for electra, else
+    0.10."""
 
     min_gain_ratio: float = Field(5.0, ge=0)
     """Least gain, as a multiple of the control's."""
@@ -72,7 +74,7 @@ class LearningConfig(Config):
 
     min_order_ablation: float | None = Field(None, ge=0)
     """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents: 0.3
-    for clm; mlm has no such gate."""
+    for clm, fim and prefix_lm; the others have no such gate."""
 
 
 class LearningSettings(LearningConfig):
@@ -92,6 +94,7 @@ class LearningSettings(LearningConfig):
 
 
 _NEXT = LearningSettings(min_order_ablation=0.3)
+_PREFIX = LearningSettings(max_ids=1024, labelled_tokens=60_000, min_order_ablation=0.3)
 _MASKED = LearningSettings(
     batch_rows=32,
     labelled_tokens=60_000,
@@ -103,11 +106,11 @@ _TARGETS = LearningSettings(max_ids=1024, batch_rows=32, labelled_tokens=60_000)
 
 SETTINGS = {
     "clm": _NEXT,
-    "fim": _NEXT,
-    "prefix_lm": _NEXT,
+    "fim": _NEXT.model_copy(update={"max_ids": 1024}),
+    "prefix_lm": _PREFIX,
     "mlm": _MASKED,
     "electra": LearningSettings(
-        max_ids=1024, labelled_tokens=125_000, learning_rate=5e-3, min_gain=0.02, gated=False
+        max_ids=1024, labelled_tokens=100_000, learning_rate=5e-3, min_gain=0.03
     ),
     "span_corruption": _TARGETS,
     "ul2": _TARGETS,

@@ -114,10 +114,10 @@ def labels_apart(rows: LabelledRows, *, apart: bool) -> LabelledRows:
 def cut_windows(rows: LabelledRows, length: int) -> LabelledRows:
     """Cut each row into windows of at most this length; those with nothing to predict go.
 
-    A window of a row with a prefix keeps what of the prefix lies in it. Rows with a decoder, and rows
-    whose label is one for all of them, are cut where they are made: their parts belong together.
+    A window of a row with a prefix keeps what of the prefix lies in it. Rows with a decoder are cut
+    where they are made: their parts belong together.
     """
-    if rows.decoder_input_ids is not None or rows.classes:
+    if rows.decoder_input_ids is not None:
         cut = rows
     else:
         length = min(length, rows.input_ids.shape[1])

@@ -18,11 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline.steps.learn import learning_slices
 from stages.loading.dataset import open_dataset
 from stages.verify.gates import LearningConfig, LearningResult, settings_for
-from stages.verify.learning import check_learning, permute_labels, shuffle_tokens
-from stages.verify.model import NO_LABEL, PADDING, LabelledRows
+from stages.verify.learning import check_learning
+from stages.verify.rows import (
+    NO_LABEL,
+    PADDING,
+    LabelledRows,
+    labels_apart,
+    permute_labels,
+    shuffle_tokens,
+)
+from stages.verify.slices import learning_slices
 
 Fault = Callable[[LabelledRows], LabelledRows]
 
@@ -44,6 +51,8 @@ def tokens_shuffled(rows: LabelledRows) -> LabelledRows:
 
 def labels_visible(rows: LabelledRows) -> LabelledRows:
     """Let each position predict what it sees."""
+    if rows.decoder_input_ids is not None:
+        return replace(rows, decoder_input_ids=np.maximum(rows.labels, 0))
     if rows.causal:
         return replace(rows, labels=np.roll(rows.input_ids, 1, axis=1))
     return replace(rows, input_ids=_restored(rows))
@@ -54,6 +63,20 @@ def labels_shifted(rows: LabelledRows, by: int) -> LabelledRows:
     labels = np.full_like(rows.labels, NO_LABEL)
     labels[:, :-by] = rows.labels[:, by:]
     return replace(rows, labels=np.where(rows.segment_ids == PADDING, NO_LABEL, labels))
+
+
+def labels_inverted(rows: LabelledRows) -> LabelledRows:
+    """Call replaced what was not, in every second row, so that half of the labels are wrong."""
+    inverted = np.where(rows.labels == NO_LABEL, NO_LABEL, 1 - rows.labels)
+    second = np.arange(len(rows.labels))[:, None] % 2 == 1
+    return replace(rows, labels=np.where(second, inverted, rows.labels))
+
+
+def sentinels_random(rows: LabelledRows) -> LabelledRows:
+    """Let sentinels change places among all targets, so that they name spans of other inputs."""
+    own = labels_apart(rows, apart=True)
+    moved = permute_labels(replace(own, apart=()), np.random.Generator(np.random.Philox(3)))
+    return replace(rows, labels=np.where(own.labels != NO_LABEL, moved.labels, rows.labels))
 
 
 def labels_everywhere(rows: LabelledRows) -> LabelledRows:
@@ -75,6 +98,28 @@ FAULTS: dict[str, Fault] = {
     "labels shifted by 2": lambda rows: labels_shifted(rows, 2),
 }
 MASKED_FAULTS: dict[str, Fault] = {**FAULTS, "labels on all tokens": labels_everywhere}
+TARGET_FAULTS: dict[str, Fault] = {
+    "correct": correct,
+    "labels permuted": labels_permuted,
+    "inputs shuffled": tokens_shuffled,
+    "decoder sees the labels": labels_visible,
+    "sentinels random": sentinels_random,
+}
+CLASS_FAULTS: dict[str, Fault] = {
+    "correct": correct,
+    "labels permuted": labels_permuted,
+    "tokens shuffled": tokens_shuffled,
+    "labels inverted in every second row": labels_inverted,
+}
+
+
+def faults_for(rows: LabelledRows) -> dict[str, Fault]:
+    """Give the faults that such rows can have, none of them first."""
+    if rows.decoder_input_ids is not None:
+        return TARGET_FAULTS
+    if rows.classes:
+        return CLASS_FAULTS
+    return FAULTS if rows.causal else MASKED_FAULTS
 
 
 LINE = "{:24} {:18} {:18} {:18} {:18} {:>5}  {}"
@@ -105,7 +150,8 @@ def describe(name: str, results: Sequence[LearningResult], seconds: float) -> st
 def measure(dataset: Path, *, seeds: int, fault_seeds: int, log: Path | None) -> bool:
     """Print the table of one dataset; say whether correct rows passed every time."""
     kind = open_dataset(dataset).objective.kind
-    settings = settings_for(kind, LearningConfig())
+    attention = open_dataset(dataset).manifest.attention
+    settings = settings_for(kind, LearningConfig(), attention=attention)
     splits = [split.name for split in dataset.iterdir() if split.is_dir()]
     slices = learning_slices(dataset, splits, settings)
     config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
@@ -116,11 +162,11 @@ def measure(dataset: Path, *, seeds: int, fault_seeds: int, log: Path | None) ->
     columns = ("rows", "gain", "control gain", "order ablation", "loss / entropy", "CPU s", "failed")
     print(LINE.format(*columns), flush=True)
     passed = True
-    for name, fault in (FAULTS if settings.causal else MASKED_FAULTS).items():
+    for name, fault in faults_for(slices.training).items():
         training, heldout = fault(slices.training), fault(slices.heldout)
         results, started = [], time.process_time()
         for seed in range(seeds if name == "correct" else fault_seeds):
-            results.append(check_learning(training, heldout, config=config, seed=seed))
+            results.append(check_learning(training, heldout, config=config, seed=seed).result)
             if log is not None:
                 record = {"kind": kind, "rows": name, "seed": seed, **results[-1].to_dict()}
                 with log.open("a", encoding="utf-8") as file:

@@ -13,7 +13,6 @@ from pipeline.steps import decode, learn, verify
 from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.units import Unit
 from pipeline.steps.verify_run import Settings
-from stages.verify.gates import SETTINGS
 
 
 def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> Mapping[str, Any]:
@@ -74,7 +73,7 @@ def run_verify(
     records = [commit.record for commit in commits.values()]
     findings = [*texts["findings"], *(found for record in records for found in record["findings"])]
     learning = None
-    if not findings and dataset.objective.kind in SETTINGS:
+    if not findings and run.file.verify.learning:
         learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
         commit = run.execution.one(
             step,

@@ -106,15 +106,15 @@ def verify(
     folder: Folder,
     workers: Workers = None,
     address: Address = None,
+    full: Annotated[bool, typer.Option("--full", help="Train further models: verify.full.")] = False,  # noqa: FBT002  # typer's way
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Check the datasets of a finished run again, from their files."""
     from pipeline.report.terminal import print_report
     from pipeline.session import verify_session
 
-    report = verify_session(
-        folder, workers=_cores() if workers is None else workers, address=address, stream=sys.stderr
-    )
+    count = _cores() if workers is None else workers
+    report = verify_session(folder, workers=count, address=address, stream=sys.stderr, full=full)
     print_report(report, as_json=as_json)
     _require_pass(report)
 

@@ -98,15 +98,19 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
 
 
 def verify_session(
-    output: Path, *, workers: int, address: str | None, stream: TextIO | None
+    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
 ) -> dict[str, Any]:
     """Check a finished run's datasets again, from their files; give the report.
+
+    `full` also trains what `verify.full` of the run file asks for.
 
     Raises:
         ConfigError: the folder holds no run, or one that has not made its datasets yet.
     """
     kept = read_plan(output)
     file = RunFile.model_validate(kept["run"])
+    if full:
+        file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
     plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}
     resources = Resources(workers, address, file.resources.memory)
     with open_execution(output, resources, needs=step_needs(file), stream=stream) as execution:

@@ -6,6 +6,10 @@ from typing import Any
 import jinja2
 
 _WIDTH, _HEIGHT, _MARGIN = 640, 220, 36
+_AIR = 0.05
+"""Room above and below the curves, as a share of their height."""
+_TICKS = 8
+"""Most lines across a drawing."""
 
 
 def render_page(report: dict[str, Any]) -> str:
@@ -17,12 +21,11 @@ def render_page(report: dict[str, Any]) -> str:
     return environment.from_string(source).render(report=report, chart=loss_chart)
 
 
-def loss_chart(learning: dict[str, Any]) -> dict[str, Any]:
-    """Give the drawing of the loss curves: points in a box of 640 by 220, axes and levels."""
-    curves = {"labels": learning["curve"], "control": learning["control_curve"]}
+def loss_chart(curves: dict[str, Any], level: float) -> dict[str, Any]:
+    """Give the drawing of loss curves: points in a box of 640 by 220, axes and a level."""
     losses: list[float] = [loss for curve in curves.values() for _, loss in curve if loss is not None]
-    entropy: float = learning["unigram_entropy"]
-    low, high = min([*losses, entropy]) - 0.1, max([*losses, entropy]) + 0.1
+    low, high = min([*losses, level]), max([*losses, level])
+    low, high = low - _AIR * (high - low + 0.1), high + _AIR * (high - low + 0.1)
     last: int = max(step for curve in curves.values() for step, _ in curve) or 1
 
     def x(step: float) -> float:
@@ -41,13 +44,15 @@ def loss_chart(learning: dict[str, Any]) -> dict[str, Any]:
             name: " ".join(f"{x(step)},{y(loss)}" for step, loss in curve if loss is not None)
             for name, curve in curves.items()
         },
-        "entropy": y(entropy),
-        "ticks": [(y(value), f"{value:.1f}") for value in _ticks(low, high)],
+        "level": y(level),
+        "ticks": [
+            (y(value), f"{value:.2g}" if value < 1 else f"{value:.1f}") for value in _ticks(low, high)
+        ],
         "steps": last,
     }
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    step = 0.5 if high - low < 4 else 1.0  # noqa: PLR2004  # at most eight lines
+    step = next(step for step in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 1e9) if high - low < _TICKS * step)
     first = int(low / step) + 1
     return [n * step for n in range(first, int(high / step) + 1)]

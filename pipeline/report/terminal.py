@@ -184,22 +184,39 @@ def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None
             f" their texts, {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding"
         )
     learning = verdict["learning"]
-    if learning and "reason" in learning:
-        console.print(f"  learning   not proven: {learning['reason']}", markup=False)
-    elif learning is None and verdict["passed"]:
-        console.print("  learning   no gates for this objective: the mechanics decide alone")
+    if learning is None and verdict["passed"]:
+        console.print("  learning   not asked for: the mechanics decide alone")
     elif learning:
-        console.print(
-            f"  learning   loss {learning['loss']:.3f} nats, label unigram entropy"
-            f" {learning['unigram_entropy']:.3f}, permuted-label control"
-            f" {learning['control_loss']:.3f} ({learning['device']})"
-        )
-        for gate in learning["gates"]:
-            if not gate["passed"]:
-                console.print(
-                    f"  gate {gate['name']}: {_number(gate['value'])}, must be at least"
-                    f" {_number(gate['bound'])} (docs/config.md, verify)"
-                )
+        _print_learning(console, learning)
+
+
+def _print_learning(console: Console, learning: dict[str, Any]) -> None:
+    if "reason" in learning:
+        console.print(f"  learning   not proven: {learning['reason']}", markup=False)
+        return
+    if "contrast" in learning:
+        loss, chance = (_number(learning["contrast"][key]) for key in ("loss", "chance"))
+        console.print(f"  views      loss {loss} nats, guessing {chance}; reported, no gate")
+        return
+    loss, entropy, control = (
+        _number(learning[key]) for key in ("loss", "unigram_entropy", "control_loss")
+    )
+    console.print(
+        f"  learning   loss {loss} nats, label unigram entropy {entropy}, permuted-label control"
+        f" {control} ({learning['device']}){'' if learning['gated'] else '; reported, no gate'}"
+    )
+    supply = learning["resume"]["supply"]
+    mfu = "" if supply["mfu"] is None else f", MFU {supply['mfu']:.3f}"
+    console.print(
+        f"  supply     {supply['wait_share']:.2%} of the time waiting for the loader,"
+        f" {supply['tokens_per_second']:,.0f} tokens a second{mfu}"
+    )
+    for gate in learning["gates"]:
+        if not gate["passed"]:
+            console.print(
+                f"  gate {gate['name']}: {_number(gate['value'])}, must be {gate['relation']}"
+                f" {_number(gate['bound'])} (docs/config.md, verify)"
+            )
 
 
 def _number(value: float | None) -> str:

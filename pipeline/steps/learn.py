@@ -1,8 +1,15 @@
-"""Learn: the training actor's task: rows from the loader, as a trainer gets them, to the check."""
+"""Learn: the training actor's task: rows from the loader, as a trainer gets them, to the checks.
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+dataset -+-> learning   labels against permuted ones, on held-out rows
+         +-> isolation  documents of one row do not see each other
+         +-> resume     a training that stops and goes on; on the way, how fast the loader is
+         +-> pairs      nsp, sop: whether two texts belong together      reported
+         +-> contrast   simcse: views told from those of other texts     reported
+         +-> twin       `full`: labels put together anew
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,20 +17,22 @@ import numpy as np
 
 from pipeline.tasks import Workspace
 from stages.errors import DataError
-from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives.clm import IGNORED
-from stages.objectives.table import traits_of
-from stages.verify.gates import LearningConfig, LearningSettings, settings_for
+from stages.loading.dataset import Batch, ShardDataset, open_dataset
+from stages.objectives.table import PAIRS, traits_of
+from stages.verify.examples import PAIR_LABELS, classified_pairs, labelled_rows
+from stages.verify.gates import Gate, LearningConfig, LearningSettings, settings_for, to_json
+from stages.verify.rows import LabelledRows, compact_ids, cut_windows
+from stages.verify.slices import learning_slices, own_labels
 
 if TYPE_CHECKING:
-    from stages.verify.model import LabelledRows
+    from stages.verify.learning import Learned
+    from stages.verify.resume import ResumeResult
+    from stages.verify.training import Machine, Trainer
 
-_SPARE = 1.25
-"""Rows read for each row that is needed: padding and rare ids carry no label."""
-_SAMPLE = 64
-"""Rows that the share of labelled positions is estimated from."""
-_LEAST_SHARE = 1e-3
-"""Stands for a share of 0, so that no more rows are asked for than can be held."""
+_ROWS = 256
+"""Rows that are searched for ends of documents."""
+_VIEWS = 32
+"""Texts of a batch of views."""
 
 
 @dataclass(frozen=True)
@@ -37,99 +46,173 @@ class LearningCheck:
 
 
 @dataclass(frozen=True)
-class Slices:
-    """Rows of a dataset for the learning check."""
+class _Work:
+    """What the checks of one dataset share."""
 
-    training: "LabelledRows"
-    heldout: "LabelledRows"
-    heldout_split: str
-    """The split that these are from."""
-    passes: int
-    """Epochs of the same rows that `training` holds."""
+    folder: Path
+    splits: tuple[str, ...]
+    settings: LearningSettings
+    seed: int
+    machine: "Machine"
 
 
 def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
-    """Train on a dataset's labels and on permuted ones, and hold the losses to the gates."""
+    """Train on a dataset, check what can be checked by training, and say what came out."""
     import torch  # noqa: PLC0415  # seconds to import, and only this task needs it
 
-    from stages.verify.learning import check_learning  # noqa: PLC0415  # likewise
+    from stages.verify.training import Machine  # noqa: PLC0415  # likewise
 
     folder = workspace.path(f"datasets/{work.dataset}")
-    manifest = open_dataset(folder, split="train").manifest
-    settings = settings_for(str(manifest.objective["kind"]), work.config)
-    slices = learning_slices(folder, work.splits, settings)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    repeats = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
-    try:
-        result = check_learning(
-            slices.training, slices.heldout, config=repeats, seed=work.seed, device=device
-        )
-    except DataError as error:  # too few labels to say anything: not proven, and the report says why
-        return {"passed": False, "reason": str(error)}
-    return {
-        **result.to_dict(),
-        "device": device,
-        "heldout_split": slices.heldout_split,
-        "fingerprint": manifest.fingerprint,
+    train = open_dataset(folder, split="train")
+    kind, attention = train.objective.kind, train.manifest.attention
+    settings = settings_for(kind, work.config, attention=attention)
+    cuda = torch.cuda.is_available()
+    machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
+    shared = _Work(folder, work.splits, settings, work.seed, machine)
+    about = {
+        "device": machine.device,
+        "gated": settings.gated,
+        "settings": settings.model_dump(),
+        "fingerprint": train.manifest.fingerprint,
     }
+    if traits_of(train.objective).label_convention == PAIRS:
+        return {**about, "passed": True, "gates": [], "contrast": _contrast(shared, train)}
+    try:
+        record = _learn_labels(shared, train)
+    except DataError as error:  # too few labels to say anything: not proven, and the report says why
+        return {**about, "passed": not settings.gated, "gates": [], "reason": str(error)}
+    return {**about, **record, "passed": all(gate["passed"] for gate in record["gates"])}
 
 
-def learning_slices(folder: Path, splits: Sequence[str], settings: LearningSettings) -> Slices:
-    """Give rows to train on and rows held out, from the loader as a trainer gets them.
+def _learn_labels(work: _Work, dataset: ShardDataset) -> dict[str, Any]:
+    """Do every check of a dataset that has labels."""
+    from stages.verify.isolation import check_isolation  # noqa: PLC0415  # brings torch
+    from stages.verify.learning import check_learning  # noqa: PLC0415  # likewise
+    from stages.verify.twin import check_twin, has_twin, twin_rows  # noqa: PLC0415  # likewise
 
-    Where one epoch has too few labels, as is usual for masked rows, the same rows follow in further
-    epochs, with other masks. Rows are in stored order: few shards are touched, and what is held out
-    of the training split stays out in every epoch.
-    """
-    train = open_dataset(folder, split="train", shuffle=False)
-    seq_len = train.manifest.seq_len
-    wanted = int(settings.heldout_rows * settings.row_length * _SPARE) // seq_len + 1
-    end, heldout = len(train), None
-    if "validation" in splits:
-        validation = open_dataset(folder, split="validation", shuffle=False)
-        labelled = validation.manifest.totals.tokens * _labelled_share(validation)
-        if labelled >= 2 * settings.min_heldout_tokens:
-            heldout = _rows(validation, 0, min(wanted, len(validation)), settings=settings)
-    heldout_split = "train" if heldout is None else "validation"
-    if heldout is None:  # too little is held out: take the end of the training split instead
-        end -= min(wanted, len(train) // 5)
-        heldout = _rows(train, end, len(train), settings=settings)
-    share = min(_labelled_share(train), settings.label_share)
-    needed = int(settings.labelled_tokens * _SPARE / share) // seq_len + 1
-    most = math.ceil(settings.max_epochs) if traits_of(train.objective).dynamic else 1
-    passes = min(math.ceil(needed / max(end, 1)), most)
-    parts = []
-    for epoch in range(passes):
-        train.set_epoch(epoch)
-        parts.append(_rows(train, 0, min(math.ceil(needed / passes), end), settings=settings))
-    return Slices(_joined(parts), heldout, heldout_split, passes)
+    settings, seed, machine = work.settings, work.seed, work.machine
+    length = settings.row_length
+    slices = learning_slices(work.folder, work.splits, settings)
+    config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
+    learned = check_learning(slices.training, slices.heldout, config=config, seed=seed, machine=machine)
+    whole = own_labels(length)(dataset, np.arange(min(_ROWS, len(dataset))))
+    eos = dataset.vocabulary.named("eos")
+    isolation = check_isolation(learned.model, whole, kept=learned.windows.kept, eos=eos)
+    resume = _resume(work, learned)
+    held: list[Gate] = [*learned.result.gates, *resume.gates]
+    held += isolation.gates if isolation else ()
+    record: dict[str, Any] = {
+        **learned.result.to_dict(),
+        "heldout_split": slices.heldout_split,
+        "isolation": None if isolation is None else asdict(isolation),
+        "resume": asdict(resume),
+        "pairs": _pairs(work),
+    }
+    if settings.full and has_twin(traits_of(dataset.objective)):
+        anew = learning_slices(
+            work.folder,
+            work.splits,
+            settings,
+            take=lambda source, chosen: twin_rows(source, chosen, length=length),
+        )
+        twin = check_learning(anew.training, anew.heldout, config=config, seed=seed, machine=machine)
+        compared = check_twin(learned, twin, config=config, seed=seed, machine=machine)
+        held += compared.gates
+        record["twin"] = asdict(compared)
+    return to_json({**record, "gates": [asdict(gate) for gate in held]})
 
 
-def _labelled_share(dataset: ShardDataset) -> float:
-    """Give the share of positions that have a label, from the first rows."""
-    labels = dataset.batch(np.arange(min(_SAMPLE, len(dataset))))["labels"]
-    return max(float((labels != IGNORED).mean()), _LEAST_SHARE) if labels.size else 1.0
+def _resume(work: _Work, learned: "Learned") -> "ResumeResult":
+    """Train from the loader, with a stop and without."""
+    from stages.verify.model import reproducible  # noqa: PLC0415  # brings torch
+    from stages.verify.resume import check_resume  # noqa: PLC0415  # likewise
+    from stages.verify.training import Trainer  # noqa: PLC0415  # likewise
+
+    settings, windows = work.settings, learned.windows
+    dataset = open_dataset(work.folder, split="train", check="size")
+
+    def prepare(batch: Batch) -> LabelledRows:
+        rows = labelled_rows(batch, dataset.objective, dataset.vocabulary, length=settings.row_length)
+        return compact_ids(cut_windows(rows, settings.row_length), windows.kept)
+
+    def trainer() -> "Trainer":
+        return Trainer(
+            windows.training,
+            learned.log_probabilities,
+            num_ids=windows.num_ids,
+            seed=work.seed,
+            machine=work.machine,
+        )
+
+    num_rows = max(1, settings.batch_rows * settings.row_length // dataset.manifest.seq_len)
+    with reproducible(work.machine.device):
+        return check_resume(lambda: batches_of(work.folder, num_rows), prepare, trainer, config=settings)
 
 
-def _rows(dataset: ShardDataset, start: int, end: int, *, settings: LearningSettings) -> "LabelledRows":
-    from stages.verify.model import LabelledRows  # noqa: PLC0415  # brings torch
+def batches_of(folder: Path, num_rows: int) -> Callable[[int], Batch]:
+    """Open a dataset anew; give what gives the batch of any step, in the loader's order."""
+    dataset = open_dataset(folder, split="train", check="size")
+    num_rows = min(num_rows, len(dataset))
+    most = len(dataset) // num_rows
 
-    batch = dataset.batch(np.arange(start, end))
-    return LabelledRows(
-        input_ids=batch["input_ids"],
-        labels=batch["labels"],
-        segment_ids=batch["segment_ids"].astype(np.int32),
-        position_ids=batch["position_ids"].astype(np.int32),
-        causal=settings.causal,
+    def batch_of(step: int) -> Batch:
+        epoch, place = divmod(step, most)
+        if not traits_of(dataset.objective).beyond:  # of the others, epochs may end here
+            dataset.set_epoch(epoch)
+        return dataset.batch(np.arange(place * num_rows, (place + 1) * num_rows))
+
+    return batch_of
+
+
+def _pairs(work: _Work) -> dict[str, object] | None:
+    """Learn which texts belong together, where rows say so; None where they do not."""
+    from stages.verify.learning import check_learning  # noqa: PLC0415  # brings torch
+
+    first = open_dataset(work.folder, split="train", shuffle=False).batch(np.arange(1))
+    if not any(name in first for name in PAIR_LABELS):
+        return None
+    settings = work.settings.model_copy(
+        update={
+            "gated": False,
+            "label_share": 1.0,
+            "labelled_tokens": 3_000,
+            "min_labelled_tokens": 64,
+            "min_heldout_tokens": 16,
+        }
     )
+    try:
+        slices = learning_slices(
+            work.folder,
+            work.splits,
+            settings,
+            take=lambda source, chosen: classified_pairs(
+                source.batch(chosen), length=settings.row_length
+            ),
+        )
+        learned = check_learning(
+            slices.training, slices.heldout, config=settings, seed=work.seed, machine=work.machine
+        )
+    except DataError as error:
+        return {"reason": str(error)}
+    return learned.result.to_dict()
 
 
-def _joined(parts: "Sequence[LabelledRows]") -> "LabelledRows":
-    """Give the rows of all parts, one after the other."""
-    return replace(
-        parts[0],
-        input_ids=np.concatenate([part.input_ids for part in parts]),
-        labels=np.concatenate([part.labels for part in parts]),
-        segment_ids=np.concatenate([part.segment_ids for part in parts]),
-        position_ids=np.concatenate([part.position_ids for part in parts]),
+def _contrast(work: _Work, dataset: ShardDataset) -> dict[str, object]:
+    """Learn to tell views from those of other texts."""
+    from stages.verify.contrast import STEPS, Views, check_contrast  # noqa: PLC0415  # brings torch
+
+    count = min(_VIEWS, len(dataset) // 2)
+    most = max((len(dataset) - count) // max(count, 1), 1)
+
+    def views(start: int) -> Views:
+        batch = dataset.batch(np.arange(start, start + count))
+        return batch["input_ids"], batch["input_length"]
+
+    result = check_contrast(
+        lambda step: views((step % min(most, STEPS)) * count),
+        views(len(dataset) - count),
+        config=work.settings,
+        seed=work.seed,
+        machine=work.machine,
     )
+    return to_json(asdict(result))

@@ -5,27 +5,39 @@ Free of torch, so that reading a run file imports none. The bounds were set from
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Literal
 
 from pydantic import Field
 
 from stages.config import Config
+from stages.loading.masks import ENCODER_DECODER
 
 
 class LearningConfig(Config):
     """Sizes and gates of the learning check; what is not set depends on the objective."""
 
-    max_ids: int = Field(2048, ge=2)
-    """Ids the tiny model knows, the unknown id of all rarer ones among them."""
+    learning: bool = True
+    """Whether a model is trained on the shards; if not, the exact checks decide alone."""
+
+    full: bool = False
+    """Whether two more models are trained on the labels, and one on labels that are put together anew
+    from the stored tokens: as much again, and half as much."""
+
+    max_ids: int | None = Field(None, ge=2)
+    """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm and for
+    masks, else 1,024."""
 
     row_length: int = Field(64, ge=8)
     """Tokens in a window; rows are cut into windows of this length."""
 
     batch_rows: int | None = Field(None, ge=1)
-    """Windows in a training step: 16 for clm, 32 for mlm."""
+    """Windows in a training step: 32 for masks and for decoders' targets, else 16."""
 
     labelled_tokens: int | None = Field(None, ge=1)
-    """Labelled tokens to train on, as many for the control: 125,000 for clm, 60,000 for mlm."""
+    """Labelled tokens to train on, as many for the control: 125,000 for clm and fim, 100,000 for
+    electra, else 60,000."""
 
     max_epochs: float = Field(4.0, gt=0)
     """Most times that the training slice is repeated to reach labelled_tokens; masks are drawn anew
@@ -35,8 +47,8 @@ class LearningConfig(Config):
     # labels, 0.26 and 0.43 with 11,500, 0.69 and 1.00 with 20,000. Least gain of correct masked rows
     # over 2 seeds and 2 corpora: 0.08 with 20,000 labels, 0.16 with 30,000, 0.36 with 60,000.
     min_labelled_tokens: int | None = Field(None, ge=1)
-    """Fewest labelled tokens in the training slice for which the gates mean anything: 20,000 for clm,
-    30,000 for mlm."""
+    """Fewest labelled tokens in the training slice for which the gates mean anything: 30,000 for masks,
+    else 20,000."""
 
     min_heldout_tokens: int = Field(2_000, ge=1)
     """Fewest labelled tokens in the held-out slice."""
@@ -45,13 +57,14 @@ class LearningConfig(Config):
     """Most held-out windows on which losses are measured."""
 
     learning_rate: float | None = Field(None, gt=0)
-    """Highest learning rate, at the end of the warm-up: 0.01 for clm, 0.005 for mlm."""
+    """Highest learning rate, at the end of the warm-up: 0.005 for masks and electra, else 0.01."""
 
     warmup_steps: int = Field(20, ge=0)
     """Steps over which the learning rate rises to its highest."""
 
     min_gain: float | None = Field(None, ge=0)
-    """Least fall of the held-out loss below the unigram entropy, in nats: 0.10."""
+    """Least fall of the held-out loss below the unigram entropy, in nats: 0.03 for electra, else
+    0.10."""
 
     min_gain_ratio: float = Field(5.0, ge=0)
     """Least gain, as a multiple of the control's."""
@@ -61,12 +74,13 @@ class LearningConfig(Config):
 
     min_order_ablation: float | None = Field(None, ge=0)
     """Least rise of the held-out loss, in nats, when tokens are shuffled within their documents: 0.3
-    for clm; mlm has no such gate."""
+    for clm, fim and prefix_lm; the others have no such gate."""
 
 
 class LearningSettings(LearningConfig):
     """The settings of one objective's check; none is left open."""
 
+    max_ids: int = Field(2048, ge=2)
     batch_rows: int = Field(16, ge=1)
     labelled_tokens: int = Field(125_000, ge=1)
     min_labelled_tokens: int = Field(20_000, ge=1)
@@ -75,38 +89,78 @@ class LearningSettings(LearningConfig):
     label_share: float = Field(1.0, gt=0, le=1)
     """Share of the tokens that labels are usual on: more labels than that shorten no training, or labels
     on all tokens would be too soon done to be learned by heart."""
-    causal: bool = True
-    """Whether the model sees earlier tokens alone."""
+    gated: bool = True
+    """Whether the loss is held to gates; if not, it is reported."""
 
+
+_NEXT = LearningSettings(min_order_ablation=0.3)
+_PREFIX = LearningSettings(max_ids=1024, labelled_tokens=60_000, min_order_ablation=0.3)
+_MASKED = LearningSettings(
+    batch_rows=32,
+    labelled_tokens=60_000,
+    min_labelled_tokens=30_000,
+    label_share=0.15,
+    learning_rate=5e-3,
+)
+_TARGETS = LearningSettings(max_ids=1024, batch_rows=32, labelled_tokens=60_000)
 
 SETTINGS = {
-    "clm": LearningSettings(min_order_ablation=0.3),
-    "mlm": LearningSettings(
-        causal=False,
-        batch_rows=32,
-        labelled_tokens=60_000,
-        min_labelled_tokens=30_000,
-        label_share=0.15,
-        learning_rate=5e-3,
+    "clm": _NEXT,
+    "fim": _NEXT.model_copy(update={"max_ids": 1024}),
+    "prefix_lm": _PREFIX,
+    "mlm": _MASKED,
+    "electra": LearningSettings(
+        max_ids=1024, labelled_tokens=100_000, learning_rate=5e-3, min_gain=0.03
     ),
+    "span_corruption": _TARGETS,
+    "ul2": _TARGETS,
+    "bart": _TARGETS.model_copy(update={"gated": False}),
+    "seq2seq": _TARGETS,
+    "nsp": _MASKED,
+    "sop": _MASKED,
+    "simcse": LearningSettings(labelled_tokens=2_000, learning_rate=2e-3, gated=False),
 }
-"""What each kind of objective is checked with where a run file sets nothing. Of a kind that is not here
-the loss is not looked at: the mechanics, which are exact, decide alone."""
+"""What each kind of objective is checked with where a run file sets nothing; `seq2seq` is prefix_lm and
+mixtures for an encoder with a decoder."""
 
 
-def settings_for(kind: str, config: LearningConfig) -> LearningSettings:
-    """Give the settings of a kind's check: what the run file sets, and the kind's own for the rest."""
+def settings_for(kind: str, config: LearningConfig, *, attention: str = "") -> LearningSettings:
+    """Give the settings of a kind's check: what the run file sets, and the kind's own for the rest.
+
+    Args:
+        kind: of the objective.
+        config: of the run file.
+        attention: of the dataset, which says what rows a mixture has.
+    """
+    if attention == ENCODER_DECODER and kind in ("prefix_lm", "mixture"):
+        kind = "seq2seq"
+    elif kind == "mixture":
+        kind = _LIKE.get(attention, "mlm")
     return SETTINGS[kind].model_copy(update=config.model_dump(exclude_none=True))
+
+
+_LIKE = {"causal_within_document": "fim", "prefix": "prefix_lm"}
 
 
 @dataclass(frozen=True)
 class Gate:
-    """One measured value, its lower bound, and whether it reaches it; NaN never does."""
+    """One measured value, its bound, and whether it is on the right side of it; NaN never is."""
 
     name: str
     value: float
     bound: float
     passed: bool
+    relation: Literal["at least", "at most"] = "at least"
+
+
+def at_least(name: str, value: float, bound: float) -> Gate:
+    """Give a gate that larger values pass."""
+    return Gate(name, value, bound, passed=value >= bound)
+
+
+def at_most(name: str, value: float, bound: float) -> Gate:
+    """Give a gate that smaller values pass."""
+    return Gate(name, value, bound, passed=value <= bound, relation="at most")
 
 
 @dataclass(frozen=True)
@@ -125,29 +179,38 @@ class LearningResult:
     tokens_per_second: float = field(compare=False)
     curve: tuple[tuple[int, float], ...]
     control_curve: tuple[tuple[int, float], ...]
+    apart_loss: float | None = None
+    """Of EOS and sentinels, which the loss above leaves out; None without them."""
     gates: tuple[Gate, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether there are gates and every one passed."""
-        return bool(self.gates) and all(gate.passed for gate in self.gates)
+        """Whether every gate passed."""
+        return all(gate.passed for gate in self.gates)
 
     def to_dict(self) -> dict[str, object]:
         """Give the result in the types of JSON; a number that is not finite becomes null."""
-        text = json.dumps(asdict(self) | {"passed": self.passed})
-        record: dict[str, object] = json.loads(text, parse_constant=lambda _: None)
-        return record
+        return to_json(asdict(self) | {"passed": self.passed})
+
+
+def to_json(values: Mapping[str, object]) -> dict[str, object]:
+    """Give values in the types of JSON; a number that is not finite becomes null."""
+    record: dict[str, object] = json.loads(json.dumps(values), parse_constant=lambda _: None)
+    return record
 
 
 def gates(result: LearningResult, config: LearningSettings) -> tuple[Gate, ...]:
     """Hold what was measured to its bounds."""
+    finite = at_least("finite_share", result.finite_share, 1.0)
+    if not config.gated:
+        return (finite,)
     control_gain = max(result.control_gain, 0.0)  # in this order NaN stays NaN, which no gain reaches
-    measured = [
-        ("gain", result.gain, config.min_gain),
-        ("gain_over_control", result.gain, config.min_gain_ratio * control_gain),
-        ("leak_floor", result.loss, config.leak_floor * result.unigram_entropy),
-        ("finite_share", result.finite_share, 1.0),
+    held = [
+        at_least("gain", result.gain, config.min_gain),
+        at_least("gain_over_control", result.gain, config.min_gain_ratio * control_gain),
+        at_least("leak_floor", result.loss, config.leak_floor * result.unigram_entropy),
+        finite,
     ]
     if config.min_order_ablation is not None:
-        measured.insert(3, ("order_ablation", result.order_ablation, config.min_order_ablation))
-    return tuple(Gate(name, value, bound, passed=value >= bound) for name, value, bound in measured)
+        held.insert(3, at_least("order_ablation", result.order_ablation, config.min_order_ablation))
+    return tuple(held)

@@ -1,17 +1,24 @@
 """What calibrating the learning check promises: each fault is the one it is named after."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from learning_gates import (
+    CLASS_FAULTS,
     FAULTS,
     MASKED_FAULTS,
+    TARGET_FAULTS,
+    faults_for,
     labels_everywhere,
+    labels_inverted,
     labels_shifted,
     labels_visible,
+    sentinels_random,
     spread,
 )
 
-from stages.verify.model import NO_LABEL, LabelledRows, predicted_labels
+from stages.verify.rows import NO_LABEL, LabelledRows, predicted_labels
 
 X = NO_LABEL
 
@@ -20,7 +27,8 @@ def rows_of(input_ids: list[int], labels: list[int], *, causal: bool) -> Labelle
     """One row of two documents and one pad."""
     segments = np.array([[0, 0, 0, 1, 1, -1]], np.int32)
     positions = np.array([[0, 1, 2, 0, 1, 0]], np.int32)
-    return LabelledRows(np.array([input_ids]), np.array([labels]), segments, positions, causal=causal)
+    attention = "causal_within_document" if causal else "bidirectional_within_document"
+    return LabelledRows(np.array([input_ids]), np.array([labels]), segments, positions, attention)
 
 
 CAUSAL = rows_of([5, 6, 7, 8, 9, 3], [5, 6, 7, 8, 9, X], causal=True)
@@ -56,6 +64,34 @@ def test_every_fault_but_none_changes_the_rows_and_spares_the_originals(name: st
         assert same == (name == "correct")
         assert np.array_equal(rows.input_ids, before[0])
         assert np.array_equal(rows.labels, before[1])
+
+
+def test_random_sentinels_are_the_same_ones_elsewhere_and_the_text_stays() -> None:
+    labels = np.array([[50, 7, 51, 8, 52, 9, 2]] * 4) + np.arange(4)[:, None] * np.array(
+        [3, 0, 3, 0, 3, 0, 0]
+    )
+    apart = (2, *range(50, 65))
+    rows = replace(
+        LabelledRows(labels, labels, np.zeros_like(labels, np.int32), np.zeros_like(labels, np.int32)),
+        decoder_input_ids=labels,
+        apart=apart,
+    )
+    moved = sentinels_random(rows)
+    tied = np.isin(labels, apart)
+    assert np.array_equal(moved.labels[~tied], labels[~tied])
+    assert np.array_equal(np.sort(moved.labels[tied]), np.sort(labels[tied]))
+    assert not np.array_equal(moved.labels, labels)
+    shown = labels_visible(rows)
+    assert np.array_equal(shown.decoder_input_ids, labels)
+    assert list(faults_for(rows)) == list(TARGET_FAULTS)
+
+
+def test_inverted_labels_are_those_of_every_second_row() -> None:
+    labels = np.array([[0, 1, X], [0, 1, X]])
+    segments = np.array([[0, 0, -1]] * 2, np.int32)
+    rows = LabelledRows(labels, labels, segments, segments, classes=2)
+    assert labels_inverted(rows).labels.tolist() == [[0, 1, X], [1, 0, X]]
+    assert list(faults_for(rows)) == list(CLASS_FAULTS)
 
 
 def test_a_range_is_its_least_and_most() -> None:

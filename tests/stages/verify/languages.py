@@ -6,9 +6,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stages.verify.model import NO_LABEL, PADDING, LabelledRows, TinyTransformer
+from stages.verify.model import Shape, TinyTransformer, known_of
+from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 
 NUM_IDS = 64
+BOTH_WAYS = "bidirectional_within_document"
 MASK = NUM_IDS
 """An id that no token has."""
 
@@ -64,7 +66,7 @@ def masked(rows: LabelledRows, *, seed: int) -> LabelledRows:
         rows,
         input_ids=np.where(hidden, MASK, rows.input_ids),
         labels=np.where(hidden, rows.input_ids, NO_LABEL),
-        causal=False,
+        attention=BOTH_WAYS,
     )
 
 
@@ -72,19 +74,14 @@ def restored(rows: LabelledRows) -> NDArray[np.int64]:
     return np.where(rows.labels == NO_LABEL, rows.input_ids, rows.labels)
 
 
-def tiny(num_ids: int, *, causal: bool = True) -> TinyTransformer:
+def tiny(num_ids: int, *, attention: str = "causal_within_document") -> TinyTransformer:
     """A model whose output weights are not 0, so that its logits depend on what it reads."""
     generator = torch.Generator().manual_seed(0)
-    model = TinyTransformer(torch.zeros(num_ids), generator, causal=causal)
+    model = TinyTransformer(torch.zeros(num_ids), generator, Shape(attention))
     torch.nn.init.normal_(model.output_weight, generator=generator)
     return model
 
 
 @torch.no_grad()
 def logits_of(model: TinyTransformer, rows: LabelledRows) -> torch.Tensor:
-    hidden = model(
-        torch.from_numpy(rows.input_ids),
-        torch.from_numpy(rows.segment_ids),
-        position_ids=torch.from_numpy(rows.position_ids),
-    )
-    return model.logits(hidden)
+    return model.logits(known_of(model, rows))

@@ -1,0 +1,134 @@
+"""Contrast: views of a text are told from those of other texts, by the loss that simcse is trained on.
+
+    views -> compact ids -> tiny encoder -> mean over tokens -> contrastive loss, batch by batch
+
+Reported and held to no gate: views of one text share its tokens, so that even a broken encoder tells
+them apart, and in seconds no loss says how good they are. The mechanics decide alone.
+
+Axes: N rows, V views, L tokens, K channels.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from stages.loading.losses import contrastive_loss, duplicate_rows
+from stages.verify.gates import LearningSettings
+from stages.verify.model import autocast, known_of, reproducible
+from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, compact_ids, frequent_ids
+from stages.verify.training import Draw, Machine, Trainer, draws_of, learning_rate
+
+STEPS = 40
+_DROPOUT = 0.1
+_TEMPERATURE = 0.05
+
+Views = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""(N, V, L) ids and (N, V) lengths."""
+
+
+@dataclass(frozen=True)
+class ContrastResult:
+    """Losses of finding each row's other view in a batch, in nats."""
+
+    chance: float
+    """The loss of guessing."""
+    first_loss: float
+    loss: float
+    """Of rows held out."""
+    steps: int
+    curve: tuple[tuple[int, float], ...]
+
+
+def view_rows(views: Views, length: int) -> LabelledRows:
+    """Give views as rows of at most this length, view by view: (V N, L')."""
+    ids, lengths = views
+    length = min(length, ids.shape[2])
+    ids = np.moveaxis(ids, 1, 0)[..., :length].reshape(-1, length)
+    inside = np.arange(length) < lengths.T.reshape(-1, 1)
+    positions = np.tile(np.arange(length, dtype=np.int32), (len(ids), 1))
+    segments = np.where(inside, 0, PADDING).astype(np.int32)
+    return LabelledRows(
+        np.ascontiguousarray(ids),
+        np.full(ids.shape, NO_LABEL),
+        segments,
+        positions,
+        attention="bidirectional",
+    )
+
+
+def check_contrast(
+    batch_of: Callable[[int], Views],
+    heldout: Views,
+    *,
+    config: LearningSettings,
+    seed: int,
+    machine: Machine | None = None,
+) -> ContrastResult:
+    """Train an encoder on batches of views; give its loss on views held out.
+
+    Args:
+        batch_of: gives the views of a step.
+        heldout: one batch of others.
+        config: sizes.
+        seed: of weights and dropout.
+        machine: where to train.
+    """
+    machine = machine or Machine()
+    first = view_rows(batch_of(0), config.row_length)
+    kept = frequent_ids(first, config.max_ids)
+    num_ids = len(kept) + 1
+    trainer = Trainer(first, np.zeros(1), num_ids=num_ids, seed=seed, machine=machine)
+    optimizer = torch.optim.AdamW(trainer.model.parameters(), betas=(0.9, 0.95))
+    draws = draws_of(seed, Draw.DROPOUT)
+    curve = []
+    with reproducible(machine.device):
+        for step in range(STEPS):
+            views = batch_of(step)
+            loss = _loss(trainer, views, config, kept, draws)
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(step, STEPS, config=config)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(trainer.model.parameters(), 1.0)
+            optimizer.step()
+            curve.append((step, loss.item()))
+        with torch.no_grad():
+            held = _loss(trainer, heldout, config, kept, draws).item()
+    chance = math.log(len(heldout[0]))
+    return ContrastResult(chance, curve[0][1], held, STEPS, tuple(curve))
+
+
+def _loss(
+    trainer: Trainer,
+    views: Views,
+    config: LearningSettings,
+    kept: NDArray[np.int64],
+    draws: np.random.Generator,
+) -> Tensor:
+    """Give the contrastive loss of one batch; a third view is a hard negative where there is one."""
+    count, num_views = views[1].shape
+    rows = compact_ids(view_rows(views, config.row_length), kept)
+    rows = replace(rows, attention="bidirectional")
+    with autocast(trainer.model):
+        hidden = known_of(trainer.model, rows)
+    inside = torch.from_numpy(rows.segment_ids != PADDING).to(hidden.device)[..., None]
+    # what the paper's encoder does in every layer is done here to what it gives
+    dropped = torch.from_numpy(draws.random(tuple(hidden.shape)) < _DROPOUT).to(hidden.device)
+    hidden = hidden.float().masked_fill(dropped | ~inside, 0.0) / (1 - _DROPOUT)
+    embeddings = (hidden.sum(dim=1) / inside.sum(dim=1).clamp(min=1)).view(num_views, count, -1)
+    ids = torch.from_numpy(views[0][:, 0]).to(hidden.device)
+    negative = None if num_views < 3 else embeddings[2]  # noqa: PLR2004  # an anchor, its like, its opposite
+    has_negative = None if negative is None else torch.from_numpy(views[1][:, 2] > 0).to(hidden.device)
+    return contrastive_loss(
+        embeddings[0],
+        embeddings[1],
+        temperature=_TEMPERATURE,
+        hard_negatives=negative,
+        negative_of=has_negative,
+        same=duplicate_rows(ids),
+    ).value

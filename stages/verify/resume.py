@@ -1,0 +1,145 @@
+"""Resume: a training that stops half-way and goes on gives the losses of one that never stopped.
+
+    one     0 1 2 3 4 5 6 7 8 9 10 11      a step each, batches straight from the loader
+    two     0 1 2 3 4 5 | 6 7 8 9 10 11    |: model, optimizer and place saved, all opened anew, loaded
+
+With what it shows on the way: how long a step waits for the loader, and how many tokens a second it
+takes. Those are measured, not held to bounds, since they depend on the machine and who else uses it.
+"""
+
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from stages.verify.gates import Gate, LearningSettings, at_most
+from stages.verify.rows import PADDING, LabelledRows
+from stages.verify.training import Trainer, learning_rate
+
+STEPS = 12
+"""Steps of a training, each of which has its loss compared."""
+GPU_BOUND = 1e-3
+"""Difference of losses that is allowed on a GPU, whose kernels add up in no fixed order."""
+PEAKS = {
+    "B200": 2250e12,
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "A10": 125e12,
+    "T4": 65e12,
+}
+"""Dense bfloat16 operations a second (T4: float16), from data sheets, by part of the name."""
+
+_Batch = TypeVar("_Batch")
+
+
+@dataclass(frozen=True)
+class Supply:
+    """What the loader gave, and how fast it was used up; depends on the machine and its other users."""
+
+    wait_share: float
+    """Share of the time of loading and training that went to loading, the first step left out."""
+    tokens_per_second: float
+    """Tokens trained on in a second of training."""
+    mfu: float | None
+    """Model FLOPs utilisation: share of the device's peak; None if none is known here."""
+
+
+@dataclass(frozen=True)
+class ResumeResult:
+    """Losses of a training that stopped and went on, against one that did not."""
+
+    steps: int
+    max_difference: float
+    """Largest difference of the losses of a step."""
+    bound: float
+    supply: Supply = field(compare=False)
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """Hold the difference to its bound."""
+        return (at_most("resume", self.max_difference, self.bound),)
+
+
+def check_resume(
+    reopen: Callable[[], Callable[[int], _Batch]],
+    prepare: Callable[[_Batch], LabelledRows],
+    trainer: Callable[[], Trainer],
+    *,
+    config: LearningSettings,
+    clock: Callable[[], float] = time.perf_counter,
+) -> ResumeResult:
+    """Train twice on the same batches, once with a stop.
+
+    Args:
+        reopen: opens the loader, and gives what gives the batch of a step.
+        prepare: makes rows for the model of a batch.
+        trainer: gives one with fresh weights.
+        config: of the learning rate.
+        clock: seconds, for the supply alone.
+    """
+    losses: list[float] = []
+    waited = worked = tokens = 0.0
+    whole, batch_of = trainer(), reopen()
+    for step in range(STEPS):
+        started = clock()
+        batch = batch_of(step)
+        loaded = clock()
+        rows = prepare(batch)
+        prepared = clock()
+        losses.append(_step(whole, rows, step, config))
+        if step:
+            waited += loaded - started
+            worked += clock() - prepared
+            tokens += int(np.count_nonzero(rows.segment_ids != PADDING))
+    half, resumed = STEPS // 2, []
+    first, batch_of = trainer(), reopen()
+    resumed += [_step(first, prepare(batch_of(step)), step, config) for step in range(half)]
+    saved = io.BytesIO()
+    torch.save({"step": half, **first.state_dict()}, saved)
+    saved.seek(0)
+    state = torch.load(saved, weights_only=True)
+    second, batch_of = trainer(), reopen()
+    second.load_state_dict(state)
+    rest = range(state["step"], STEPS)
+    resumed += [_step(second, prepare(batch_of(step)), step, config) for step in rest]
+    device = whole.model.output_bias.device
+    per_second = tokens / max(worked, 1e-9)
+    flops = flops_per_token(whole, config.row_length)
+    return ResumeResult(
+        STEPS,
+        float(np.max(np.abs(np.subtract(losses, resumed)))),
+        GPU_BOUND if device.type == "cuda" else 0.0,
+        Supply(waited / max(waited + worked, 1e-9), per_second, utilisation(flops * per_second, device)),
+    )
+
+
+def _step(trainer: Trainer, rows: LabelledRows, step: int, config: LearningSettings) -> float:
+    return trainer.step(rows, learning_rate(step, STEPS + config.warmup_steps, config=config))[0]
+
+
+def flops_per_token(trainer: Trainer, length: int) -> float:
+    """Give the operations of a training step for each token: 6 N and those of attention.
+
+    Source: Chowdhery et al. 2022, "PaLM", appendix B, arXiv 2204.02311. N leaves the embedding out, of
+    which a token reads one line.
+    """
+    model = trainer.model
+    weights = sum(weight.numel() for weight in model.parameters()) - model.embedding.numel()
+    layers = len(model.blocks) + 2 * len(model.decoder or ())
+    return float(6 * weights + 12 * layers * model.shape.width * length)
+
+
+def utilisation(flops_per_second: float, device: torch.device) -> float | None:
+    """Give the share of a device's peak; None if it has none that is known here."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    peak = next((peak for part, peak in PEAKS.items() if part in name), None)
+    return None if peak is None else flops_per_second / peak

@@ -1,0 +1,167 @@
+"""Training: the steps of a tiny model on rows, the same to the bit for the same seed on a CPU.
+
+    rows, seed -> order of steps -> trainer -> losses
+
+Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization", arXiv 1711.05101.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from stages.loading.masks import ENCODER_DECODER
+from stages.verify.gates import LearningSettings
+from stages.verify.model import Shape, TinyTransformer, summed_loss
+from stages.verify.rows import PADDING, LabelledRows, count_labelled, log_unigram, take_rows
+
+_CURVE_EVERY = 10
+
+
+class Draw(IntEnum):
+    """What a stream of draws is for."""
+
+    ROW_ORDER = 1
+    HELDOUT_ROWS = 2
+    CONTROL = 3
+    HELDOUT_CONTROL = 4
+    ABLATION = 5
+    NEIGHBOURS = 6
+    DROPOUT = 7
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a model is trained."""
+
+    device: str = "cpu"
+    """"cpu" or "cuda"."""
+    bfloat16: bool = False
+    """Whether it computes in bfloat16, as it does on a GPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A trained model, the frequencies it started from, its losses on the way as (step, loss)."""
+
+    model: TinyTransformer
+    log_probabilities: NDArray[np.float64]
+    curve: tuple[tuple[int, float], ...]
+    steps: int
+    finite_steps: int
+    labelled_tokens: int
+
+
+class Trainer:
+    """A tiny model with its optimizer.
+
+    Args:
+        rows: what it is to learn from: their attention and classes decide its shape.
+        log_probabilities: (V,) of the labels, where its bias starts.
+        num_ids: ids it reads.
+        seed: of its weights.
+        machine: where it computes.
+    """
+
+    def __init__(
+        self,
+        rows: LabelledRows,
+        log_probabilities: NDArray[np.float64],
+        *,
+        num_ids: int,
+        seed: int,
+        machine: Machine,
+    ) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        bias = torch.from_numpy(log_probabilities).float()
+        shape = Shape(
+            rows.attention,
+            num_ids=num_ids,
+            bfloat16=machine.bfloat16,
+            num_layers=1 if rows.attention == ENCODER_DECODER else 2,
+        )
+        self.model = TinyTransformer(bias, generator, shape).to(machine.device)
+        self._optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.95), fused=True)
+
+    def step(self, batch: LabelledRows, rate: float) -> tuple[float, float]:
+        """Take one step; give its loss and the norm of its gradient before clipping."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.zero_grad()
+        total, labelled = summed_loss(self.model, batch)
+        loss = total / max(labelled, 1)
+        loss.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self._optimizer.step()
+        return loss.item(), norm.item()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give the weights and what the optimizer remembers."""
+        return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a state."""
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+
+
+def learning_rate(step: int, steps: int, *, config: LearningSettings) -> float:
+    """Give a step's learning rate: linear to the highest, then half a cosine towards 0."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    share = (step - config.warmup_steps) / (steps - config.warmup_steps)
+    return config.learning_rate * (1 + math.cos(math.pi * share)) / 2
+
+
+def step_rows(rows: LabelledRows, config: LearningSettings, *, seed: int) -> NDArray[np.int64]:
+    """Give the rows of each step, (steps, batch_rows): all once an epoch, in a new order.
+
+    There are as many steps as reach labelled_tokens, or max_epochs if that is less.
+    """
+    usual = config.label_share * np.count_nonzero(rows.segment_ids != PADDING)
+    labelled, num_rows = min(count_labelled(rows), usual), len(rows.labels)
+    epochs = min(config.labelled_tokens / labelled, config.max_epochs)
+    steps = max(1, round(epochs * num_rows / config.batch_rows))
+    draws = draws_of(seed, Draw.ROW_ORDER)
+    shuffled = -(-steps * config.batch_rows // num_rows)
+    order = np.concatenate([draws.permutation(num_rows) for _ in range(shuffled)])
+    return order[: steps * config.batch_rows].reshape(steps, config.batch_rows)
+
+
+def train(
+    rows: LabelledRows,
+    config: LearningSettings,
+    *,
+    num_ids: int,
+    seed: int,
+    machine: Machine | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Training:
+    """Train a tiny model on windows with compact ids."""
+    log_probabilities = log_unigram(rows, rows.classes or num_ids)
+    trainer = Trainer(rows, log_probabilities, num_ids=num_ids, seed=seed, machine=machine or Machine())
+    order = step_rows(rows, config, seed=seed)
+    curve: list[tuple[int, float]] = []
+    finite_steps = labelled_tokens = 0
+    for step, chosen in enumerate(order):
+        batch = take_rows(rows, chosen)
+        loss, norm = trainer.step(batch, learning_rate(step, len(order), config=config))
+        labelled_tokens += count_labelled(batch)
+        finite_steps += math.isfinite(loss) and math.isfinite(norm)
+        if step % _CURVE_EVERY == 0 or step == len(order) - 1:
+            curve.append((step, loss))
+        if progress is not None:
+            progress(step + 1, len(order))
+    model = trainer.model
+    return Training(model, log_probabilities, tuple(curve), len(order), finite_steps, labelled_tokens)
+
+
+def draws_of(seed: int, purpose: Draw) -> np.random.Generator:
+    """Give a counter-based generator of its own for each seed and purpose."""
+    return np.random.Generator(np.random.Philox(key=np.array([seed, purpose], np.uint64)))

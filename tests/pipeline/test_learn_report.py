@@ -1,0 +1,119 @@
+"""What people read of a verdict: every gate with its bound, curves, and what is only reported."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.report.page import loss_chart, render_page
+from pipeline.report.terminal import print_report
+
+GATE = {"name": "gain", "value": 0.5, "bound": 0.1, "passed": True, "relation": "at least"}
+LEARNED: dict[str, Any] = {
+    "passed": True,
+    "device": "cpu",
+    "gated": True,
+    "loss": 5.5,
+    "unigram_entropy": 6.0,
+    "control_loss": 6.01,
+    "apart_loss": 1.25,
+    "curve": [[0, 6.1], [10, 5.8], [20, 5.4]],
+    "control_curve": [[0, 6.1], [10, None], [20, 6.0]],
+    "isolation": {"ends": 7, "max_change": 0.0, "max_change_without": 0.7},
+    "resume": {
+        "steps": 12,
+        "max_difference": 0.0,
+        "bound": 0.0,
+        "supply": {"wait_share": 0.0123, "tokens_per_second": 4567.0, "mfu": 0.25},
+    },
+    "pairs": {"loss": 0.6, "unigram_entropy": 0.69},
+    "gates": [
+        GATE,
+        {
+            **GATE,
+            "name": "isolation",
+            "value": 1.5,
+            "bound": 0.0,
+            "passed": False,
+            "relation": "at most",
+        },
+        {**GATE, "name": "leak_floor", "value": None, "passed": False},
+    ],
+}
+CONTRAST = {
+    "passed": True,
+    "device": "cpu",
+    "gated": False,
+    "gates": [],
+    "contrast": {"chance": 3.47, "first_loss": 3.0, "loss": 0.5, "curve": [[0, 3.0], [1, 0.6]]},
+}
+
+
+def report_of(learning: dict[str, Any] | None) -> dict[str, Any]:
+    """A report that holds one verdict and nothing else to speak of."""
+    checked = {"rows": 3, "documents": 2, "tokens": 40, "padding": 1}
+    verdict = {"passed": True, "findings": [], "learning": learning, "checked": checked}
+    return {
+        "name": "small",
+        "output": "run",
+        "passed": True,
+        "documents": {"read": 2, "dropped": {}, "named_drops": []},
+        "warnings": [],
+        "languages": [],
+        "datasets": {},
+        "steps": [],
+        "verify": {"dataset": verdict},
+    }
+
+
+def page_of(learning: dict[str, Any] | None) -> str:
+    """The page's text, its tags left out."""
+    return re.sub(r"<[^>]+>", " ", render_page(report_of(learning)))
+
+
+def test_the_page_shows_every_gate_with_its_bound_and_which_side_is_right() -> None:
+    page = " ".join(page_of(LEARNED).split())
+    assert "gain 0.5 at least 0.1 pass" in page
+    assert "isolation 1.5 at most 0 fail" in page
+    assert "leak_floor not finite at least 0.1 fail" in page
+    assert "7 ends of documents" in page
+    assert "1.23 % of the time went to the loader, 4,567 tokens a second on cpu, MFU 0.250" in page
+    assert "told at 0.6 nats" in page
+
+
+def test_curves_are_drawn_inside_their_box_and_skip_what_is_not_finite() -> None:
+    drawing = loss_chart({"labels": LEARNED["curve"], "control": LEARNED["control_curve"]}, 6.0)
+    points = [
+        tuple(map(float, point.split(",")))
+        for line in drawing["lines"].values()
+        for point in line.split()
+    ]
+    assert len(points) == 5
+    assert all(0 <= x <= drawing["width"] and 0 <= y <= drawing["height"] for x, y in points)
+    assert drawing["ticks"]
+    assert len(drawing["ticks"]) <= 8
+    assert render_page(report_of(LEARNED)).count("<polyline") == 2
+
+
+def test_what_is_reported_alone_says_so() -> None:
+    assert "held to no gate" in page_of(CONTRAST)
+    assert render_page(report_of(CONTRAST)).count("<polyline") == 1
+    assert "held to no gate" in page_of({**LEARNED, "gated": False, "pairs": None})
+    assert "not proven: too few" in page_of({"passed": False, "reason": "too few", "gates": []})
+
+
+@pytest.mark.parametrize(
+    ("learning", "line"),
+    [
+        (LEARNED, "gate isolation: 1.500, must be at most 0.000"),
+        (LEARNED, "1.23% of the time waiting for the loader, 4,567 tokens a second, MFU 0.250"),
+        (CONTRAST, "views      loss 0.500 nats, guessing 3.470; reported, no gate"),
+        (None, "not asked for: the mechanics decide alone"),
+    ],
+)
+def test_the_terminal_says_what_failed_and_what_was_measured(
+    learning: dict[str, Any] | None, line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    print_report({**report_of(learning), "output": str(tmp_path)}, as_json=False)
+    assert line in capsys.readouterr().out

@@ -1,0 +1,56 @@
+"""What the isolation check promises: it is 0 exactly where documents are hidden from each other.
+
+Segments that run over the end of a document are found, since ends are read off EOS.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stages.verify.isolation import check_isolation
+from stages.verify.rows import LabelledRows
+from tests.stages.verify.languages import BOTH_WAYS, NUM_IDS, language, positions_of, tiny
+
+EOS = 2
+KEPT = np.arange(NUM_IDS - 1)
+
+
+def packed(attention: str) -> LabelledRows:
+    """Documents of 24 tokens, the last of each an EOS."""
+    rows = language(6, seed=1)
+    tokens = np.where(rows.input_ids == EOS, 5, rows.input_ids)
+    tokens[:, 23::24] = EOS
+    return replace(rows, input_ids=tokens, labels=tokens, attention=attention)
+
+
+@pytest.mark.parametrize("attention", ["causal_within_document", BOTH_WAYS])
+def test_documents_of_a_row_do_not_move_each_others_logits(attention: str) -> None:
+    model = tiny(NUM_IDS, attention=attention)
+    result = check_isolation(model, packed(attention), kept=KEPT, eos=EOS)
+    assert result is not None
+    assert result.ends == 18
+    assert result.max_change == 0.0
+    assert result.max_change_without > 0.1
+    assert all(gate.passed for gate in result.gates)
+
+
+@pytest.mark.parametrize("moved", [1, -1])
+@pytest.mark.parametrize("attention", ["causal_within_document", BOTH_WAYS])
+def test_segments_that_begin_elsewhere_than_documents_are_found(attention: str, moved: int) -> None:
+    rows = packed(attention)
+    segments = np.roll(rows.segment_ids, moved, axis=1)
+    segments[:, :1], segments[:, -1:] = 0, 3
+    wrong = replace(rows, segment_ids=segments, position_ids=positions_of(segments))
+    result = check_isolation(tiny(NUM_IDS, attention=attention), wrong, kept=KEPT, eos=EOS)
+    assert result is not None
+    assert result.max_change > 0.0
+    assert not result.gates[0].passed
+
+
+def test_rows_read_as_one_text_and_rows_of_one_document_have_nothing_to_isolate() -> None:
+    model = tiny(NUM_IDS)
+    rows = packed("causal_within_document")
+    assert check_isolation(model, replace(rows, attention="prefix"), kept=KEPT, eos=EOS) is None
+    alone = replace(rows, input_ids=np.full_like(rows.input_ids, 7))
+    assert check_isolation(model, alone, kept=KEPT, eos=EOS) is None

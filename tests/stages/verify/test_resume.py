@@ -1,0 +1,86 @@
+"""What the resume check promises: no bit of difference, unless a batch, a weight or a moment differs."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import numpy as np
+import pytest
+import torch
+
+from stages.verify.model import reproducible
+from stages.verify.resume import STEPS, ResumeResult, check_resume, flops_per_token, utilisation
+from stages.verify.rows import LabelledRows, log_unigram, take_rows
+from stages.verify.training import Machine, Trainer
+from tests.stages.verify.languages import NUM_IDS, language
+from tests.stages.verify.test_learning import QUICK
+
+ROWS = language(4 * STEPS, seed=1, length=32)
+Batches = Callable[[int], LabelledRows]
+
+
+def sound() -> Batches:
+    return lambda step: take_rows(ROWS, np.arange(4 * step, 4 * step + 4))
+
+
+def trainer(kind: type[Trainer] = Trainer, *, machine: Machine | None = None) -> Trainer:
+    unigram = log_unigram(ROWS, NUM_IDS)
+    return kind(ROWS, unigram, num_ids=NUM_IDS, seed=3, machine=machine or Machine())
+
+
+def check(reopen: Callable[[], Batches] = sound, make: Callable[[], Trainer] = trainer) -> ResumeResult:
+    ticks: Iterator[int] = count()
+    with reproducible("cpu"):
+        return check_resume(
+            reopen, lambda rows: rows, make, config=QUICK, clock=lambda: float(next(ticks))
+        )
+
+
+class Forgetful(Trainer):
+    """Saves weights, and nothing of what the optimizer remembers."""
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        """Load the weights alone."""
+        fresh = trainer().state_dict()
+        super().load_state_dict({**fresh, "model": state["model"]})
+
+
+def test_a_training_that_stopped_gives_the_same_bits() -> None:
+    result = check()
+    assert (result.max_difference, result.bound) == (0.0, 0.0)
+    assert all(gate.passed for gate in result.gates)
+
+
+def test_supply_is_the_share_of_loading_and_the_tokens_of_a_second_of_training() -> None:
+    supply = check().supply  # each of loading, preparing and training takes one tick
+    assert supply.wait_share == 0.5
+    assert supply.tokens_per_second == 4 * 32
+    assert supply.mfu is None
+
+
+def test_a_loader_that_opens_elsewhere_is_found() -> None:
+    opened: Iterator[int] = count()
+
+    def drifting() -> Batches:
+        shift = 2 * next(opened)
+        return lambda step: sound()((step + shift) % STEPS)
+
+    result = check(drifting)
+    assert result.max_difference > 1e-3
+    assert not result.gates[0].passed
+
+
+def test_a_trainer_that_forgets_its_moments_is_found() -> None:
+    result = check(make=lambda: trainer(Forgetful))
+    assert result.max_difference > 0.0
+    assert not result.gates[0].passed
+
+
+def test_bfloat16_resumes_too() -> None:
+    assert check(make=lambda: trainer(machine=Machine(bfloat16=True))).max_difference == 0.0
+
+
+def test_operations_of_a_token_are_six_for_each_weight_that_it_meets() -> None:
+    made = trainer()
+    weights = sum(weight.numel() for weight in made.model.parameters()) - NUM_IDS * 64
+    assert flops_per_token(made, 32) == pytest.approx(6 * weights + 12 * 2 * 64 * 32)
+    assert utilisation(1e12, torch.device("cpu")) is None

@@ -1,6 +1,11 @@
 """All formats that a dataset can be exported to, by name. What is not here does not exist."""
 
+from stages.export.datatrove import DATATROVE
 from stages.export.format import Format
+from stages.export.megatron import MEGATRON, MEGATRON_SENTENCES
 from stages.export.nanogpt import NANOGPT
+from stages.export.olmo_core import OLMO_CORE
 
-FORMATS: dict[str, Format] = {format_.name: format_ for format_ in (NANOGPT,)}
+FORMATS: dict[str, Format] = {
+    known.name: known for known in (MEGATRON, MEGATRON_SENTENCES, NANOGPT, OLMO_CORE, DATATROVE)
+}

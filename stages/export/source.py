@@ -119,16 +119,17 @@ class ExportSource:
         for block in self.blocks(shard):
             yield from np.split(block.tokens, np.cumsum(block.lengths)[:-1])
 
-    def rows(self, shard: int) -> Iterator[Columns]:
-        """Give the rows of a shard in stored order, some at a time, as the loader gives them.
+    def rows(self, shard: int, first: int = 0, last: int | None = None) -> Iterator[Columns]:
+        """Give the rows [first, last) of a shard, some at a time, as the loader gives them.
 
-        Columns are those of `columns`, each (N, ...), in the dtypes of the disk.
+        Columns are those of `columns`, each (N, ...), in the dtypes of the disk; rows come in stored
+        order.
         """
-        number = self.manifest.shards[shard].rows
+        end = self.manifest.shards[shard].rows if last is None else last
         width = sum(int(np.prod(column.shape, dtype=int)) for column in self.columns.values())
         step = max(1, BLOCK_TOKENS // max(1, width))
-        for start in range(0, number, step):
-            columns = self.dataset.read(shard, np.arange(start, min(start + step, number)))
+        for start in range(first, end, step):
+            columns = self.dataset.read(shard, np.arange(start, min(start + step, end)))
             yield {name: _on_disk(columns[name]) for name in self.columns}
 
     @cached_property

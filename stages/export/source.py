@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import Columns
+from stages.objectives.table import traits_of
 from stages.ragged import Ragged
+from stages.store.drawn import read_drawn
 from stages.store.manifest import Manifest
 from stages.store.ranges import copy_ranges
 
@@ -51,10 +53,12 @@ class ExportSource:
 
     Args:
         dataset: unshuffled; its epoch is that of the rows. Documents are the same in all.
+        drawn: fingerprint of the epochs that stand on disk, empty if none does.
     """
 
-    def __init__(self, dataset: ShardDataset) -> None:
+    def __init__(self, dataset: ShardDataset, drawn: str = "") -> None:
         self.dataset = dataset
+        self.drawn = drawn
 
     @property
     def manifest(self) -> Manifest:
@@ -84,6 +88,11 @@ class ExportSource:
     def lengths(self, shard: int) -> NDArray[np.int64]:
         """Give the tokens of each document of a shard, its EOS included: (D,)."""
         return self.dataset.whole_shard(shard).lengths
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether the dataset says where sentences end."""
+        return traits_of(self.dataset.objective).sentences
 
     def sentences(self, shard: int) -> Ragged | None:
         """Give after how many of its tokens each sentence of each document ends, if the dataset says."""
@@ -155,7 +164,7 @@ class ExportSource:
         wrong = np.flatnonzero(places - begin != offset)
         if len(wrong):
             raise FormatError(
-                f"{self._place(shard)}: document {doc[wrong[0]]} is not whole in the rows, at its token"
+                f"{self.place(shard)}: document {doc[wrong[0]]} is not whole in the rows, at its token"
                 f" {offset[wrong[0]]}; `shardmill verify` names all that is wrong"
             )
 
@@ -166,11 +175,12 @@ class ExportSource:
         closed = (lengths > 0) & (tokens[np.cumsum(lengths) - 1] == self.eos)
         if not closed.all():
             raise FormatError(
-                f"{self._place(shard)}: document {first + int(np.argmin(closed))} does not end in EOS"
+                f"{self.place(shard)}: document {first + int(np.argmin(closed))} does not end in EOS"
                 f" (id {self.eos}); `shardmill verify` names all that is wrong"
             )
 
-    def _place(self, shard: int) -> Path:
+    def place(self, shard: int) -> Path:
+        """Give the folder of a shard, for messages."""
         return self.dataset.folder / self.manifest.shards[shard].path
 
 
@@ -181,7 +191,9 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
         ConfigError: no such split, or an epoch that can neither be drawn nor stands on disk.
         FormatError: the dataset is not whole, or was changed.
     """
-    return ExportSource(open_dataset(path, split=split, epoch=epoch, shuffle=False))
+    dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
+    drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
+    return ExportSource(dataset, "" if drawn is None else drawn.fingerprint)
 
 
 def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:

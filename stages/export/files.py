@@ -14,7 +14,7 @@ Any format gets that for nothing, whether its shards share one file or have one 
 import hashlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -118,15 +118,18 @@ class ExportFiles:
         with self.append(name) as file:
             file.write(data)
 
-    def restore(self) -> None:
+    def restore(self, *, besides: Collection[str] = ()) -> None:
         """Bring the folder back to what was committed: cut what is longer, remove what is unknown.
+
+        Args:
+            besides: names that are no files of the export.
 
         Raises:
             FormatError: a file is shorter than what was committed of it, or gone.
         """
         found = {p.relative_to(self._folder).as_posix(): p for p in self._folder.rglob("*")}
         for name, path in found.items():
-            if path.is_file() and name not in self._written:
+            if path.is_file() and name not in self._written and name not in besides:
                 path.unlink()
         for name, known in self._written.items():
             size = found[name].stat().st_size if name in found else 0

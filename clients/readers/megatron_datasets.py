@@ -135,7 +135,8 @@ def answers(facts: Facts) -> Iterator[Answer]:
 
 
 if __name__ == "__main__":
-    torch.distributed.init_process_group(
-        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
-    )
-    tell(answers(read_facts()))
+    with tempfile.NamedTemporaryFile() as meeting:
+        # the indices of BERT's and T5's datasets are built by rank 0 of a process group
+        place = f"file://{meeting.name}"
+        torch.distributed.init_process_group("gloo", init_method=place, rank=0, world_size=1)
+        tell(answers(read_facts()))

@@ -181,11 +181,11 @@ def _write(folder: Path, identity: Identity, parts: Sequence[Part], *, stream: T
         progress.note(f"{folder}: goes on after {journal.parts[-1]}")
     progress.start("export", f"export: {identity.format}", total=len(left))
     try:
-        for number, (name, write) in enumerate(left, 1):
+        for name, write in left:
             write(files)
             journal = Journal(identity=identity, parts=(*journal.parts, name), files=files.written)
-            _keep(folder, journal)
-            progress.advance(more=number < len(left))
+            keep_journal(folder, journal)
+            progress.advance(more=False)
         progress.stop()
     finally:
         progress.close()
@@ -224,7 +224,7 @@ def _contents(sources: Sequence[ExportSource]) -> Iterator[str]:
         )
 
 
-def _keep(folder: Path, journal: Journal) -> None:
+def keep_journal(folder: Path, journal: Journal) -> None:
     """Replace the journal whole; what it names is on the disk already."""
     beside = folder / f".{JOURNAL}"
     beside.write_text(json.dumps(journal.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")

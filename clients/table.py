@@ -29,7 +29,7 @@ CLIENTS = (
     Client("", "nanogpt", ("nanogpt",)),
     Client(
         "megatron-core",
-        "megatron",
+        "megatron_datasets",
         ("megatron", "megatron-sentences"),
         alone=("megatron-core==0.16.1",),
         requirements=("packaging",),
@@ -64,9 +64,7 @@ CLIENTS = (
             "zstd==1.5.7.2",
         ),
     ),
-    Client(
-        "datasets", "huggingface_datasets", ("hf", "hf-parquet"), requirements=("datasets==5.2.0",)
-    ),
+    Client("datasets", "huggingface_datasets", ("hf", "hf-parquet"), requirements=("datasets==5.2.0",)),
     Client("safetensors", "safetensors_files", ("safetensors",), requirements=("safetensors==0.8.0",)),
 )
 """All of them; their versions are written here and nowhere else."""

@@ -9,7 +9,7 @@ same digest everywhere. Needs numpy alone: this runs in the client's environment
 import hashlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ class Answer:
     sequences: int | None
     documents: int | None
     sha256: str
+    order: list[int] | None = None
+    """What the client drew: the documents in its order, or first, last and length of each sample."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,9 @@ def digest(parts: Iterable[ArrayLike]) -> str:
     return sha256.hexdigest()
 
 
-def column_answers(split: str, rows: int, columns: dict[str, Iterable[ArrayLike]]) -> list[Answer]:
+def column_answers(split: str, rows: int, columns: Mapping[str, Iterable[ArrayLike]]) -> list[Answer]:
     """Give an answer for each column of rows."""
-    return [
-        Answer(f"{split} {name}", rows, None, digest(columns[name])) for name in sorted(columns)
-    ]
+    return [Answer(f"{split} {name}", rows, None, digest(columns[name])) for name in sorted(columns)]
 
 
 def tell(answers: Iterable[Answer]) -> None:

@@ -14,9 +14,7 @@ def get_batch(data: "np.memmap[tuple[int], np.dtype[np.uint16]]", block_size: in
     """Give whether a batch of random windows has the targets that nanoGPT trains on."""
     ix = torch.randint(len(data) - block_size, (BATCH,))
     x = torch.stack([torch.from_numpy((data[i : i + block_size]).astype(np.int64)) for i in ix])
-    y = torch.stack(
-        [torch.from_numpy((data[i + 1 : i + 1 + block_size]).astype(np.int64)) for i in ix]
-    )
+    y = torch.stack([torch.from_numpy((data[i + 1 : i + 1 + block_size]).astype(np.int64)) for i in ix])
     return bool((x[:, 1:] == y[:, :-1]).all())
 
 

@@ -267,7 +267,7 @@ def _write_about(
     lines = [
         f"# {sources[0].manifest.name} for {format_.client}",
         "",
-        *(f"- {line}" for line in _contents(sources)),
+        *(f"- {line}" for line in _contents(format_, sources)),
         *(f"- {note}" for note in format_.notes(sources)),
         "",
         "```python",
@@ -277,13 +277,14 @@ def _write_about(
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
 
 
-def _contents(sources: Sequence[ExportSource]) -> Iterator[str]:
+def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+    """Say how much of each split there is."""
     for source in sources:
         totals = source.manifest.totals
-        yield (
-            f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens,"
-            f" {totals.rows:,} rows of {source.manifest.seq_len:,}"
-        )
+        if format_.holds is Holds.DOCUMENTS:
+            yield f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens"
+        else:
+            yield f"{source.split}: {totals.rows:,} rows"
 
 
 def _summary(folder: Path) -> Summary | None:
@@ -336,6 +337,7 @@ def _report(
         "already": already,
         "epoch": request.epoch if format_.holds is Holds.ROWS else None,
         "splits": {source.split: source.manifest.totals.model_dump(mode="json") for source in sources},
+        "contents": list(_contents(format_, sources)),
         "bytes": sum(file.bytes for file in summary.files.values()),
         "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
         "read": format_.read(sources, str(request.to)),

@@ -212,8 +212,8 @@ def print_export(report: dict[str, Any], *, as_json: bool) -> None:
         print(json.dumps(report, indent=1))
         return
     console = _console()
-    for split, totals in report["splits"].items():
-        console.print(f"{split}: {totals['documents']:,} documents, {totals['tokens']:,} tokens")
+    for line in report["contents"]:
+        console.print(line, markup=False)
     state = "is whole already; nothing was done" if report["already"] else "is whole"
     count = f"{len(report['files']):,} files, {report['bytes']:,} bytes"
     console.print(f"{report['to']}: {count}, {state}", markup=False)

@@ -1,8 +1,9 @@
 """Export: a dataset into the files of another trainer, part by part, whole or not at all.
 
-    TO.partial/export.json    the journal: what is exported, which parts are done, how far each file is
+    TO.partial/parts.jsonl    the journal: what is exported, then a line a part, with the files it wrote
     TO.partial/...            the files so far
     TO/                       the same folder, renamed when its last part is done
+    TO/export.json            what it holds: every file with its size and SHA-256
 
 A part is a shard, the end of a split, or what tells about the export. After each part its files are on
 the disk and the journal says so; a killed export loses the part it was in, and the same command goes on
@@ -12,6 +13,7 @@ epoch: not of where it is written, nor of how often it was stopped.
 
 import difflib
 import json
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +27,7 @@ from pipeline.journal import LOCK, run_lock
 from pipeline.progress import Progress
 from pipeline.stopping import enough_disk, signals_stop
 from pipeline.storage import make_folder
-from stages.config import Config
+from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.files import ExportFiles, WrittenFile
 from stages.export.format import Format, Holds
@@ -33,7 +35,8 @@ from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
 from stages.store.digests import digest_file, sync_path
 
-JOURNAL = "export.json"
+SUMMARY = "export.json"
+PARTS = "parts.jsonl"
 READ_ME = "READ.md"
 TOKENIZER = "tokenizer.model"
 ABOUT = "about"
@@ -51,8 +54,15 @@ class Identity(Config):
     """Of each split the fingerprint of its dataset, and of its epochs on disk if rows are exported."""
 
 
-class Journal(Config):
-    """How far an export is; in the finished folder, what it holds."""
+class DonePart(Config):
+    """A part that is done, and how far the files are that it wrote."""
+
+    part: str
+    files: dict[str, WrittenFile]
+
+
+class Summary(Config):
+    """What a finished export holds."""
 
     identity: Identity
     parts: tuple[str, ...]
@@ -86,20 +96,15 @@ def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]
         _require_verified(request, source)
         format_.refuse(source)
     identity = _identity(request, format_, sources)
-    done = _journal(request.to)
-    if done is None:
-        _refuse_stranger(request.to)
-        partial_ = request.to.with_name(f"{request.to.name}.partial")
-        make_folder(partial_.absolute())
-        with enough_disk(partial_), run_lock(partial_), signals_stop():
-            journal = _write(partial_, identity, _parts(format_, sources, request), stream=stream)
-            (partial_ / LOCK).unlink()
-            partial_.rename(request.to)
-            sync_path(request.to.absolute().parent)
+    summary = _summary(request.to)
+    already = summary is not None
+    if summary is None:
+        parts = _parts(format_, sources, request)
+        summary = _write_whole(request.to, identity, parts, stream=stream)
     else:
-        _require_same(request.to, done.identity, identity)
-        journal = done
-    return _report(request, format_, sources, journal, already=done is not None)
+        _require_same(request.to, summary.identity, identity)
+    (request.to / PARTS).unlink(missing_ok=True)
+    return _report(request, format_, sources, summary, already=already)
 
 
 def find_format(name: str) -> Format:
@@ -169,27 +174,84 @@ def _parts(format_: Format, sources: Sequence[ExportSource], request: Request) -
     return [*parts, (ABOUT, partial(_write_about, format_, sources, request.to.name))]
 
 
-def _write(folder: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None) -> Journal:
-    """Write the parts that are not done, each with its entry in the journal."""
-    journal = _journal(folder) or Journal(identity=identity, parts=(), files={})
-    _require_same(folder, journal.identity, identity)
-    files = ExportFiles(folder, journal.files)
-    files.restore(besides=(JOURNAL, LOCK))
+def _write_whole(
+    to: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+) -> Summary:
+    """Write all parts beside the target, and give the folder its name."""
+    if to.exists() and not (to.is_dir() and not any(to.iterdir())):
+        raise ConfigError(f"--to {to}: is there and no export; choose another --to")
+    folder = to.with_name(f"{to.name}.partial")
+    try:
+        make_folder(folder.absolute())
+    except OSError as error:
+        raise ConfigError(f"--to {to}: cannot be made: {error.strerror}") from error
+    with enough_disk(folder), run_lock(folder), signals_stop():
+        summary = _write_parts(folder, identity, parts, stream=stream)
+        text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
+        (folder / SUMMARY).write_text(text, encoding="utf-8")
+        sync_path(folder / SUMMARY)
+        (folder / LOCK).unlink()
+        sync_path(folder)
+        folder.rename(to)
+        sync_path(to.absolute().parent)
+    return summary
+
+
+def _write_parts(
+    folder: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+) -> Summary:
+    """Write the parts that are not done, each with its line in the journal."""
+    done = _resumed(folder, identity)
+    files = ExportFiles(folder, {name: file for part in done for name, file in part.files.items()})
+    files.restore(besides=(PARTS, LOCK))
+    names = {part.part for part in done}
     progress = Progress(None, stream)
-    left = [part for part in parts if part[0] not in journal.parts]
-    if journal.parts and left:
-        progress.note(f"{folder}: goes on after {journal.parts[-1]}")
+    left = [part for part in parts if part[0] not in names]
+    if done and left:
+        progress.note(f"{folder}: goes on after {done[-1].part}")
     progress.start("export", f"export: {identity.format}", total=len(left))
     try:
         for name, write in left:
             write(files)
-            journal = Journal(identity=identity, parts=(*journal.parts, name), files=files.written)
-            keep_journal(folder, journal)
+            keep_part(folder, DonePart(part=name, files=files.commit()))
             progress.advance(more=False)
         progress.stop()
     finally:
         progress.close()
-    return journal
+    return Summary(identity=identity, parts=tuple(name for name, _ in parts), files=files.written)
+
+
+def _resumed(folder: Path, identity: Identity) -> list[DonePart]:
+    """Give the parts that are done; begin the journal if there is none."""
+    place = folder / PARTS
+    content = place.read_bytes() if place.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]  # a crash may have cut the last line
+    if len(whole) < len(content):
+        os.truncate(place, len(whole))
+    if not whole:
+        _append_line(place, identity)
+        sync_path(folder)
+        return []
+    first, *lines = whole.splitlines()
+    try:
+        found = Identity.model_validate_json(first)
+        parts = [DonePart.model_validate_json(line) for line in lines]
+    except ValidationError as error:
+        raise _unknown(place) from error
+    _require_same(folder, found, identity)
+    return parts
+
+
+def keep_part(folder: Path, part: DonePart) -> None:
+    """Note a part in the journal; its files are on the disk already."""
+    _append_line(folder / PARTS, part)
+
+
+def _append_line(place: Path, value: Config) -> None:
+    with place.open("ab") as file:
+        file.write(canonical_json(value) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _write_about(
@@ -224,32 +286,20 @@ def _contents(sources: Sequence[ExportSource]) -> Iterator[str]:
         )
 
 
-def keep_journal(folder: Path, journal: Journal) -> None:
-    """Replace the journal whole; what it names is on the disk already."""
-    beside = folder / f".{JOURNAL}"
-    beside.write_text(json.dumps(journal.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
-    sync_path(beside)
-    beside.replace(folder / JOURNAL)
-    sync_path(folder)
-
-
-def _journal(folder: Path) -> Journal | None:
-    """Give the journal of a folder, or None if it has none."""
+def _summary(folder: Path) -> Summary | None:
+    """Give what a finished export holds, or None if there is none."""
     try:
-        return Journal.model_validate_json((folder / JOURNAL).read_bytes())
+        return Summary.model_validate_json((folder / SUMMARY).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValidationError as error:
-        raise FormatError(
-            f"{folder / JOURNAL}: not the journal of an export that this version knows; delete {folder}"
-            " or choose another --to"
-        ) from error
+        raise _unknown(folder / SUMMARY) from error
 
 
-def _refuse_stranger(to: Path) -> None:
-    """Refuse a target that something else stands in; an empty folder is fine."""
-    if to.exists() and not (to.is_dir() and not any(to.iterdir())):
-        raise ConfigError(f"--to {to}: is there and no export; choose another --to")
+def _unknown(place: Path) -> FormatError:
+    return FormatError(
+        f"{place}: of no export that this version knows; delete {place.parent}, or choose another --to"
+    )
 
 
 def _require_same(folder: Path, found: Identity, wanted: Identity) -> None:
@@ -273,7 +323,7 @@ def _report(
     request: Request,
     format_: Format,
     sources: Sequence[ExportSource],
-    journal: Journal,
+    summary: Summary,
     *,
     already: bool,
 ) -> dict[str, Any]:
@@ -286,8 +336,8 @@ def _report(
         "already": already,
         "epoch": request.epoch if format_.holds is Holds.ROWS else None,
         "splits": {source.split: source.manifest.totals.model_dump(mode="json") for source in sources},
-        "bytes": sum(file.bytes for file in journal.files.values()),
-        "files": {name: file.model_dump(mode="json") for name, file in journal.files.items()},
+        "bytes": sum(file.bytes for file in summary.files.values()),
+        "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
         "read": format_.read(sources, str(request.to)),
         "notes": list(format_.notes(sources)),
     }

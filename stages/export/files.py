@@ -1,8 +1,8 @@
 """The files of an export: written in appends, each known by its bytes and SHA-256 so far.
 
 A part of an export, one shard or one index, opens files by name and appends. After each part every file
-is on the disk, and `written` says how far each one is; a journal that keeps this can bring a folder back
-to the end of any part, whatever a crash left behind it:
+is on the disk, and `commit` says how far those are that grew; a journal that keeps this can bring a
+folder back to the end of any part, whatever a crash left behind it:
 
     part 0   train.bin |=====|
     part 1   train.bin |=====|=======|
@@ -84,14 +84,27 @@ class ExportFiles:
         self._folder = folder
         self._written = dict(written)
         self._open: dict[str, AppendedFile] = {}
+        self._appended: set[str] = set()
 
     @property
     def written(self) -> dict[str, WrittenFile]:
         """How far each file is; all are on the disk."""
-        for name, file in self._open.items():
+        return dict(sorted({**self._written, **self._since()}.items()))
+
+    def commit(self) -> dict[str, WrittenFile]:
+        """Give how far the files are that were appended to since the last call."""
+        since = self._since()
+        self._written |= since
+        self._appended.clear()
+        return since
+
+    def _since(self) -> dict[str, WrittenFile]:
+        found = {}
+        for name in sorted(self._appended):
+            file = self._open[name]
             assert file.closed, f"{name} was left open"
-            self._written[name] = WrittenFile(bytes=file.size, sha256=file.sha256.hexdigest())
-        return dict(sorted(self._written.items()))
+            found[name] = WrittenFile(bytes=file.size, sha256=file.sha256.hexdigest())
+        return found
 
     def append(self, name: str) -> AppendedFile:
         """Open a file to append to it; use it in a `with`.
@@ -111,6 +124,7 @@ class ExportFiles:
         if not size:
             sync_path(path.parent)
         self._open[name] = file
+        self._appended.add(name)
         return file
 
     def write(self, name: str, data: bytes) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pipeline import export as export_module
-from pipeline.export import Journal, Request, export_dataset
+from pipeline.export import DonePart, Request, export_dataset
 from pipeline.journal import run_lock
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export.table import FORMATS
@@ -56,17 +56,17 @@ class Killed(BaseException):
 
 def kill(monkeypatch: pytest.MonkeyPatch, part: int, *, committed: bool) -> None:
     """Let the process end at a part, before or after the journal names it."""
-    keep, count = export_module.keep_journal, 0
+    keep, count = export_module.keep_part, 0
 
-    def keep_and_die(folder: Path, journal: Journal) -> None:
+    def keep_and_die(folder: Path, done: DonePart) -> None:
         nonlocal count
         count += 1
         if committed or count <= part:
-            keep(folder, journal)
+            keep(folder, done)
         if count > part:
             raise Killed
 
-    monkeypatch.setattr(export_module, "keep_journal", keep_and_die)
+    monkeypatch.setattr(export_module, "keep_part", keep_and_die)
 
 
 @pytest.mark.parametrize("format_", RAW)
@@ -86,6 +86,8 @@ def test_an_export_killed_at_any_part_ends_in_the_same_bytes(
         half = to.with_name("out.partial")
         for file in half.rglob("*.bin"):
             file.write_bytes(file.read_bytes() + b"half a token")
+        with (half / "parts.jsonl").open("ab") as journal:
+            journal.write(b'{"part": "tr')
         (half / "stranger").write_bytes(b"of an attempt that nobody committed")
         assert not export(run, to, format_)["already"]
         assert contents(to) == expected
@@ -98,7 +100,7 @@ import os, signal, sys
 from pathlib import Path
 from pipeline import export
 
-keep, count = export.keep_journal, 0
+keep, count = export.keep_part, 0
 
 def keep_twice(folder, journal):
     global count
@@ -107,7 +109,7 @@ def keep_twice(folder, journal):
     if count == 2:
         os.kill(os.getpid(), signal.SIGKILL)
 
-export.keep_journal = keep_twice
+export.keep_part = keep_twice
 run, to = map(Path, sys.argv[1:])
 export.export_dataset(export.Request(run, "tiny", "megatron", to), stream=None)
 """
@@ -118,8 +120,8 @@ def test_a_process_that_is_killed_leaves_no_folder_of_the_final_name(run: Path, 
     done = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()
-    half = json.loads((tmp_path / "out.partial" / "export.json").read_text())
-    assert half["parts"] == PARTS[:2]
+    lines = (tmp_path / "out.partial" / "parts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["part"] for line in lines[1:]] == PARTS[:2]
     export(run, tmp_path / "out")
     export(run, tmp_path / "other" / "out")
     assert contents(tmp_path / "out") == contents(tmp_path / "other" / "out")
@@ -134,7 +136,7 @@ def test_a_finished_export_is_left_alone(run: Path, tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
 
 
-def test_the_journal_tells_every_file_with_its_digest(run: Path, tmp_path: Path) -> None:
+def test_the_summary_tells_every_file_with_its_digest(run: Path, tmp_path: Path) -> None:
     report = export(run, tmp_path / "out")
     files = contents(tmp_path / "out")
     assert report["files"].keys() == files.keys() - {"export.json"}
@@ -201,13 +203,13 @@ def test_a_half_made_export_that_was_changed_is_refused(
         export(run, tmp_path / "out")
 
 
-def test_a_journal_of_another_version_is_refused(run: Path, tmp_path: Path) -> None:
+def test_an_export_of_another_version_is_refused(run: Path, tmp_path: Path) -> None:
     export(run, tmp_path / "out")
     place = tmp_path / "out" / "export.json"
     content = json.loads(place.read_text())
     content["identity"]["format_version"] = 9
     place.write_text(json.dumps(content))
-    with pytest.raises(FormatError, match="not the journal of an export that this version knows"):
+    with pytest.raises(FormatError, match="of no export that this version knows"):
         export(run, tmp_path / "out")
 
 

@@ -137,9 +137,14 @@ def read_back(name: str, files: dict[str, bytes], dtype: str) -> list[list[int]]
         assert (pointers == (np.cumsum(lengths) - lengths) * flat.itemsize).all()
         assert (borders[0], borders[-1]) == (0, sequences)
         return split_at(flat, np.concatenate([[0], np.cumsum(lengths)])[borders[1:]])
-    end, documents = {"olmo-core": ".npy", "datatrove": ".ds"}[name], []
+    end, documents = {"olmo-core": ".npy", "datatrove": ".ds", "litdata": ".bin"}[name], []
     for file in sorted(files):
-        if file.endswith(end):
+        if file.endswith(".bin"):
+            count = int(np.frombuffer(files[file], "<u4", 1)[0])
+            begins = np.frombuffer(files[file], "<u4", count + 1, 4)
+            flat = np.frombuffer(files[file], dtype, offset=4 * count + 8)
+            documents += split_at(flat, (begins[1:] - begins[0]) // flat.itemsize)
+        elif file.endswith(end):
             flat = np.frombuffer(files[file], dtype.replace("i", "u"))
             if end == ".ds":
                 ends = np.frombuffer(files[f"{file}.index"], "<u8")

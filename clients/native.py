@@ -8,6 +8,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -83,15 +84,15 @@ class NativeSplit:
 
     def columns(self) -> list[str]:
         """Give the columns of its rows."""
-        return sorted(self._rows(0, 1))
+        return sorted(self._rows)
 
     def _column(self, name: str) -> Counts:
-        number = int(self.manifest["totals"]["rows"])
-        return number, None, digest([self._rows(0, number)[name]])
+        return int(self.manifest["totals"]["rows"]), None, digest([self._rows[name]])
 
-    def _rows(self, first: int, last: int) -> dict[str, NDArray[np.int64]]:
+    @cached_property
+    def _rows(self) -> dict[str, NDArray[np.int64]]:
         rows = shardmill.open_dataset(self.folder.parent, split=self.folder.name, shuffle=False)
-        return rows.batch(np.arange(first, last))
+        return rows.batch(np.arange(len(rows)))
 
 
 def _documents(shard: Path) -> list[Ids]:

@@ -60,6 +60,7 @@ CLIENTS = (
             "python-snappy==0.7.3",
             "requests",
             "tqdm",
+            "transformers==5.23.0",
             "xxhash",
             "zstd==1.5.7.2",
         ),

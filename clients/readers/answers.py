@@ -9,7 +9,7 @@ same digest everywhere. Needs numpy alone: this runs in the client's environment
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,11 @@ def digest(parts: Iterable[ArrayLike]) -> str:
     return sha256.hexdigest()
 
 
-def column_answers(split: str, rows: int, columns: Mapping[str, Iterable[ArrayLike]]) -> list[Answer]:
-    """Give an answer for each column of rows."""
-    return [Answer(f"{split} {name}", rows, None, digest(columns[name])) for name in sorted(columns)]
+def column_answers(
+    split: str, rows: int, names: Iterable[str], read: Callable[[str], Iterable[ArrayLike]]
+) -> list[Answer]:
+    """Give an answer for each column of rows; `read` gives the values of one."""
+    return [Answer(f"{split} {name}", rows, None, digest(read(name))) for name in sorted(names)]
 
 
 def tell(answers: Iterable[Answer]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from answers import Answer, Facts, column_answers, read_facts, tell
 from datasets import Dataset, load_dataset, load_from_disk
+from numpy.typing import ArrayLike
 
 
 def _open(facts: Facts, split: str, cache: str) -> Dataset:
@@ -20,11 +21,12 @@ def answers(facts: Facts) -> Iterator[Answer]:
     with tempfile.TemporaryDirectory() as cache:
         for split in facts.splits:
             rows = _open(facts, split, cache).with_format("numpy")
-            columns = {
-                name: (batch[name] for batch in rows.select_columns(name).iter(batch_size=512))
-                for name in rows.column_names
-            }
-            yield from column_answers(split, len(rows), columns)
+
+            def read(name: str, rows: Dataset = rows) -> Iterator[ArrayLike]:
+                batches = rows.select_columns(name).iter(batch_size=512)
+                return (batch[name] for batch in batches)
+
+            yield from column_answers(split, len(rows), rows.column_names, read)
 
 
 if __name__ == "__main__":

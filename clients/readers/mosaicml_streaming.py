@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from answers import Answer, Facts, column_answers, read_facts, tell
+from numpy.typing import ArrayLike
 
 for name in ("torchvision", "torchvision.datasets", "torchvision.transforms"):
     # imported for its vision datasets; PyPI's wheel of it asks for another build of torch
@@ -32,8 +33,11 @@ def answers(facts: Facts) -> Iterator[Answer]:
         samples = [rows[number] for number in range(len(rows))]
         shard = rows.shards[0]
         encodings = dict(zip(shard.column_names, shard.column_encodings, strict=True))
-        columns = {name: [sample[name] for sample in samples] for name in encodings}
-        yield from column_answers(split, len(rows), columns)
+
+        def read(name: str, samples: list[dict[str, ArrayLike]] = samples) -> Iterator[ArrayLike]:
+            return (sample[name] for sample in samples)
+
+        yield from column_answers(split, len(rows), encodings, read)
         first = (folder / shard.raw_data.basename).read_bytes()
         with tempfile.TemporaryDirectory() as temporary:
             with MDSWriter(columns=encodings, out=temporary) as writer:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from answers import Answer, Facts, column_answers, read_facts, tell
+from numpy.typing import ArrayLike
 from safetensors import safe_open
 
 
@@ -13,10 +14,12 @@ def answers(facts: Facts) -> Iterator[Answer]:
             safe_open(path, framework="numpy")
             for path in sorted((facts.folder / split).glob("*.safetensors"))
         ]
-        names = list(files[0].keys())
         rows = sum(file.get_slice("input_ids").get_shape()[0] for file in files)
-        columns = {name: (file.get_tensor(name) for file in files) for name in names}
-        yield from column_answers(split, rows, columns)
+
+        def read(name: str, files: list[safe_open] = files) -> Iterator[ArrayLike]:
+            return (file.get_tensor(name) for file in files)
+
+        yield from column_answers(split, rows, files[0].keys(), read)
 
 
 if __name__ == "__main__":

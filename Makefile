@@ -4,6 +4,7 @@
 #   make test      set up, then the tests
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
+#   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
@@ -13,9 +14,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo-output
 SCALE ?= scale-output
+CLIENTS ?= clients-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check lint-docker campaign bench scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench scale clean
 
 setup: $(VENV)/.ready
 
@@ -44,6 +46,9 @@ lint-docker: setup
 campaign: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws
 
+clients: setup
+	$(BIN)/python clients/run.py --cache $(CLIENTS)
+
 bench: setup
 	$(BIN)/python benchmarks/kernels.py
 
@@ -53,4 +58,4 @@ scale: setup
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info

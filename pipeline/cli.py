@@ -41,6 +41,7 @@ Workers = Annotated[
         "--workers", min=0, metavar="N", help="Ray actors; 0 runs in this process. [default: cores]"
     ),
 ]
+_FORMATS = "The trainer's format: docs/exports.md."
 Address = Annotated[str | None, typer.Option("--address", help="Join the Ray cluster there, or 'auto'.")]
 
 
@@ -133,6 +134,24 @@ def inspect(
 
     content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
     print_row(content, as_json=as_json)
+
+
+@app.command()
+def export(  # one parameter an option
+    folder: Folder,
+    dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset.")],
+    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.")],
+    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
+    epoch: Annotated[int, typer.Option(metavar="E", help="The epoch that rows are drawn for.")] = 0,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Write a dataset in the files of another trainer, or go on with it; say how it is read."""
+    from pipeline.export import Request, export_dataset
+    from pipeline.report.terminal import print_export
+
+    request = Request(folder, dataset, format_, to, split=split, epoch=epoch)
+    print_export(export_dataset(request, stream=sys.stderr), as_json=as_json)
 
 
 @app.command()

@@ -26,11 +26,11 @@ class Progress:
     """Says how far a run is.
 
     Args:
-        journal: keeps status.json.
+        journal: keeps status.json; None keeps nothing.
         stream: where people read; None says nothing.
     """
 
-    def __init__(self, journal: Journal, stream: TextIO | None) -> None:
+    def __init__(self, journal: Journal | None, stream: TextIO | None) -> None:
         self._journal = journal
         self._stream = stream
         self._bars: Bars | None = None
@@ -94,4 +94,5 @@ class Progress:
 
     def _keep(self) -> None:
         self._kept = time.monotonic()
-        self._journal.status("running", step=self._step, done=self._done, total=self._total)
+        if self._journal is not None:
+            self._journal.status("running", step=self._step, done=self._done, total=self._total)

@@ -5,18 +5,13 @@
 The only way to resume is to run again; what is committed is not done twice.
 """
 
-import errno
 import json
 import secrets
-import shutil
-import signal
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Any, TextIO
 
 from pipeline import checking, runner
@@ -25,14 +20,15 @@ from pipeline.config import RunFile
 from pipeline.execution import Execution, Resources
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
-from pipeline.memory import MemoryWatch, show_bytes
+from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.steps.units import units_of
+from pipeline.stopping import enough_disk, signals_stop
 from pipeline.storage import LocalStorage, sweep
-from stages.errors import ConfigError, Interrupted, Stopped
+from stages.errors import ConfigError
 
 PLAN = "run.json"
 STEPS = (
@@ -63,10 +59,6 @@ class Request:
     address: str | None = None
     until: str | None = None
     replace: bool = False
-
-
-class Terminated(BaseException):
-    """SIGTERM arrived; like KeyboardInterrupt it is no Exception, so that nothing swallows it."""
 
 
 def plan_session(request: Request) -> list[StepStatus]:
@@ -144,7 +136,7 @@ def open_execution(
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = secrets.token_hex(6)
-    with _enough_disk(output), run_lock(output), _signals():
+    with enough_disk(output), run_lock(output), signals_stop():
         sweep(output)
         end_last_line(output)
         journal = Journal(output, attempt)
@@ -166,20 +158,6 @@ def open_execution(
             execution.close()
             sweep(output)
         journal.log("stop")
-
-
-@contextmanager
-def _enough_disk(output: Path) -> Iterator[None]:
-    """Turn a full disk, here or at a worker, into a stop that names it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        free = show_bytes(shutil.disk_usage(output).free)
-        raise Stopped(
-            f"{output}: the disk is full ({free} are left); free space and run again to resume"
-        ) from error
 
 
 def _steps(request: Request, execution: Execution) -> dict[str, Any]:
@@ -320,30 +298,3 @@ def _last_plan(output: Path) -> dict[str, Any]:
     if not (output / PLAN).exists():
         return {}
     return {name: step["config"] for name, step in read_plan(output)["steps"].items()}
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that locks, actors and files are left in order."""
-
-    def terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature
-        raise Terminated
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    except Terminated as error:
-        raise Stopped("SIGTERM: stopped; run again to resume") from error
-    except KeyboardInterrupt as error:
-        raise Interrupted("Ctrl-C: stopped; run again to resume") from error
-    except SystemError as error:  # what Ray's compiled half makes of either
-        if isinstance(error.__cause__, Terminated):
-            raise Stopped("SIGTERM: stopped; run again to resume") from error
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise Interrupted("Ctrl-C: stopped; run again to resume") from error
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)

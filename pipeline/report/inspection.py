@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.datasets import find_dataset
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import IGNORED
@@ -60,11 +61,7 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
         ConfigError: no such dataset, split or row.
         FormatError: the dataset is damaged.
     """
-    path = folder / "datasets" / dataset
-    if not path.is_dir():
-        found = sorted(p.parent.parent.name for p in folder.glob("datasets/*/*/dataset.json"))
-        what = f"datasets here: {', '.join(dict.fromkeys(found))}" if found else "no dataset here"
-        raise ConfigError(f"{folder}: no dataset {dataset!r}; {what}")
+    path = find_dataset(folder, dataset)
     rows = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     if not 0 <= row < len(rows):
         raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")

@@ -221,3 +221,19 @@ def _print_learning(console: Console, learning: dict[str, Any]) -> None:
 
 def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3f}"
+
+
+def print_export(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print what an export holds, and the lines that read it."""
+    if as_json:
+        print(json.dumps(report, indent=1))
+        return
+    console = _console()
+    for line in report["contents"]:
+        console.print(line, markup=False)
+    state = "is whole already; nothing was done" if report["already"] else "is whole"
+    count = f"{len(report['files']):,} files, {report['bytes']:,} bytes"
+    console.print(f"{report['to']}: {count}, {state}", markup=False)
+    for note in report["notes"]:
+        console.print(f"- {note}", markup=False)
+    console.print(f"\nHow {report['client']} reads it:\n\n{report['read']}", markup=False)

@@ -146,7 +146,7 @@ class ShardDataset(Sequence[Batch]):
         batch: Batch = {}
         for shard in np.unique(shards):
             chosen = np.flatnonzero(shards == shard)
-            part = self._read(int(shard), rows[chosen] - self._row_ptr[shard])
+            part = self.read(int(shard), rows[chosen] - self._row_ptr[shard])
             for name, column in part.items():
                 shape = (len(rows), *column.shape[1:])
                 batch.setdefault(name, np.empty(shape, np.int64))[chosen] = column
@@ -186,7 +186,8 @@ class ShardDataset(Sequence[Batch]):
         stored = self.stored_rows(number, rows)
         return draw_columns(stored, self.objective, self.vocabulary, self.widths)
 
-    def _read(self, number: int, rows: NDArray[np.int64]) -> Columns:
+    def read(self, number: int, rows: NDArray[np.int64]) -> Columns:
+        """Give rows of a shard as a trainer gets them, but in the dtypes of the disk."""
         if self._drawn is not None and self.epoch < self._drawn.epochs:
             drawn = self._drawn.read(self.epoch, number, rows)
         else:

@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 from pipeline import cli
 from pipeline.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
 from stages.dedup.lsh import MinHashConfig
+from stages.export.table import FORMATS
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.fim import FIMRates
 from stages.objectives.mixture import Component
@@ -36,7 +37,7 @@ from stages.verify.gates import LearningConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("plan", "run", "status", "verify", "inspect", "schema")
+COMMANDS = ("plan", "run", "status", "verify", "inspect", "export", "schema")
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
 Followed = tuple[Path, str]
@@ -222,6 +223,7 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Followed:
 def test_every_block_of_the_readme_runs_and_ends_in_verified_shards(followed: Followed) -> None:
     folder, printed = followed
     assert printed.count("verify clm: PASS") == 2
+    assert printed.count('train = IndexedDataset("megatron/train")') == 1
     for expected in ("'similarity': ", "'input_ids': (512,)", "step     2  loss", "verify t5: PASS"):
         assert expected in printed
     assert (folder / "first-run" / "report" / "report.html").exists()
@@ -281,6 +283,17 @@ def test_the_config_page_has_every_table() -> None:
 def test_the_page_of_objectives_has_a_section_for_each() -> None:
     text = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^## (\S+)$", text, re.MULTILINE)) == KINDS.keys()
+
+
+def test_the_page_of_exports_has_a_row_for_each_format() -> None:
+    text = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8").split("<!-- formats -->")[1]
+    rows = [
+        f"| `{known.name}` | {known.holds} | {known.client} | "
+        + ", ".join(f"`{name}`" for name in known.files)
+        + " |"
+        for known in FORMATS.values()
+    ]
+    assert text.split("|---|---|---|---|\n")[1].split("\n\n")[0].splitlines() == rows
 
 
 def test_the_table_of_dependencies_equals_the_project_file() -> None:

@@ -34,6 +34,9 @@ HOMES = {
 """Libraries and the folders of stages that may import them."""
 
 BETWEEN_SIBLINGS = {
+    ("export", "loading"): "what is exported is what the loader opens and gives",
+    ("export", "objectives"): "rows have the columns of their objective",
+    ("export", "store"): "files are known by their digests, documents put together by one copy",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "store"): "the loader reads what the store wrote",
     ("verify", "loading"): "the tiny model attends by the masks that trainers are given",

@@ -1,0 +1,124 @@
+"""What a dataset holds, read as plainly as can be: what every client must find in its export.
+
+Documents are put together with numpy from the arrays that docs/format.md describes, not by the code
+that exports; rows come from `shardmill.open_dataset`, as a trainer gets them.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import shardmill
+
+Ids = NDArray[np.integer]
+Counts = tuple[int | None, int | None, str]
+"""Sequences, documents and the SHA-256 of all numbers in order, as little-endian int64."""
+
+
+def digest(parts: Iterable[Ids]) -> str:
+    """Give the SHA-256 of all numbers in order."""
+    sha256 = hashlib.sha256()
+    for part in parts:
+        sha256.update(np.ascontiguousarray(part, "<i8").data)
+    return sha256.hexdigest()
+
+
+class NativeSplit:
+    """One split of a dataset.
+
+    Args:
+        folder: the split's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest: dict[str, Any] = json.loads((folder / "dataset.json").read_text())
+        self.shards = [folder / shard["path"] for shard in self.manifest["shards"]]
+        self.documents = [_documents(shard) for shard in self.shards]
+        """Of each shard, the ids of each document."""
+
+    def answer(self, what: str, order: Sequence[int] | None, *, window: int) -> Counts:
+        """Give what a client must find of one part.
+
+        Args:
+            what: as its reader calls it: stream, windows, samples, or a column of the rows.
+            order: what the client drew, if its answer depends on that.
+            window: tokens of each of the windows that its trainer cuts files into.
+        """
+        documents = [*itertools.chain.from_iterable(self.documents)]
+        match what:
+            case "stream":
+                return None, len(documents), digest(documents)
+            case "windows":
+                parts = [_windows(np.concatenate(shard), window) for shard in self.documents if shard]
+                return sum(map(len, parts)), None, digest(parts)
+            case "samples":
+                stream = np.concatenate([documents[number] for number in order or ()])
+                length = int(self.manifest["seq_len"])
+                cut = [stream[at : at + length + 1] for at in range(0, len(stream) - length, length)]
+                return len(cut), len(documents), digest(cut)
+            case "pairs for BERT" | "samples for T5":
+                sentences = [
+                    *itertools.chain.from_iterable(map(_sentences, self.shards, self.documents))
+                ]
+                triples = np.array(order, np.int64).reshape(-1, 3)
+                texts = [np.concatenate(sentences[first:last]) for first, last, _ in triples]
+                sizes = [
+                    len(text) if most < 0 else most
+                    for text, most in zip(texts, triples[:, 2], strict=True)
+                ]
+                return len(texts), None, digest(t[:n] for t, n in zip(texts, sizes, strict=True))
+            case _:
+                return self._column(what)
+
+    def num_sentences(self) -> int:
+        """Give the sentences of all documents."""
+        return sum(len(np.load(shard / "sentences" / "ends.npy")) for shard in self.shards)
+
+    def columns(self) -> list[str]:
+        """Give the columns of its rows."""
+        return sorted(self._rows)
+
+    def _column(self, name: str) -> Counts:
+        return int(self.manifest["totals"]["rows"]), None, digest([self._rows[name]])
+
+    @cached_property
+    def _rows(self) -> dict[str, NDArray[np.int64]]:
+        rows = shardmill.open_dataset(self.folder.parent, split=self.folder.name, shuffle=False)
+        return rows.batch(np.arange(len(rows)))
+
+
+def _documents(shard: Path) -> list[Ids]:
+    """Give the ids of each document of a shard, its segments one after the other."""
+    ids = np.load(shard / "input_ids.npy")
+    names = ("row_ptr", "start", "length", "doc", "doc_offset")
+    row_ptr, start, length, doc, offset = (np.load(shard / "segments" / f"{n}.npy") for n in names)
+    row = np.repeat(np.arange(len(ids)), np.diff(row_ptr))
+    pieces: dict[int, list[Ids]] = {}
+    for at in np.lexsort((offset, doc)):
+        piece = ids[row[at], start[at] : start[at] + length[at]]
+        pieces.setdefault(int(doc[at]), []).append(piece)
+    return [np.concatenate(pieces[number]) for number in sorted(pieces)]
+
+
+def _sentences(shard: Path, documents: list[Ids]) -> list[Ids]:
+    """Give the ids of each sentence of a shard."""
+    ptr, ends = (np.load(shard / "sentences" / f"{name}.npy") for name in ("ptr", "ends"))
+    return [
+        sentence
+        for number, document in enumerate(documents)
+        for sentence in np.split(document, ends[ptr[number] : ptr[number + 1]][:-1])
+    ]
+
+
+def _windows(stream: Ids, window: int) -> Ids:
+    """Give (N, window) ids without overlap; what is left at the end is in none."""
+    number = len(stream) // window
+    return stream[: number * window].reshape(number, window)

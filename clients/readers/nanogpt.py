@@ -1,0 +1,31 @@
+"""nanoGPT: its get_batch, stated again, and the whole stream through the same memory map."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from answers import Answer, Facts, digest, read_facts, tell
+
+FILES = {"train": "train.bin", "validation": "val.bin"}
+BATCH = 64
+
+
+def get_batch(data: "np.memmap[tuple[int], np.dtype[np.uint16]]", block_size: int) -> bool:
+    """Give whether a batch of random windows has the targets that nanoGPT trains on."""
+    ix = torch.randint(len(data) - block_size, (BATCH,))
+    x = torch.stack([torch.from_numpy((data[i : i + block_size]).astype(np.int64)) for i in ix])
+    y = torch.stack([torch.from_numpy((data[i + 1 : i + 1 + block_size]).astype(np.int64)) for i in ix])
+    return bool((x[:, 1:] == y[:, :-1]).all())
+
+
+def answers(facts: Facts) -> Iterator[Answer]:
+    """Give the stream of each split."""
+    for split in facts.splits:
+        data = np.memmap(facts.folder / FILES[split], dtype=np.uint16, mode="r")
+        assert get_batch(data, facts.seq_len), "targets are not the inputs, one on"
+        documents = int(np.count_nonzero(data == facts.special_ids["eos"]))
+        yield Answer(f"{split} stream", None, documents, digest([data]))
+
+
+if __name__ == "__main__":
+    tell(answers(read_facts()))

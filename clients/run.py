@@ -1,0 +1,173 @@
+"""Every export, read by the real client: `make clients`.
+
+    python clients/run.py --cache CACHE [--only NAME]
+
+Runs the pipeline on a part of the bundled corpus, exports its datasets in every format, makes an
+environment for each client, lets the client read the files, and holds what it found to what the dataset
+holds: sequences, documents, and the SHA-256 of all ids in order. Prints a table; the exit code is 1 if
+anything differs. A client that cannot be installed here is named, with the reason.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from environments import NotInstalledError, make_environment
+from native import NativeSplit
+from table import CLIENTS, Client
+
+HERE = Path(__file__).resolve().parent
+ROWS = ("clm", "t5", "sop", "simcse")
+"""The datasets of whose rows columns are compared: one for each layout of columns."""
+ROW_FORMATS = ("mds", "hf", "hf-parquet", "safetensors")
+DATASETS = {"megatron-sentences": ("sop",)} | dict.fromkeys(ROW_FORMATS, ROWS)
+"""Which datasets are exported in a format, where it is not clm alone."""
+EXTRA_TOKEN = {"datatrove", "litdata"}
+"""Formats whose trainers read windows of one token more than the model sees."""
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table."""
+
+    client: str
+    version: str
+    format: str
+    compared: str
+    verdict: str
+
+
+def main() -> int:
+    """Compare everything, print the table, and give the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--cache", type=Path, required=True, help="folder of runs and environments")
+    parser.add_argument("--only", help="one client, by its reader's name")
+    arguments = parser.parse_args()
+    cache = arguments.cache.resolve()
+    command("run", str(HERE / "clients.toml"), "--output", str(cache / "run"), "--workers", "0")
+    chosen = [client for client in CLIENTS if arguments.only in (None, client.reader)]
+    lines: list[Line] = []
+    for client in chosen:
+        for line in check_client(client, cache):
+            print(f"{line.client} {line.version}: {line.format}: {line.verdict}", flush=True)
+            lines.append(line)
+    print_table(lines)
+    return int(any(line.verdict.startswith("DIFFERS") for line in lines) or not lines)
+
+
+def command(*words: str) -> None:
+    """Run Shardmill's command line."""
+    subprocess.run([sys.executable, "-m", "pipeline.cli", *words], check=True, stdout=sys.stderr)
+
+
+def check_client(client: Client, cache: Path) -> Iterator[Line]:
+    """Give a line for each export that a client reads."""
+    name = client.name or client.reader
+    try:
+        constraints = cache / "constraints.txt"
+        pins = (HERE.parent / "constraints.txt").read_text().splitlines()
+        constraints.write_text("".join(f"{pin}\n" for pin in pins if pin.startswith("torch==")))
+        python = make_environment(cache, client, constraints=constraints)
+    except NotInstalledError as error:
+        yield Line(name, "", ", ".join(client.formats), "", f"could not be installed: {error}")
+        return
+    version = find_version(python, client)
+    for format_ in client.formats:
+        for dataset in DATASETS.get(format_, ("clm",)):
+            to = cache / "exports" / f"{format_}-{dataset}"
+            place = ("--dataset", dataset, "--format", format_, "--to", str(to))
+            command("export", str(cache / "run"), *place)
+            compared, verdict = compare(
+                python, client, format_, to, cache / "run" / "datasets" / dataset
+            )
+            yield Line(name, version, f"{format_} of {dataset}", compared, verdict)
+
+
+def find_version(python: Path, client: Client) -> str:
+    """Give the version that is installed, as the client's own environment says."""
+    if not client.name:
+        return "its get_batch"
+    program = f"from importlib.metadata import version; print(version({client.name!r}))"
+    return subprocess.run(
+        [python, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def compare(python: Path, client: Client, format_: str, to: Path, dataset: Path) -> tuple[str, str]:
+    """Let a client read an export; give what was compared, and whether all of it is the same."""
+    splits = {path.parent.name: NativeSplit(path.parent) for path in dataset.glob("*/dataset.json")}
+    manifest = splits["train"].manifest
+    facts = {
+        "folder": str(to),
+        "format": format_,
+        "splits": sorted(splits),
+        "seq_len": manifest["seq_len"],
+        "id_bytes": int(manifest["columns"]["input_ids"]["dtype"][-1]),
+        "special_ids": manifest["special_ids"],
+        "vocab_size": manifest["vocab_size"],
+    }
+    script = HERE / "readers" / f"{client.reader}.py"
+    done = subprocess.run(
+        [python, "-W", "ignore", script, json.dumps(facts)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**OFFLINE, "PATH": "/usr/bin:/bin", "HOME": str(to.parent)},
+    )
+    if done.returncode:
+        return "", f"DIFFERS: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+    answers = json.loads(done.stdout.splitlines()[-1])
+    faults = [fault for answer in answers for fault in find_faults(answer, splits, format_)]
+    read = {answer["what"] for answer in answers}
+    for split, native in splits.items():
+        wanted = native.columns() if format_ in ROW_FORMATS else ["stream"]
+        faults += [f"{split} {what} was not read" for what in wanted if f"{split} {what}" not in read]
+    return describe(answers), "DIFFERS: " + "; ".join(faults) if faults else "equal"
+
+
+def find_faults(answer: dict[str, Any], splits: dict[str, NativeSplit], format_: str) -> Iterator[str]:
+    """Give how an answer differs from what the dataset holds."""
+    split, what = answer["what"].split(" ", 1)
+    native = splits[split]
+    window = int(native.manifest["seq_len"]) + (format_ in EXTRA_TOKEN)
+    sequences, documents, sha256 = native.answer(what, answer["order"], window=window)
+    if what == "stream" and answer["sequences"] is not None:
+        sequences = native.num_sentences() if format_ == "megatron-sentences" else documents
+    wanted = {"sequences": sequences, "documents": documents, "sha256": sha256}
+    for key, value in wanted.items():
+        if answer[key] != value:
+            yield f"{answer['what']}: {key} {answer[key]}, not {value}"
+    if what != "stream" and not answer["sequences"]:
+        yield f"{answer['what']}: nothing was read"
+
+
+def describe(answers: list[dict[str, Any]]) -> str:
+    """Give what of the train split was compared."""
+    parts = []
+    for answer in answers:
+        split, what = answer["what"].split(" ", 1)
+        counts = [f"{answer[key]:,} {key}" for key in ("sequences", "documents") if answer[key]]
+        if split == "train":
+            parts.append(f"{what} ({', '.join(counts)}) {answer['sha256'][:8]}")
+    return "; ".join(parts)
+
+
+def print_table(lines: list[Line]) -> None:
+    """Print all lines as a table in Markdown."""
+    print(
+        "\n| client | version | format | compared, of train; validation likewise | sha256 and counts |"
+    )
+    print("|---|---|---|---|---|")
+    for line in lines:
+        cells = (line.client, line.version, line.format, line.compared, line.verdict)
+        print("| " + " | ".join(cells) + " |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

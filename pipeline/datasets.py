@@ -1,0 +1,27 @@
+"""The finished datasets of a run, by name."""
+
+from pathlib import Path
+
+from stages.errors import ConfigError
+from stages.store.manifest import MANIFEST_NAME
+
+SPLITS = ("train", "validation")
+
+
+def find_dataset(folder: Path, name: str) -> Path:
+    """Give the folder of a run's dataset.
+
+    Raises:
+        ConfigError: no such dataset.
+    """
+    path = folder / "datasets" / name
+    if not path.is_dir():
+        found = sorted(p.parent.parent.name for p in folder.glob(f"datasets/*/*/{MANIFEST_NAME}"))
+        what = f"datasets here: {', '.join(dict.fromkeys(found))}" if found else "no dataset here"
+        raise ConfigError(f"{folder}: no dataset {name!r}; {what}")
+    return path
+
+
+def finished_splits(dataset: Path) -> tuple[str, ...]:
+    """Give the splits of a dataset that have a manifest, training first."""
+    return tuple(split for split in SPLITS if (dataset / split / MANIFEST_NAME).exists())

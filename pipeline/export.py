@@ -1,0 +1,345 @@
+"""Export: a dataset into the files of another trainer, part by part, whole or not at all.
+
+    TO.partial/parts.jsonl    the journal: what is exported, then a line a part, with the files it wrote
+    TO.partial/...            the files so far
+    TO/                       the same folder, renamed when its last part is done
+    TO/export.json            what it holds: every file with its size and SHA-256
+
+A part is a shard, the end of a split, or what tells about the export. After each part its files are on
+the disk and the journal says so; a killed export loses the part it was in, and the same command goes on
+from there. A finished one is left alone. The bytes are a function of the dataset, the format and the
+epoch: not of where it is written, nor of how often it was stopped.
+"""
+
+import difflib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from pydantic import ValidationError
+
+from pipeline.datasets import find_dataset, finished_splits
+from pipeline.journal import LOCK, run_lock
+from pipeline.progress import Progress
+from pipeline.stopping import enough_disk, signals_stop
+from pipeline.storage import make_folder
+from stages.config import Config, canonical_json
+from stages.errors import ConfigError, FormatError, VerificationError
+from stages.export.files import ExportFiles, WrittenFile
+from stages.export.format import Format, Holds
+from stages.export.source import ExportSource, open_source
+from stages.export.table import FORMATS
+from stages.store.digests import digest_file, sync_path
+
+SUMMARY = "export.json"
+PARTS = "parts.jsonl"
+READ_ME = "READ.md"
+TOKENIZER = "tokenizer.model"
+ABOUT = "about"
+"""The last part: the tokenizer and the lines to read."""
+
+
+class Identity(Config):
+    """What an export is of; two that agree have the same bytes."""
+
+    format_version: Literal[1] = 1
+    format: str
+    dataset: str
+    epoch: int
+    splits: dict[str, tuple[str, ...]]
+    """Of each split the fingerprint of its dataset, and of its epochs on disk if rows are exported."""
+
+
+class DonePart(Config):
+    """A part that is done, and how far the files are that it wrote."""
+
+    part: str
+    files: dict[str, WrittenFile]
+
+
+class Summary(Config):
+    """What a finished export holds."""
+
+    identity: Identity
+    parts: tuple[str, ...]
+    files: dict[str, WrittenFile]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a call of `shardmill export` asks for."""
+
+    folder: Path
+    dataset: str
+    format: str
+    to: Path
+    split: str | None = None
+    epoch: int = 0
+
+
+def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+    """Export a dataset, or go on with it; give what was written and how it is read.
+
+    Raises:
+        ConfigError: no such format, dataset or split, one that the format cannot hold, or a target that
+            holds something else.
+        FormatError: the dataset or the half-made export was damaged.
+        Stopped: by a signal, by a full disk, or because another process is at it.
+    """
+    format_ = find_format(request.format)
+    sources = _open(request, format_)
+    for source in sources:
+        _require_verified(request, source)
+        format_.refuse(source)
+    identity = _identity(request, format_, sources)
+    summary = _summary(request.to)
+    already = summary is not None
+    if summary is None:
+        parts = _parts(format_, sources, request)
+        summary = _write_whole(request.to, identity, parts, stream=stream)
+    else:
+        _require_same(request.to, summary.identity, identity)
+    (request.to / PARTS).unlink(missing_ok=True)
+    return _report(request, format_, sources, summary, already=already)
+
+
+def find_format(name: str) -> Format:
+    """Give a format by its name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in FORMATS:
+        close = difflib.get_close_matches(name, FORMATS, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise ConfigError(f"--format {name}: no such format; {meant}formats: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _open(request: Request, format_: Format) -> list[ExportSource]:
+    """Open the splits that are asked for."""
+    if format_.holds is Holds.DOCUMENTS and request.epoch:
+        raise ConfigError(
+            f"--epoch {request.epoch}: {format_.name} holds documents, which are the same in every"
+            " epoch; leave --epoch out"
+        )
+    path = find_dataset(request.folder, request.dataset)
+    splits = (request.split,) if request.split else finished_splits(path) or ("train",)
+    sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]
+    for source in sources:
+        if not source.manifest.totals.rows:
+            raise ConfigError(f"{request.dataset}/{source.split}: holds no row, so nothing to export")
+    return sources
+
+
+def _require_verified(request: Request, source: ExportSource) -> None:
+    """Refuse a dataset that failed its checks."""
+    place = request.folder / "verify" / request.dataset / "verdict.json"
+    if place.exists() and json.loads(place.read_text(encoding="utf-8")).get("passed") is False:
+        raise VerificationError(
+            f"{request.dataset}/{source.split}: failed verify ({place}); nothing of it is exported"
+        )
+
+
+def _identity(request: Request, format_: Format, sources: Sequence[ExportSource]) -> Identity:
+    rows = format_.holds is Holds.ROWS
+    return Identity(
+        format=format_.name,
+        dataset=request.dataset,
+        epoch=request.epoch,
+        splits={
+            source.split: (source.manifest.fingerprint, *([source.drawn] if rows else []))
+            for source in sources
+        },
+    )
+
+
+Part = tuple[str, partial[None]]
+"""The name of a part, and what writes it, given the files."""
+
+
+def _parts(format_: Format, sources: Sequence[ExportSource], request: Request) -> list[Part]:
+    """Give the parts in the order in which they are written."""
+    parts: list[Part] = []
+    for source in sources:
+        parts += [
+            (f"{source.split}/{shard:05d}", partial(format_.write_part, source, shard))
+            for shard in range(source.num_shards)
+        ]
+        parts.append((f"{source.split}/end", partial(format_.finish, source)))
+    return [*parts, (ABOUT, partial(_write_about, format_, sources, request.to.name))]
+
+
+def _write_whole(
+    to: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+) -> Summary:
+    """Write all parts beside the target, and give the folder its name."""
+    if to.exists() and not (to.is_dir() and not any(to.iterdir())):
+        raise ConfigError(f"--to {to}: is there and no export; choose another --to")
+    folder = to.with_name(f"{to.name}.partial")
+    try:
+        make_folder(folder.absolute())
+    except OSError as error:
+        raise ConfigError(f"--to {to}: cannot be made: {error.strerror}") from error
+    with enough_disk(folder), run_lock(folder), signals_stop():
+        summary = _write_parts(folder, identity, parts, stream=stream)
+        text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
+        (folder / SUMMARY).write_text(text, encoding="utf-8")
+        sync_path(folder / SUMMARY)
+        (folder / LOCK).unlink()
+        sync_path(folder)
+        folder.rename(to)
+        sync_path(to.absolute().parent)
+    return summary
+
+
+def _write_parts(
+    folder: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+) -> Summary:
+    """Write the parts that are not done, each with its line in the journal."""
+    done = _resumed(folder, identity)
+    files = ExportFiles(folder, {name: file for part in done for name, file in part.files.items()})
+    files.restore(besides=(PARTS, LOCK))
+    names = {part.part for part in done}
+    progress = Progress(None, stream)
+    left = [part for part in parts if part[0] not in names]
+    if done and left:
+        progress.note(f"{folder}: goes on after {done[-1].part}")
+    progress.start("export", f"export: {identity.format}", total=len(left))
+    try:
+        for name, write in left:
+            write(files)
+            keep_part(folder, DonePart(part=name, files=files.commit()))
+            progress.advance(more=False)
+        progress.stop()
+    finally:
+        progress.close()
+    return Summary(identity=identity, parts=tuple(name for name, _ in parts), files=files.written)
+
+
+def _resumed(folder: Path, identity: Identity) -> list[DonePart]:
+    """Give the parts that are done; begin the journal if there is none."""
+    place = folder / PARTS
+    content = place.read_bytes() if place.exists() else b""
+    whole = content[: content.rfind(b"\n") + 1]  # a crash may have cut the last line
+    if len(whole) < len(content):
+        os.truncate(place, len(whole))
+    if not whole:
+        _append_line(place, identity)
+        sync_path(folder)
+        return []
+    first, *lines = whole.splitlines()
+    try:
+        found = Identity.model_validate_json(first)
+        parts = [DonePart.model_validate_json(line) for line in lines]
+    except ValidationError as error:
+        raise _unknown(place) from error
+    _require_same(folder, found, identity)
+    return parts
+
+
+def keep_part(folder: Path, part: DonePart) -> None:
+    """Note a part in the journal; its files are on the disk already."""
+    _append_line(folder / PARTS, part)
+
+
+def _append_line(place: Path, value: Config) -> None:
+    with place.open("ab") as file:
+        file.write(canonical_json(value) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _write_about(
+    format_: Format, sources: Sequence[ExportSource], name: str, files: ExportFiles
+) -> None:
+    """Write the tokenizer, a copy, and the lines to read, which name the export's own folder alone."""
+    known = sources[0].manifest.tokenizer
+    place = sources[0].dataset.folder / known.file
+    if place.exists():
+        if digest_file(place).sha256 != known.sha256:
+            raise FormatError(f"{place}: not the tokenizer that made {sources[0].manifest.name}")
+        files.write(TOKENIZER, place.read_bytes())
+    lines = [
+        f"# {sources[0].manifest.name} for {format_.client}",
+        "",
+        *(f"- {line}" for line in _contents(format_, sources)),
+        *(f"- {note}" for note in format_.notes(sources)),
+        "",
+        "```python",
+        format_.read(sources, name),
+        "```",
+    ]
+    files.write(READ_ME, ("\n".join(lines) + "\n").encode())
+
+
+def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+    """Say how much of each split there is."""
+    for source in sources:
+        totals = source.manifest.totals
+        if format_.holds is Holds.DOCUMENTS:
+            yield f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens"
+        else:
+            yield f"{source.split}: {totals.rows:,} rows"
+
+
+def _summary(folder: Path) -> Summary | None:
+    """Give what a finished export holds, or None if there is none."""
+    try:
+        return Summary.model_validate_json((folder / SUMMARY).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValidationError as error:
+        raise _unknown(folder / SUMMARY) from error
+
+
+def _unknown(place: Path) -> FormatError:
+    return FormatError(
+        f"{place}: of no export that this version knows; delete {place.parent}, or choose another --to"
+    )
+
+
+def _require_same(folder: Path, found: Identity, wanted: Identity) -> None:
+    """Refuse to mix two exports in one folder."""
+    differing = [
+        f"{name}: {getattr(found, name)} there, {getattr(wanted, name)} asked for"
+        for name in ("format", "dataset", "epoch")
+        if getattr(found, name) != getattr(wanted, name)
+    ]
+    if not differing and list(found.splits) != list(wanted.splits):
+        differing = [f"splits: {', '.join(found.splits)} there, {', '.join(wanted.splits)} asked for"]
+    if not differing and found.splits != wanted.splits:
+        differing = ["the dataset was made anew since"]
+    if differing:
+        raise ConfigError(
+            f"{folder}: holds another export ({'; '.join(differing)}); delete it, or choose another --to"
+        )
+
+
+def _report(
+    request: Request,
+    format_: Format,
+    sources: Sequence[ExportSource],
+    summary: Summary,
+    *,
+    already: bool,
+) -> dict[str, Any]:
+    """Give what the export holds, and how it is read."""
+    return {
+        "dataset": request.dataset,
+        "format": format_.name,
+        "client": format_.client,
+        "to": str(request.to),
+        "already": already,
+        "epoch": request.epoch if format_.holds is Holds.ROWS else None,
+        "splits": {source.split: source.manifest.totals.model_dump(mode="json") for source in sources},
+        "contents": list(_contents(format_, sources)),
+        "bytes": sum(file.bytes for file in summary.files.values()),
+        "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
+        "read": format_.read(sources, str(request.to)),
+        "notes": list(format_.notes(sources)),
+    }

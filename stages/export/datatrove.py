@@ -1,0 +1,69 @@
+"""datatrove, and nanotron which reads its files: raw ids, where documents end, a line for people.
+
+    SPLIT/NNNNN.ds            <u2 or <u4 ids of a shard's documents end to end, no header
+    SPLIT/NNNNN.ds.index      <u8[documents] where each document ends, in tokens from the file's start
+    SPLIT/NNNNN.ds.metadata   TOKENIZER|bytes of a token, tokens, and the same for people: three lines
+
+The invariant: the last end of the index * bytes of a token = size of the .ds. A shard without documents
+has no files.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from stages.export.files import ExportFiles
+from stages.export.format import Format, Holds
+from stages.export.source import ExportSource
+
+TOKENIZER = "tokenizer.model"
+
+
+def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
+    if not source.manifest.shards[shard].documents:
+        return
+    name, dtype = f"{source.split}/{shard:05d}.ds", source.id_dtype
+    end = 0
+    with files.append(name) as tokens, files.append(f"{name}.index") as index:
+        for block in source.blocks(shard):
+            tokens.write(block.tokens)
+            ends = end + np.cumsum(block.lengths)
+            index.write(ends.astype("<u8"))
+            end = int(ends[-1])
+    files.write(f"{name}.metadata", f"{TOKENIZER}|{dtype.itemsize}\n{end}\n{human_count(end)}".encode())
+
+
+def human_count(tokens: int) -> str:
+    """Give three digits of a number of tokens: 7012186 -> 7.01 MT."""
+    power = math.floor(math.log10(tokens)) if tokens else 0
+    shown = f"{tokens / 10 ** (power // 3 * 3):.{2 - power % 3}f}"
+    return f"{shown} {' kMGTPE'[power // 3].strip()}T"
+
+
+def _read(sources: Sequence[ExportSource], folder: str) -> str:
+    lines = ["from datatrove.utils.dataset import DatatroveFolderDataset", ""]
+    lines += [
+        f'{source.split} = DatatroveFolderDataset("{folder}/{source.split}", token_size='
+        f"{source.id_dtype.itemsize}, seq_len={source.manifest.seq_len})"
+        for source in sources
+    ]
+    return "\n".join(lines)
+
+
+def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
+    return (
+        "Windows of seq_len + 1 tokens do not overlap; what is left at the end of a file is not read.",
+        f"With return_positions=True, positions are those of the index; the EOS is {sources[0].eos}.",
+    )
+
+
+DATATROVE = Format(
+    name="datatrove",
+    holds=Holds.DOCUMENTS,
+    client="datatrove, nanotron",
+    files=("SPLIT/NNNNN.ds", "SPLIT/NNNNN.ds.index", "SPLIT/NNNNN.ds.metadata"),
+    write_part=_write_part,
+    read=_read,
+    notes=_notes,
+)

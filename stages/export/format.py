@@ -1,0 +1,76 @@
+"""A format: what a trainer's files are called, what goes into them, and the lines that open them.
+
+Each module of this folder that writes files for a trainer describes itself by one `Format`, a value; the
+table of all is `stages.export.table`. Its functions are pure but for the files that they are given:
+
+    refuse(source)                     raises ConfigError where the format cannot hold the split
+    write_part(source, shard, files)   appends the files of one shard
+    finish(source, files)              once a split, after its shards: index and metadata
+    read(sources, folder)              the Python that opens the files in the trainer
+    notes(sources)                     what a user must know besides, a sentence each
+
+Parts are written in order: the shards of a split, its finish, the next split. Whoever calls keeps the
+journal (`pipeline.export`), so a part may append to a file of the part before it. File names are POSIX
+paths in the export's folder, with the split in them; nothing that is written knows a time or a path.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stages.errors import ConfigError
+from stages.export.files import ExportFiles
+from stages.export.source import ExportSource
+
+
+class Holds(StrEnum):
+    """What a format is made of."""
+
+    DOCUMENTS = "documents"
+    """Whole documents, whatever the objective: the trainer makes its own rows, masks and labels."""
+    ROWS = "rows"
+    """Rows with the objective's columns, as the loader gives them for an epoch."""
+
+
+def accept_all(_: ExportSource) -> None:
+    """Refuse nothing."""
+
+
+def no_notes(_: Sequence[ExportSource]) -> tuple[str, ...]:
+    """Give nothing to know besides."""
+    return ()
+
+
+def nothing_more(_: ExportSource, __: ExportFiles) -> None:
+    """Write nothing after a split's shards."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A foreign format; the functions are described above."""
+
+    name: str
+    """As `--format` takes it."""
+    holds: Holds
+    client: str
+    """What reads it."""
+    files: tuple[str, ...]
+    """Names of its files; SPLIT stands for the split, NNNNN for the shard."""
+    write_part: Callable[[ExportSource, int, ExportFiles], None]
+    read: Callable[[Sequence[ExportSource], str], str]
+    finish: Callable[[ExportSource, ExportFiles], None] = nothing_more
+    refuse: Callable[[ExportSource], None] = accept_all
+    notes: Callable[[Sequence[ExportSource]], Sequence[str]] = no_notes
+
+
+def refuse_vocabulary(source: ExportSource, *, name: str, most: int) -> None:
+    """Refuse ids that a format's integers cannot hold.
+
+    Raises:
+        ConfigError: the vocabulary is too large.
+    """
+    if source.manifest.vocab_size > most:
+        raise ConfigError(
+            f"--format {name}: holds ids below {most:,}, but {source.manifest.name} has a vocabulary of"
+            f" {source.manifest.vocab_size:,}; export it as megatron, olmo-core or datatrove"
+        )

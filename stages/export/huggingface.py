@@ -1,0 +1,142 @@
+"""Hugging Face datasets: rows as Arrow files that it maps, or as Parquet.
+
+    hf             SPLIT/data-NNNNN-of-MMMMM.arrow     an Arrow IPC stream: its schema, batches, the end
+                   SPLIT/dataset_info.json             no more than names; columns follow from the files
+                   SPLIT/state.json                    the files in order, and the split
+    hf-parquet     SPLIT/SPLIT-NNNNN-of-MMMMM.parquet
+
+One file a shard. A column of one value a row is that type; any other is a list of fixed size, of two
+axes a list of lists, so a batch of n rows of L tokens is one buffer of n L values. All columns have as
+many values as there are rows, and none is null.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stages.export.files import ExportFiles
+from stages.export.format import Format, Holds
+from stages.export.rows import refuse_no_rows, row_notes
+from stages.export.source import ColumnType, ExportSource
+
+
+def arrow_type(column: ColumnType) -> pa.DataType:
+    """Give the type of a column: of its dtype, in a list of fixed size for each axis."""
+    found = pa.from_numpy_dtype(np.dtype(column.dtype))
+    for size in reversed(column.shape):
+        found = pa.list_(found, size)
+    return found
+
+
+def arrow_array(values: NDArray[np.integer]) -> pa.Array:
+    """Give (N, ...) values as N lists of fixed size, of the same memory where Arrow can."""
+    found = pa.array(values.reshape(-1))
+    for size in reversed(values.shape[1:]):
+        found = pa.FixedSizeListArray.from_arrays(found, size)
+    return found
+
+
+def _schema(source: ExportSource) -> pa.Schema:
+    return pa.schema([(name, arrow_type(column)) for name, column in source.columns.items()])
+
+
+def _batches(source: ExportSource, shard: int) -> Iterator[pa.RecordBatch]:
+    schema = _schema(source)
+    for block in source.rows(shard):
+        yield pa.record_batch([arrow_array(block[name]) for name in schema.names], schema=schema)
+
+
+def _arrow_name(source: ExportSource, shard: int) -> str:
+    return f"data-{shard:05}-of-{source.num_shards:05}.arrow"
+
+
+def _refuse_arrow(source: ExportSource) -> None:
+    refuse_no_rows(source, name="hf")
+
+
+def _refuse_parquet(source: ExportSource) -> None:
+    refuse_no_rows(source, name="hf-parquet")
+
+
+def _write_arrow(source: ExportSource, shard: int, files: ExportFiles) -> None:
+    name = f"{source.split}/{_arrow_name(source, shard)}"
+    with files.append(name) as file, pa.ipc.new_stream(file, _schema(source)) as writer:
+        for batch in _batches(source, shard):
+            writer.write_batch(batch)
+
+
+def _finish_arrow(source: ExportSource, files: ExportFiles) -> None:
+    manifest = source.manifest
+    info = {
+        "citation": "",
+        "description": f"{manifest.name}, epoch {source.dataset.epoch}",
+        "features": None,
+        "homepage": "",
+        "license": "",
+    }
+    state: dict[str, object] = {
+        "_data_files": [{"filename": _arrow_name(source, n)} for n in range(source.num_shards)],
+        "_fingerprint": f"{manifest.fingerprint[:12]}{source.dataset.epoch:04x}",
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": source.split,
+    }
+    files.write(f"{source.split}/dataset_info.json", json.dumps(info, indent=2).encode())
+    files.write(f"{source.split}/state.json", json.dumps(state, indent=2).encode())
+
+
+def _read_arrow(sources: Sequence[ExportSource], folder: str) -> str:
+    lines = ["from datasets import load_from_disk", ""]
+    for source in sources:
+        place = f'"{folder}/{source.split}"'
+        lines.append(f'{source.split} = load_from_disk({place}).with_format("numpy")')
+    return "\n".join(lines)
+
+
+def _write_parquet(source: ExportSource, shard: int, files: ExportFiles) -> None:
+    name = f"{source.split}/{source.split}-{shard:05}-of-{source.num_shards:05}.parquet"
+    # ids repeat too little for dictionaries: they would cost time and fall back after some pages
+    options = {"compression": "zstd", "use_dictionary": False}
+    with files.append(name) as file, pq.ParquetWriter(file, _schema(source), **options) as writer:
+        for batch in _batches(source, shard):
+            writer.write_batch(batch)
+
+
+def _read_parquet(sources: Sequence[ExportSource], folder: str) -> str:
+    files = ", ".join(f'"{s.split}": "{folder}/{s.split}/*.parquet"' for s in sources)
+    return "\n".join(
+        (
+            "from datasets import load_dataset",
+            "",
+            f'rows = load_dataset("parquet", data_files={{{files}}}).with_format("numpy")',
+        )
+    )
+
+
+HF = Format(
+    name="hf",
+    holds=Holds.ROWS,
+    client="Hugging Face datasets, load_from_disk",
+    files=("SPLIT/data-NNNNN-of-MMMMM.arrow", "SPLIT/dataset_info.json", "SPLIT/state.json"),
+    write_part=_write_arrow,
+    finish=_finish_arrow,
+    read=_read_arrow,
+    refuse=_refuse_arrow,
+    notes=row_notes,
+)
+HF_PARQUET = Format(
+    name="hf-parquet",
+    holds=Holds.ROWS,
+    client="Hugging Face datasets, load_dataset",
+    files=("SPLIT/SPLIT-NNNNN-of-MMMMM.parquet",),
+    write_part=_write_parquet,
+    read=_read_parquet,
+    refuse=_refuse_parquet,
+    notes=row_notes,
+)

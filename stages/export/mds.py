@@ -1,0 +1,152 @@
+"""MosaicML Streaming: MDS shards of rows, and the index that names them.
+
+    SPLIT/shard.NNNNN.mds     n rows of C bytes each
+      0                  u32            n
+      4                  u32[n + 1]     where each row begins in the file; the last is the file's size
+      8 + 4 n            J bytes        JSON: the columns by name, their encodings and sizes
+      8 + 4 n + J        n * C bytes    rows, each its columns side by side, sorted by name
+    SPLIT/index.json          of each file the same JSON, its size and its rows
+
+The invariant: size = 8 + 4 n + J + n C, which is at most 64 MiB, the writer's own default, unless a row
+alone is more. Offsets are 32 bits wide, so a row stays below 4 GiB. All columns have a fixed size, so
+rows carry no sizes of their own. Booleans are uint8, since MDS has none.
+"""
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from stages.errors import ConfigError
+from stages.export.files import ExportFiles
+from stages.export.format import Format, Holds
+from stages.export.rows import refuse_no_rows, row_notes
+from stages.export.source import ColumnType, ExportSource
+
+SIZE_LIMIT = 1 << 26
+"""Bytes of a file: the default of MDS's own writer, small enough to be fetched in a second or two."""
+MAX_OFFSET = (1 << 32) - 1
+_WIDTH = 4
+"""Bytes of a count or an offset."""
+
+
+def _stored(column: ColumnType) -> np.dtype[np.generic]:
+    dtype = np.dtype(column.dtype)
+    return np.dtype(np.uint8) if dtype == np.bool_ else dtype
+
+
+def row_layout(source: ExportSource) -> np.dtype[np.void]:
+    """Give the dtype of a row: its columns side by side, without gaps."""
+    columns = source.columns
+    return np.dtype([(name, _stored(columns[name]), columns[name].shape) for name in sorted(columns)])
+
+
+def describe_columns(source: ExportSource) -> dict[str, object]:
+    """Give the JSON that stands in each file and, with its size, in the index."""
+    names = sorted(source.columns)
+    layout = row_layout(source)
+    return {
+        "column_encodings": [_encoding(source.columns[name]) for name in names],
+        "column_names": names,
+        "column_sizes": [layout[name].itemsize for name in names],
+        "compression": None,
+        "format": "mds",
+        "hashes": [],
+        "size_limit": SIZE_LIMIT,
+        "version": 2,
+    }
+
+
+def file_ranges(rows: int, *, row_bytes: int, header_bytes: int) -> list[tuple[int, int]]:
+    """Give the rows [first, last) of each file that a shard's rows are cut into.
+
+    Args:
+        rows: of the shard.
+        row_bytes: of one row.
+        header_bytes: of the JSON in each file.
+    """
+    room = SIZE_LIMIT - 2 * _WIDTH - header_bytes
+    step = max(1, room // (row_bytes + _WIDTH))
+    return [(first, min(first + step, rows)) for first in range(0, rows, step)]
+
+
+def header(rows: int, *, row_bytes: int, config: bytes) -> bytes:
+    """Give what stands before the rows of a file."""
+    begin = _WIDTH * (rows + 2) + len(config)
+    offsets = begin + row_bytes * np.arange(rows + 1, dtype=np.int64)
+    assert offsets[-1] <= MAX_OFFSET, "refused before anything is written"
+    return np.uint32(rows).tobytes() + offsets.astype("<u4").tobytes() + config
+
+
+def _encoding(column: ColumnType) -> str:
+    name = _stored(column).name
+    return f"ndarray:{name}:{','.join(map(str, column.shape))}" if column.shape else name
+
+
+def _config(source: ExportSource) -> bytes:
+    return json.dumps(describe_columns(source), sort_keys=True).encode()
+
+
+def _ranges(source: ExportSource, shard: int) -> list[tuple[int, int]]:
+    return file_ranges(
+        source.manifest.shards[shard].rows,
+        row_bytes=row_layout(source).itemsize,
+        header_bytes=len(_config(source)),
+    )
+
+
+def _refuse(source: ExportSource) -> None:
+    refuse_no_rows(source, name="mds")
+    size = row_layout(source).itemsize
+    if size + 3 * _WIDTH + len(_config(source)) > MAX_OFFSET:
+        raise ConfigError(
+            f"--format mds: a row of {source.manifest.name} has {size:,} bytes, but offsets end at"
+            f" {MAX_OFFSET:,}; make the dataset with a smaller packing.seq_len"
+        )
+
+
+def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
+    config, layout = _config(source), row_layout(source)
+    before = sum(len(_ranges(source, earlier)) for earlier in range(shard))
+    for number, (first, last) in enumerate(_ranges(source, shard), before):
+        with files.append(f"{source.split}/shard.{number:05}.mds") as file:
+            file.write(header(last - first, row_bytes=layout.itemsize, config=config))
+            for block in source.rows(shard, first, last):
+                rows = np.empty(len(block["input_ids"]), layout)
+                for name, column in block.items():
+                    rows[name] = column
+                file.write(rows.view(np.uint8))
+
+
+def _finish(source: ExportSource, files: ExportFiles) -> None:
+    described, config, layout = describe_columns(source), _config(source), row_layout(source)
+    shards: list[dict[str, object]] = []
+    for shard in range(source.num_shards):
+        for first, last in _ranges(source, shard):
+            size = _WIDTH * (last - first + 2) + len(config) + layout.itemsize * (last - first)
+            name = f"shard.{len(shards):05}.mds"
+            raw = {"basename": name, "bytes": size, "hashes": {}}
+            shards.append(described | {"raw_data": raw, "samples": last - first, "zip_data": None})
+    index = {"shards": shards, "version": 2}
+    files.write(f"{source.split}/index.json", json.dumps(index, sort_keys=True).encode())
+
+
+def _read(sources: Sequence[ExportSource], folder: str) -> str:
+    lines = ["from streaming import StreamingDataset", ""]
+    for source in sources:
+        options = f'local="{folder}/{source.split}", batch_size=8, shuffle=True'
+        lines.append(f"{source.split} = StreamingDataset({options})")
+    return "\n".join(lines)
+
+
+MDS = Format(
+    name="mds",
+    holds=Holds.ROWS,
+    client="MosaicML Streaming",
+    files=("SPLIT/index.json", "SPLIT/shard.NNNNN.mds"),
+    write_part=_write_part,
+    finish=_finish,
+    read=_read,
+    refuse=_refuse,
+    notes=row_notes,
+)

@@ -1,0 +1,64 @@
+"""nanoGPT: one file of uint16 ids a split, all documents end to end.
+
+    train.bin, val.bin    <u2 ids, no header; each document closed by its EOS
+    meta.pkl              {"vocab_size": V}
+
+The invariant: size of the file = 2 * tokens. The trainer draws windows at random places, so it sees
+documents side by side, as nanoGPT does with its own files.
+"""
+
+import pickle  # written, never read
+from collections.abc import Sequence
+
+from stages.export.files import ExportFiles
+from stages.export.format import Format, Holds, refuse_vocabulary
+from stages.export.source import ExportSource
+
+MAX_VOCABULARY = 1 << 16
+META = "meta.pkl"
+_FILES = {"train": "train.bin", "validation": "val.bin"}
+
+
+def _refuse(source: ExportSource) -> None:
+    refuse_vocabulary(source, name="nanogpt", most=MAX_VOCABULARY)
+
+
+def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
+    with files.append(_FILES[source.split]) as file:
+        for block in source.blocks(shard):
+            file.write(block.tokens.astype("<u2", copy=False))
+
+
+def _read(sources: Sequence[ExportSource], folder: str) -> str:
+    lines = ["import numpy as np", ""]
+    for source in sources:
+        name = _FILES[source.split]
+        lines.append(f'{name[:-4]} = np.memmap("{folder}/{name}", dtype=np.uint16, mode="r")')
+    return "\n".join(lines)
+
+
+def _finish(source: ExportSource, files: ExportFiles) -> None:
+    if META not in files.written:
+        files.write(META, pickle.dumps({"vocab_size": source.manifest.vocab_size}, protocol=4))
+
+
+def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
+    return (
+        "Put the files into nanoGPT's data/NAME/ and set dataset = 'NAME' in its config.",
+        "meta.pkl tells train.py the size of the vocabulary, which would be 50,304 otherwise.",
+        f"A document ends in the id {sources[0].eos}, where nanoGPT's own files have 50256.",
+        "sample.py knows GPT-2's tokenizer alone: decode what it samples with the run's own.",
+    )
+
+
+NANOGPT = Format(
+    name="nanogpt",
+    holds=Holds.DOCUMENTS,
+    client="nanoGPT",
+    files=("train.bin", "val.bin", META),
+    write_part=_write_part,
+    read=_read,
+    finish=_finish,
+    refuse=_refuse,
+    notes=_notes,
+)

@@ -1,0 +1,104 @@
+"""OLMo-core: raw arrays of ids, and beside each where its documents begin and end.
+
+    SPLIT/NNNNN.npy       <u2 or <u4 ids of a shard's documents end to end, without any header
+    SPLIT/NNNNN.csv.gz    one line a document: start,end in tokens, the end not included
+    SPLIT/metadata.json   dtype, vocabulary, special ids, documents and tokens of each file
+
+A real .npy would be read without an error, its header as 64 ids; these have the name alone. The
+invariants: size of NNNNN.npy = tokens * itemsize; the first start is 0, each other the end before it,
+and the last end counts all tokens. A shard without documents has no files.
+"""
+
+import gzip
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from stages.export.files import ExportFiles
+from stages.export.format import Format, Holds
+from stages.export.source import ExportSource
+
+
+def _dtype(source: ExportSource) -> str:
+    return source.id_dtype.str.replace("i", "u")
+
+
+def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
+    if not source.manifest.shards[shard].documents:
+        return
+    name = f"{source.split}/{shard:05d}"
+    start = 0
+    with (
+        files.append(f"{name}.npy") as tokens,
+        files.append(f"{name}.csv.gz") as table,
+        gzip.GzipFile(filename="", mode="wb", fileobj=table, mtime=0) as lines,
+    ):
+        for block in source.blocks(shard):
+            tokens.write(block.tokens.astype(_dtype(source), copy=False))
+            ends = start + np.cumsum(block.lengths)
+            pairs = zip((ends - block.lengths).tolist(), ends.tolist(), strict=True)
+            lines.write("".join(f"{begin},{end}\n" for begin, end in pairs).encode())
+            start = int(ends[-1])
+
+
+def _finish(source: ExportSource, files: ExportFiles) -> None:
+    manifest = source.manifest
+    content = {
+        "dtype": np.dtype(_dtype(source)).name,
+        "vocab_size": manifest.vocab_size,
+        "eos_token_id": source.eos,
+        "pad_token_id": manifest.special_ids["pad"],
+        "files": {
+            f"{number:05d}.npy": {"documents": shard.documents, "tokens": shard.tokens}
+            for number, shard in enumerate(manifest.shards)
+            if shard.documents
+        },
+    }
+    files.write(f"{source.split}/metadata.json", (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _read(sources: Sequence[ExportSource], folder: str) -> str:
+    manifest = sources[0].manifest
+    blocks = [
+        f"""\
+from olmo_core.data import NumpyDatasetDType, NumpyFSLDatasetConfig, TokenizerConfig
+
+tokenizer = TokenizerConfig(
+    vocab_size={manifest.vocab_size},
+    eos_token_id={sources[0].eos},
+    pad_token_id={manifest.special_ids["pad"]},
+)"""
+    ]
+    blocks += [
+        f"""\
+{source.split} = NumpyFSLDatasetConfig(
+    tokenizer=tokenizer,
+    paths=["{folder}/{source.split}/*.npy"],
+    expand_glob=True,
+    dtype=NumpyDatasetDType.{np.dtype(_dtype(source)).name},
+    sequence_length={manifest.seq_len},
+    work_dir="work",
+).build()"""
+        for source in sources
+    ]
+    return "\n".join(blocks)
+
+
+def _notes(_: Sequence[ExportSource]) -> tuple[str, ...]:
+    return (
+        "The .npy files have no header: np.load refuses them, np.memmap with the dtype reads them.",
+        "The fixed-length dataset drops what is left of a file after its last whole sequence.",
+    )
+
+
+OLMO_CORE = Format(
+    name="olmo-core",
+    holds=Holds.DOCUMENTS,
+    client="OLMo-core",
+    files=("SPLIT/NNNNN.npy", "SPLIT/NNNNN.csv.gz", "SPLIT/metadata.json"),
+    write_part=_write_part,
+    finish=_finish,
+    read=_read,
+    notes=_notes,
+)

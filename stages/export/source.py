@@ -1,0 +1,211 @@
+"""What is exported: one split of a dataset, as whole documents or as the rows that a trainer gets.
+
+A format takes either. Documents come shard by shard, in the order of the shard's documents, each put
+together again from its segments and closed by its EOS: any dataset has them, whatever its objective.
+Rows come shard by shard in stored order, with the columns that the loader gives, in the dtypes of the
+disk. Both come in blocks, so memory follows the block and the longest document, not the shard.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import FormatError
+from stages.loading.dataset import ShardDataset, open_dataset
+from stages.objectives.rows import Columns
+from stages.objectives.table import traits_of
+from stages.ragged import Ragged
+from stages.store.drawn import read_drawn
+from stages.store.manifest import Manifest
+from stages.store.ranges import copy_ranges
+
+BLOCK_TOKENS = 1 << 20
+"""Tokens of documents, or of rows, that are held together; a longer document is held whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """Some documents of a shard, one after the other.
+
+    Args:
+        tokens: (T,) their ids end to end, the last of each its EOS.
+        lengths: (N,) int64, tokens of each.
+    """
+
+    tokens: NDArray[np.integer]
+    lengths: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """What a column of the rows holds: the dtype, with its byte order, and the shape of one row."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class ExportSource:
+    """One split of a dataset, at one epoch.
+
+    Args:
+        dataset: unshuffled; its epoch is that of the rows. Documents are the same in all.
+        drawn: fingerprint of the epochs that stand on disk, empty if none does.
+    """
+
+    def __init__(self, dataset: ShardDataset, drawn: str = "") -> None:
+        self.dataset = dataset
+        self.drawn = drawn
+
+    @property
+    def manifest(self) -> Manifest:
+        """The split's manifest: name, split, vocab_size, special_ids, seq_len, totals, shards."""
+        return self.dataset.manifest
+
+    @property
+    def split(self) -> str:
+        """Its name, `train` or `validation`."""
+        return self.manifest.split
+
+    @property
+    def num_shards(self) -> int:
+        """Shards, numbered from 0."""
+        return len(self.manifest.shards)
+
+    @property
+    def id_dtype(self) -> np.dtype[np.generic]:
+        """The dtype of ids on disk: <u2, or <i4 if the vocabulary is larger."""
+        return np.dtype(self.manifest.columns["input_ids"].dtype)
+
+    @property
+    def eos(self) -> int:
+        """The id that closes each document."""
+        return self.manifest.special_ids["eos"]
+
+    def lengths(self, shard: int) -> NDArray[np.int64]:
+        """Give the tokens of each document of a shard, its EOS included: (D,)."""
+        return self.dataset.whole_shard(shard).lengths
+
+    @property
+    def has_sentences(self) -> bool:
+        """Whether the dataset says where sentences end."""
+        return traits_of(self.dataset.objective).sentences
+
+    def sentences(self, shard: int) -> Ragged | None:
+        """Give after how many of its tokens each sentence of each document ends, if the dataset says."""
+        return self.dataset.whole_shard(shard).sentences
+
+    def blocks(self, shard: int) -> Iterator[Documents]:
+        """Give all documents of a shard in their order, about `BLOCK_TOKENS` at a time.
+
+        Raises:
+            FormatError: a document whose tokens are not all in the rows, or that has no EOS at its end.
+        """
+        whole = self.dataset.whole_shard(shard)
+        segments = {name: np.asarray(part, np.int64) for name, part in whole.segments.items()}
+        order = np.lexsort((segments["doc_offset"], segments["doc"]))
+        length = segments["length"][order]
+        begins = (whole.segment_rows * whole.input_ids.shape[1] + segments["start"])[order]
+        places = np.cumsum(length) - length
+        self._require_whole(shard, segments["doc"][order], segments["doc_offset"][order], places)
+        ends = np.cumsum(whole.lengths)
+        flat = np.asarray(whole.input_ids).reshape(-1)
+        for first, last in _batches(ends):
+            start = int(ends[first - 1]) if first else 0
+            low, high = np.searchsorted(places, [start, int(ends[last - 1])])
+            tokens = np.empty(int(ends[last - 1]) - start, whole.input_ids.dtype)
+            chosen = slice(low, high)
+            copy_ranges(flat, tokens, begins[chosen], places[chosen] - start, length[chosen])
+            lengths = np.diff(ends[first:last], prepend=start)
+            self._require_eos(shard, tokens, lengths, first)
+            yield Documents(tokens, lengths)
+
+    def documents(self, shard: int) -> Iterator[NDArray[np.integer]]:
+        """Give each document of a shard in its order: its ids, the last of them its EOS."""
+        for block in self.blocks(shard):
+            yield from np.split(block.tokens, np.cumsum(block.lengths)[:-1])
+
+    def rows(self, shard: int, first: int = 0, last: int | None = None) -> Iterator[Columns]:
+        """Give the rows [first, last) of a shard, some at a time, as the loader gives them.
+
+        Columns are those of `columns`, each (N, ...), in the dtypes of the disk; rows come in stored
+        order.
+        """
+        end = self.manifest.shards[shard].rows if last is None else last
+        width = sum(int(np.prod(column.shape, dtype=int)) for column in self.columns.values())
+        step = max(1, BLOCK_TOKENS // max(1, width))
+        for start in range(first, end, step):
+            columns = self.dataset.read(shard, np.arange(start, min(start + step, end)))
+            yield {name: _on_disk(columns[name]) for name in self.columns}
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnType]:
+        """The columns of the rows by name, sorted; a split without a row has none."""
+        for shard, entry in enumerate(self.manifest.shards):
+            if entry.rows:
+                found = self.dataset.read(shard, np.arange(1))
+                parts = {name: _on_disk(found[name]) for name in sorted(found)}
+                return {name: ColumnType(part.dtype.str, part.shape[1:]) for name, part in parts.items()}
+        return {}
+
+    def _require_whole(
+        self,
+        shard: int,
+        doc: NDArray[np.int64],
+        offset: NDArray[np.int64],
+        places: NDArray[np.int64],
+    ) -> None:
+        """Refuse documents of which the rows lack a token, or have one twice."""
+        first = np.concatenate([[True], doc[1:] != doc[:-1]])[: len(doc)]
+        begin = np.maximum.accumulate(np.where(first, places, 0)) if len(doc) else places
+        wrong = np.flatnonzero(places - begin != offset)
+        if len(wrong):
+            raise FormatError(
+                f"{self.place(shard)}: document {doc[wrong[0]]} is not whole in the rows, at its token"
+                f" {offset[wrong[0]]}; `shardmill verify` names all that is wrong"
+            )
+
+    def _require_eos(
+        self, shard: int, tokens: NDArray[np.integer], lengths: NDArray[np.int64], first: int
+    ) -> None:
+        """Refuse documents that are empty or end in anything but EOS: trainers cut the stream there."""
+        closed = (lengths > 0) & (tokens[np.cumsum(lengths) - 1] == self.eos)
+        if not closed.all():
+            raise FormatError(
+                f"{self.place(shard)}: document {first + int(np.argmin(closed))} does not end in EOS"
+                f" (id {self.eos}); `shardmill verify` names all that is wrong"
+            )
+
+    def place(self, shard: int) -> Path:
+        """Give the folder of a shard, for messages."""
+        return self.dataset.folder / self.manifest.shards[shard].path
+
+
+def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
+    """Open one split of a dataset, the folder `DIR/datasets/NAME`, to export it.
+
+    Raises:
+        ConfigError: no such split, or an epoch that can neither be drawn nor stands on disk.
+        FormatError: the dataset is not whole, or was changed.
+    """
+    dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
+    drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
+    return ExportSource(dataset, "" if drawn is None else drawn.fingerprint)
+
+
+def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Give a column little-endian and of one run of memory."""
+    return np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
+
+
+def _batches(ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Give runs [first, last) of documents of up to `BLOCK_TOKENS`, one document at least."""
+    first = 0
+    while first < len(ends):
+        start = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, start + BLOCK_TOKENS, side="right")))
+        yield first, last
+        first = last

@@ -1,0 +1,260 @@
+"""What `shardmill export` promises.
+
+An export is whole or not there; killed after any part it goes on and ends in the same bytes; a finished
+one is left alone; nothing is mixed, and nothing that a format cannot hold is begun.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline import export as export_module
+from pipeline.export import DonePart, Request, export_dataset
+from pipeline.journal import run_lock
+from stages.errors import ConfigError, FormatError, Stopped, VerificationError
+from stages.export.table import FORMATS
+from tests.stages.export.built_dataset import EOS, MODEL, build_dataset
+
+TRAIN = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
+VALIDATION = [[[20, 21, EOS]]]
+SPLITS = {"train": TRAIN, "validation": VALIDATION}
+ENDS = {"train": [[[3, 6], [2]], [], [[1], [1, 3, 5]]], "validation": [[[1, 3]]]}
+PARTS = [
+    *(f"train/{n:05d}" for n in range(3)),
+    "train/end",
+    "validation/00000",
+    "validation/end",
+    "about",
+]
+RAW = ("megatron", "megatron-sentences", "nanogpt", "olmo-core", "datatrove")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with a dataset of both splits that stores where sentences end."""
+    build_dataset(tmp_path / "run", SPLITS, sentences=ENDS)
+    return tmp_path / "run"
+
+
+def export(run: Path, to: Path, format_: str = "megatron", **options: Any) -> dict[str, Any]:
+    return export_dataset(Request(run, "tiny", format_, to, **options), stream=None)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, part: int, *, committed: bool) -> None:
+    """Let the process end at a part, before or after the journal names it."""
+    keep, count = export_module.keep_part, 0
+
+    def keep_and_die(folder: Path, done: DonePart) -> None:
+        nonlocal count
+        count += 1
+        if committed or count <= part:
+            keep(folder, done)
+        if count > part:
+            raise Killed
+
+    monkeypatch.setattr(export_module, "keep_part", keep_and_die)
+
+
+@pytest.mark.parametrize("format_", RAW)
+@pytest.mark.parametrize("committed", [False, True])
+def test_an_export_killed_at_any_part_ends_in_the_same_bytes(
+    run: Path, tmp_path: Path, *, format_: str, committed: bool
+) -> None:
+    export(run, tmp_path / "whole" / "out", format_)
+    expected = contents(tmp_path / "whole" / "out")
+    for part in range(len(PARTS)):
+        to = tmp_path / f"{part}" / "out"
+        with pytest.MonkeyPatch.context() as patch:
+            kill(patch, part, committed=committed)
+            with pytest.raises(Killed):
+                export(run, to, format_)
+        assert not to.exists()
+        half = to.with_name("out.partial")
+        for file in half.rglob("*.bin"):
+            file.write_bytes(file.read_bytes() + b"half a token")
+        with (half / "parts.jsonl").open("ab") as journal:
+            journal.write(b'{"part": "tr')
+        (half / "stranger").write_bytes(b"of an attempt that nobody committed")
+        assert not export(run, to, format_)["already"]
+        assert contents(to) == expected
+        assert not half.exists()
+    assert tuple(json.loads(expected["export.json"])["parts"]) == tuple(PARTS)
+
+
+KILL_ITSELF = """
+import os, signal, sys
+from pathlib import Path
+from pipeline import export
+
+keep, count = export.keep_part, 0
+
+def keep_twice(folder, journal):
+    global count
+    keep(folder, journal)
+    count += 1
+    if count == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+export.keep_part = keep_twice
+run, to = map(Path, sys.argv[1:])
+export.export_dataset(export.Request(run, "tiny", "megatron", to), stream=None)
+"""
+
+
+def test_a_process_that_is_killed_leaves_no_folder_of_the_final_name(run: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILL_ITSELF, str(run), str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    lines = (tmp_path / "out.partial" / "parts.jsonl").read_text().splitlines()
+    assert [json.loads(line)["part"] for line in lines[1:]] == PARTS[:2]
+    export(run, tmp_path / "out")
+    export(run, tmp_path / "other" / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "other" / "out")
+
+
+def test_a_finished_export_is_left_alone(run: Path, tmp_path: Path) -> None:
+    first = export(run, tmp_path / "out")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
+    second = export(run, tmp_path / "out")
+    assert (first.pop("already"), second.pop("already")) == (False, True)
+    assert first == second
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")} == before
+
+
+def test_the_summary_tells_every_file_with_its_digest(run: Path, tmp_path: Path) -> None:
+    report = export(run, tmp_path / "out")
+    files = contents(tmp_path / "out")
+    assert report["files"].keys() == files.keys() - {"export.json"}
+    assert report["bytes"] == sum(file["bytes"] for file in report["files"].values())
+    assert files["tokenizer.model"] == MODEL
+    page = files["READ.md"].decode()
+    assert 'train = IndexedDataset("out/train")' in page
+    assert "train: 4 documents, 14 tokens" in page
+    assert f'train = IndexedDataset("{tmp_path}/out/train")' in report["read"]
+    for name, content in files.items():
+        assert str(tmp_path).encode() not in content, name
+
+
+def test_one_split_can_be_exported_alone(run: Path, tmp_path: Path) -> None:
+    export(run, tmp_path / "out", "nanogpt", split="validation")
+    files = contents(tmp_path / "out").keys()
+    assert files == {"val.bin", "meta.pkl", "tokenizer.model", "READ.md", "export.json"}
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_two_exports_are_never_mixed(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, half: bool
+) -> None:
+    to = tmp_path / "out"
+    if half:
+        with monkeypatch.context() as patch:
+            kill(patch, 2, committed=True)
+            with pytest.raises(Killed):
+                export(run, to)
+    else:
+        export(run, to)
+    with pytest.raises(ConfigError, match="format: megatron there, nanogpt asked for"):
+        export(run, to, "nanogpt")
+    with pytest.raises(ConfigError, match="splits: train, validation there, train asked for"):
+        export(run, to, split="train")
+    build_dataset(run, SPLITS, sentences=ENDS, seed=8)
+    with pytest.raises(ConfigError, match="the dataset was made anew since"):
+        export(run, to)
+
+
+def test_a_folder_of_something_else_is_refused_and_an_empty_one_taken(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    export(run, tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="is there and no export"):
+        export(run, tmp_path / "mine")
+    assert not (tmp_path / "mine.partial").exists()
+
+
+@pytest.mark.parametrize("shorter", [False, True])
+def test_a_half_made_export_that_was_changed_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, shorter: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        kill(patch, 0, committed=True)
+        with pytest.raises(Killed):
+            export(run, tmp_path / "out")
+    file = tmp_path / "out.partial" / "train.bin"
+    content = file.read_bytes()
+    file.write_bytes(content[:-2] if shorter else bytes([content[0] ^ 1]) + content[1:])
+    said = "14 bytes of 16 that were committed" if shorter else "not those that were committed"
+    with pytest.raises(FormatError, match=said):
+        export(run, tmp_path / "out")
+
+
+def test_an_export_of_another_version_is_refused(run: Path, tmp_path: Path) -> None:
+    export(run, tmp_path / "out")
+    place = tmp_path / "out" / "export.json"
+    content = json.loads(place.read_text())
+    content["identity"]["format_version"] = 9
+    place.write_text(json.dumps(content))
+    with pytest.raises(FormatError, match="of no export that this version knows"):
+        export(run, tmp_path / "out")
+
+
+def test_two_processes_do_not_write_one_export(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "out.partial").mkdir()
+    with run_lock(tmp_path / "out.partial"), pytest.raises(Stopped, match=f"process {os.getpid()}"):
+        export(run, tmp_path / "out")
+
+
+def test_what_cannot_be_exported_is_refused_before_anything_is_written(
+    run: Path, tmp_path: Path
+) -> None:
+    build_dataset(run, SPLITS, name="plain")
+    to = tmp_path / "out"
+    for request, said in (
+        (Request(run, "tiny", "megatrn", to), "did you mean 'megatron'"),
+        (Request(run, "tiny", "x", to), f"formats: {', '.join(FORMATS)}"),
+        (Request(run, "other", "megatron", to), "datasets here: plain, tiny"),
+        (Request(run, "tiny", "megatron", to, split="test"), "no split 'test'"),
+        (Request(run, "tiny", "megatron", to, epoch=3), "the same in every epoch"),
+        (Request(run, "plain", "megatron-sentences", to), "does not store where sentences end"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            export_dataset(request, stream=None)
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_dataset_that_failed_its_checks_is_not_exported(run: Path, tmp_path: Path) -> None:
+    place = run / "verify" / "tiny" / "verdict.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(json.dumps({"passed": False}))
+    with pytest.raises(VerificationError, match="failed verify"):
+        export(run, tmp_path / "out")
+
+
+def test_a_tokenizer_that_is_another_one_is_refused(run: Path, tmp_path: Path) -> None:
+    (run / "tokenizer" / "tokenizer.model").write_bytes(b"another")
+    with pytest.raises(FormatError, match="not the tokenizer that made tiny"):
+        export(run, tmp_path / "out")
+
+
+def test_the_command_prints_json_and_says_how_far_it_is(run: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pipeline.cli", "export", str(run), "--dataset", "tiny"]
+    command += ["--format", "nanogpt", "--to", str(tmp_path / "out"), "--json"]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["files"]["train.bin"]["bytes"] == 28
+    assert "7/7" in done.stderr

@@ -35,7 +35,7 @@ from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
-from stages.loading.dataset import MappedShard, map_shard
+from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import read_objective, traits_of

@@ -70,7 +70,7 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
     """Give a batch without its padding, and where its segments begin."""
     if attention == ENCODER_DECODER:
         lengths = {"": "input_length", "decoder_": "label_length"}
-        sides = {
+        sides: dict[str, NDArray[np.integer]] = {
             side: one_segment(column(batch, name, attention), batch[ids].shape[-1])
             for (side, name), ids in zip(lengths.items(), ("input_ids", "labels"), strict=True)
         }

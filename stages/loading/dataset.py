@@ -343,9 +343,9 @@ def open_dataset(
         )
     check_digests(folder, manifest.tables)
     for shard in manifest.shards:
-        check_sizes(folder / shard.path, shard.files)
+        check_sizes(f"{folder}/{shard.path}", shard.files)
     for part in () if drawn is None else itertools.chain.from_iterable(drawn.shards):
-        check_sizes(folder / part.path, part.files)
+        check_sizes(f"{folder}/{part.path}", part.files)
     return dataset
 
 

@@ -58,7 +58,7 @@ class Loader:
         loader: DataLoader[Tensors] = DataLoader(
             cast("Dataset[Tensors]", ahead),
             batch_size=None,
-            collate_fn=self._collate,
+            collate_fn=cast("Callable[[list[Batch]], Tensors]", self._collate),
             num_workers=self._num_workers,
             multiprocessing_context=self._start if self._num_workers else None,
             pin_memory=self._pin_memory,

@@ -69,11 +69,12 @@ def test_far_positions_do_not_overflow() -> None:
 def test_weights_are_proportions() -> None:
     assert whole_weights([0.7, 0.2, 0.1]) == (7, 2, 1)
     assert whole_weights([4, 2]) == (2, 1)
+    assert whole_weights([1 / 3, 2 / 3]) == (1, 2)
     for wrong in ([], [1.0, 0.0], [-1.0], [float("nan")]):
         with pytest.raises(ConfigError, match="above 0"):
             whole_weights(wrong)
     with pytest.raises(ConfigError, match="round them"):
-        whole_weights([1 / 3, 2 / 3])
+        whole_weights([0.1234567, 0.7654321])
 
 
 def test_rows_are_those_of_the_datasets_each_in_epochs_of_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,37 @@
+"""What the training examples promise: they run as they are, and go on where they stopped."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.stages.loading.test_dataset import EOS, write_dataset
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments: str | Path) -> str:
+    """Run python from the repository's root; give what it prints."""
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def places(output: str) -> list[tuple[str, ...]]:
+    """Give (processes, epoch, row) of each step."""
+    return re.findall(r"loss \d+\.\d+  (\d) processes  epoch (\d) row (\d+)", output)
+
+
+def test_two_processes_stop_and_one_goes_on(tmp_path: Path) -> None:
+    rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
+    dataset = write_dataset(tmp_path, (rows[:15], rows[15:]))
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")
+    script = ("examples/train_torchrun.py", dataset, "--checkpoint", tmp_path / "run.pt", "--steps")
+    first = run(*launch, "2", *script, "3")
+    assert places(first) == [("2", "0", "8"), ("2", "0", "16"), ("2", "0", "24")]
+    second = run(*launch, "1", *script, "5")
+    assert places(second) == [("1", "0", str(row)) for row in (28, 32, 36)] + [
+        ("1", "1", "0"),
+        ("1", "1", "4"),
+    ]

@@ -1,9 +1,15 @@
-"""What the training examples promise: they run as they are, and go on where they stopped."""
+"""What the training examples promise: they run as they are, and go on where they stopped.
+
+Those of transformers and Lightning run where these are installed, as `make examples` does.
+"""
 
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
@@ -35,3 +41,21 @@ def test_two_processes_stop_and_one_goes_on(tmp_path: Path) -> None:
         ("1", "1", "0"),
         ("1", "1", "4"),
     ]
+
+
+@pytest.mark.skipif(find_spec("lightning") is None, reason="lightning is not installed: make examples")
+def test_lightning_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
+    script = ("examples/train_lightning.py", write_dataset(tmp_path, (rows,)))
+    checkpoint = ("--checkpoint", tmp_path / "run.ckpt", "--steps")
+    seen = [re.findall(r"row (\d+)", run(*script, *checkpoint, steps)) for steps in ("3", "6")]
+    assert seen == [["4", "8", "12"], ["16", "20", "24"]]
+
+
+@pytest.mark.skipif(
+    find_spec("transformers") is None, reason="transformers is not installed: make examples"
+)
+def test_transformers_trains_and_generates(tmp_path: Path) -> None:
+    rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
+    output = run("examples/train_transformers.py", write_dataset(tmp_path, (rows,)), "--steps", "3")
+    assert re.search(r"clm: loss \d+\.\d+, 12 rows\ngenerated \[", output)

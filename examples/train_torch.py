@@ -8,15 +8,15 @@ of the other objectives too.
 """
 
 import argparse
-from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 import shardmill
 from stages.loading.attention import dense_masks
+from stages.loading.batches import Batches
 from stages.loading.losses import causal_lm_loss
+from stages.loading.torch_loader import Loader
 
 WIDTH, HEADS, BATCH_ROWS = 64, 4, 4
 
@@ -58,8 +58,7 @@ def main() -> None:
     rows = shardmill.open_dataset(arguments.dataset, split="train")
     model = TinyTransformer(rows.manifest.vocab_size, rows.manifest.seq_len)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    # The rows come shuffled already, by seed and epoch, so the loader must not shuffle again.
-    loader = DataLoader(cast("Dataset[dict[str, Tensor]]", rows), batch_size=BATCH_ROWS)
+    loader = Loader(Batches(rows, BATCH_ROWS))  # its rows come shuffled, each epoch anew
     step = 0
     while step < arguments.steps:
         for batch in loader:
@@ -75,7 +74,6 @@ def main() -> None:
             step += 1
             if step == arguments.steps:
                 break
-        rows.set_epoch(rows.epoch + 1)
 
 
 if __name__ == "__main__":

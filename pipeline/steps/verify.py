@@ -30,7 +30,7 @@ from pipeline.steps.verify_run import (
 )
 from pipeline.tasks import Workspace
 from stages.errors import DataError, FormatError
-from stages.loading.dataset import MappedShard, map_shard
+from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy

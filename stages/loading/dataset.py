@@ -6,9 +6,12 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 import numpy as np
@@ -16,14 +19,15 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
-from stages.loading.order import shuffled
+from stages.loading.mapped import MappedShard, Part, by_shard, map_shard, num_rows
+from stages.loading.order import EpochOrder
 from stages.loading.segments import dense_segments
+from stages.objectives.clm import CausalLM
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, widths_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
-from stages.ragged import Ragged
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
 from stages.store.drawn import DrawnManifest, read_drawn
@@ -31,32 +35,19 @@ from stages.store.manifest import (
     OBJECTIVE_ID,
     PROMPT,
     ROOM,
-    SEGMENT_COLUMNS,
-    SENTENCES,
-    UNIGRAM,
     WORD_STARTS,
     Manifest,
-    Shard,
     read_manifest,
 )
 
-MAX_OPEN_SHARDS = 64
-"""Shards mapped at a time; each takes six file descriptors, of which many machines allow 1,024."""
+MAX_OPEN_SHARDS = 128
+"""Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
+objectives that need more beside the rows up to six."""
+_DERIVED = ("position_ids", "segment_ids")
+_NEEDED = ("row_ptr", "length")
+_NO_SEGMENTS = np.empty(0, np.int32)
 
 Batch = dict[str, NDArray[np.int64]]
-
-
-@dataclass(frozen=True)
-class MappedShard:
-    """The arrays of one shard."""
-
-    columns: dict[str, NDArray[np.integer]]
-    """Of the rows, by name; `input_ids` among them."""
-    segments: dict[str, NDArray[np.integer]]
-    unigram: NDArray[np.int64] | None = None
-    """The shard's ordinary ids counted up, if the objective draws by frequency."""
-    sentences: Ragged | None = None
-    """Where the sentences of each document end, if the objective asks."""
 
 
 class ShardDataset(Sequence[Batch]):
@@ -73,6 +64,7 @@ class ShardDataset(Sequence[Batch]):
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
         check: "xxh3" hashes each file when its shard is first touched; "size" trusts its header.
+        columns: the columns wanted; None gives all of them.
         drawn: the epochs that stand on disk; all others are drawn, and so are these without it.
     """
 
@@ -84,12 +76,14 @@ class ShardDataset(Sequence[Batch]):
         epoch: int = 0,
         shuffle: bool = True,
         check: Literal["xxh3", "size"] = "xxh3",
+        columns: Collection[str] | None = None,
         drawn: DrawnManifest | None = None,
     ) -> None:
         self.folder = folder
         self.manifest = manifest
         self.epoch = _sound_epoch(epoch)
         self._shuffle = shuffle
+        self._wanted = None if columns is None else frozenset(columns)
         self._check = check
         self.objective = read_objective(manifest.objective)
         self.widths = widths_of(self.objective, manifest.seq_len)
@@ -97,8 +91,23 @@ class ShardDataset(Sequence[Batch]):
         self.vocabulary = vocabulary_for(folder, manifest)
         self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
         self._drawn = None if drawn is None else DrawnEpochs(folder, drawn, check=check == "xxh3")
+        self._order = EpochOrder(len(self), seed=manifest.seed, epoch=epoch)
         self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
         self._checked: set[int] = set()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Give what another process needs: it maps the files itself."""
+        return self.__dict__ | {"_mapped": OrderedDict()}
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the content."""
+        return self.manifest.fingerprint
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return self.vocabulary.named("pad")
 
     def __len__(self) -> int:
         """Rows."""
@@ -108,8 +117,12 @@ class ShardDataset(Sequence[Batch]):
         """Give the row at a position of the epoch."""
         if not -len(self) <= index < len(self):
             raise IndexError(f"row {index} of {len(self)}")
-        batch = self.batch(np.array([index % len(self)]))
-        return {name: column[0] for name, column in batch.items()}
+        return self.__getitems__([index % len(self)])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Batch]:
+        """Give the rows at some positions one by one; torch's DataLoader asks for a batch like this."""
+        batch = self.batch(np.array(indices, np.int64))
+        return [{name: column[n] for name, column in batch.items()} for n in range(len(indices))]
 
     def locate(self, row: int) -> tuple[int, int]:
         """Give the shard of a row in stored order, and its number there."""
@@ -140,50 +153,35 @@ class ShardDataset(Sequence[Batch]):
         if len(outside):
             raise IndexError(f"row {outside[0]} of {len(self)}")
         if self._shuffle:
-            seed = self.manifest.seed
-            rows = shuffled(rows, len(self), seed=seed, epoch=self.epoch)
+            if self._order.epoch != self.epoch:
+                self._order = EpochOrder(len(self), seed=self.manifest.seed, epoch=self.epoch)
+            rows = self._order.rows(rows)
         shards = np.searchsorted(self._row_ptr, rows, side="right") - 1
-        batch: Batch = {}
-        for shard in np.unique(shards):
-            chosen = np.flatnonzero(shards == shard)
-            part = self.read(int(shard), rows[chosen] - self._row_ptr[shard])
-            for name, column in part.items():
-                shape = (len(rows), *column.shape[1:])
-                batch.setdefault(name, np.empty(shape, np.int64))[chosen] = column
-        return batch
+        return self._read(by_shard(shards, rows - self._row_ptr[shards]))
+
+    def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+        """Give the rows at some positions of an epoch, and go to that epoch."""
+        if epoch != self.epoch:
+            self.set_epoch(epoch)
+        return self.batch(positions)
 
     def stored_rows(self, number: int, rows: NDArray[np.int64]) -> StoredRows:
         """Give rows of a shard as they are stored, with what keys their draws."""
-        shard = self._map(number)
-        row_ptr, length = shard.segments["row_ptr"], shard.segments["length"]
-        first, counts = row_ptr[rows], row_ptr[rows + 1] - row_ptr[rows]
-        ptr = np.concatenate([[0], np.cumsum(counts)])
-        within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
-        components, room, prompt = map(shard.columns.get, (OBJECTIVE_ID, ROOM, PROMPT))
-        return StoredRows(
-            shard.columns["input_ids"][rows],
-            ptr,
-            length[np.repeat(first, counts) + within].astype(np.int64),
-            rows,
-            seed=self.manifest.seed,
-            epoch=self.epoch,
-            shard=shard_field(self.manifest.split, number),
-            components=None if components is None else components[rows].astype(np.uint8),
-            unigram=shard.unigram,
-            room=None if room is None else room[rows].astype(np.int32),
-            prompt=None if prompt is None else prompt[rows].astype(np.int32),
-        )
+        return self._keyed(self._stored([Part(number, np.arange(len(rows)), rows)]), number)
 
     def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
         """Give a shard for objectives that look beyond a row, with its documents' sources if given."""
-        shard = self._map(number)
+        self._map(number)
+        shard = map_shard(self.folder, self.manifest.shards[number], self.manifest)
         documents = self.manifest.shards[number].documents
         ids = shard.columns["input_ids"]
         return WholeShard(ids, shard.segments, documents, sources, shard.sentences)
 
     def draw(self, number: int, rows: NDArray[np.int64]) -> Columns:
         """Give what the objective makes of rows of a shard, in the dtypes of the disk."""
-        stored = self.stored_rows(number, rows)
+        return self._draw(self.stored_rows(number, rows))
+
+    def _draw(self, stored: StoredRows) -> Columns:
         return draw_columns(stored, self.objective, self.vocabulary, self.widths)
 
     def read(self, number: int, rows: NDArray[np.int64]) -> Columns:
@@ -200,6 +198,100 @@ class ShardDataset(Sequence[Batch]):
         )
         return {**drawn, "position_ids": position_ids, "segment_ids": segment_ids}
 
+    def _stored(self, parts: Sequence[Part]) -> StoredRows:
+        """Give rows of any shards as they are stored; what keys draws is a shard's own, see `_keyed`."""
+        rows = np.empty(num_rows(parts), np.int64)
+        columns = {
+            name: np.empty((len(rows), *column.shape), column.dtype)
+            for name, column in self.manifest.columns.items()
+        }
+        ptr, lengths = np.zeros(len(rows) + 1, np.int64), [_NO_SEGMENTS] * len(rows)
+        for number, places, within in parts:
+            shard = self._map(number)
+            rows[places] = within
+            for name, column in columns.items():
+                column[places] = shard.columns[name][within]
+            row_ptr, length = shard.segments["row_ptr"], shard.segments["length"]
+            first, last = row_ptr[within], row_ptr[within + 1]
+            ptr[places + 1] = last - first
+            for place, a, b in zip(places.tolist(), first.tolist(), last.tolist(), strict=True):
+                lengths[place] = length[a:b]
+        return StoredRows(
+            columns["input_ids"],
+            ptr.cumsum(),
+            np.concatenate([_NO_SEGMENTS, *lengths]).astype(np.int64),
+            rows,
+            seed=self.manifest.seed,
+            epoch=self.epoch,
+            shard=0,
+            components=columns.get(OBJECTIVE_ID),
+            room=columns.get(ROOM),
+            prompt=columns.get(PROMPT),
+        )
+
+    def _keyed(self, stored: StoredRows, number: int) -> StoredRows:
+        """Give stored rows of one shard with what of it their draws depend on."""
+        field, unigram = shard_field(self.manifest.split, number), self._map(number).unigram
+        return replace(stored, shard=field, unigram=unigram)
+
+    def _read(self, parts: Sequence[Part]) -> Batch:
+        """Give the columns of rows of any shards, int64."""
+        batch = self._columns(parts)
+        packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
+        if packed and any(map(self._wants, _DERIVED)):
+            batch |= self._segments(parts)
+        return {name: column for name, column in batch.items() if self._wants(name)}
+
+    def _columns(self, parts: Sequence[Part]) -> Batch:
+        """Give what the objective makes of rows; where it has no segments they are not among it."""
+        written = self._drawn is not None and self.epoch < self._drawn.epochs
+        if isinstance(self.objective, CausalLM) and not written and (kernels := _kernels()):
+            input_ids, labels = self._empty(parts), self._empty(parts)
+            for number, places, rows in parts:
+                shard, first = self._map(number).packed, self.objective.mask_first_token
+                kernels.fill_causal(shard, rows, places, input_ids, labels, first)
+            return {"input_ids": input_ids, "labels": labels}
+        stored = None if written else self._stored(parts)
+        if stored is not None and not self._traits.dynamic:  # no draw, so no shard that keys it
+            return {name: column.astype(np.int64) for name, column in self._draw(stored).items()}
+        batch: Batch = {}
+        for part, columns in self._drawn_parts(parts, stored):
+            for name, column in columns.items():
+                shape = (num_rows(parts), *column.shape[1:])
+                batch.setdefault(name, np.empty(shape, np.int64))[part.places] = column
+        return batch
+
+    def _drawn_parts(
+        self, parts: Sequence[Part], stored: StoredRows | None
+    ) -> Iterator[tuple[Part, Columns]]:
+        """Give the columns of each shard's part of a batch: drawn of stored rows, or from the disk."""
+        for part in parts:
+            if stored is not None:
+                some = stored if len(parts) == 1 else stored.take(part.places)
+                yield part, self._draw(self._keyed(some, part.shard))
+            elif self._drawn is not None:
+                yield part, self._drawn.read(self.epoch, part.shard, part.rows)
+
+    def _segments(self, parts: Sequence[Part]) -> Batch:
+        """Give the documents of rows: segment_ids and position_ids, each (N, L)."""
+        if kernels := _kernels():
+            segment_ids, position_ids = self._empty(parts), self._empty(parts)
+            for number, places, rows in parts:
+                shard = self._map(number).packed[1:]
+                kernels.fill_segments(shard, rows, places, segment_ids, position_ids)
+        else:
+            of = self._stored(parts)
+            segment_ids, position_ids = dense_segments(
+                of.segment_ptr, of.segment_length, row_length=self.widths.stored
+            )
+        return {"position_ids": position_ids, "segment_ids": segment_ids}
+
+    def _empty(self, parts: Sequence[Part]) -> NDArray[np.int64]:
+        return np.empty((num_rows(parts), self.widths.stored), np.int64)
+
+    def _wants(self, name: str) -> bool:
+        return self._wanted is None or name in self._wanted
+
     def _map(self, number: int) -> MappedShard:
         """Give a shard's arrays, mapping it if need be and unmapping the one least recently used."""
         if number in self._mapped:
@@ -209,10 +301,20 @@ class ShardDataset(Sequence[Batch]):
         if self._check == "xxh3" and number not in self._checked:
             check_digests(self.folder / shard.path, shard.files)
             self._checked.add(number)
-        self._mapped[number] = map_shard(self.folder, shard, self.manifest)
+        self._mapped[number] = map_shard(self.folder, shard, self.manifest, segments=_NEEDED)
         if len(self._mapped) > MAX_OPEN_SHARDS:
             self._mapped.popitem(last=False)
         return self._mapped[number]
+
+
+@cache
+def _kernels() -> ModuleType | None:
+    """Give the compiled ways to fill in rows, if numba is there; it is imported here and no sooner."""
+    if find_spec("numba") is None:
+        return None
+    from stages.loading import kernels  # noqa: PLC0415  # numba takes half a second
+
+    return kernels
 
 
 def _sound_epoch(epoch: int) -> int:
@@ -228,8 +330,9 @@ def open_dataset(
     epoch: int = 0,
     shuffle: bool = True,
     check: Literal["xxh3", "size"] = "xxh3",
+    columns: Collection[str] | None = None,
 ) -> ShardDataset:
-    """Open one split of a dataset, the folder `DIR/datasets/NAME`.
+    """Open one split of a dataset, the folder `DIR/datasets/NAME`; `ShardDataset` says what it takes.
 
     Raises:
         ConfigError: no such split.
@@ -242,7 +345,9 @@ def open_dataset(
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)
     drawn = read_drawn(folder, dataset=manifest.fingerprint)
-    dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check, drawn=drawn)
+    dataset = ShardDataset(
+        folder, manifest, epoch=epoch, shuffle=shuffle, check=check, columns=columns, drawn=drawn
+    )
     dataset.set_epoch(epoch)
     convention = traits_of(dataset.objective).label_convention
     if manifest.label_convention != convention:
@@ -252,9 +357,9 @@ def open_dataset(
         )
     check_digests(folder, manifest.tables)
     for shard in manifest.shards:
-        check_sizes(folder / shard.path, shard.files)
+        check_sizes(f"{folder}/{shard.path}", shard.files)
     for part in () if drawn is None else itertools.chain.from_iterable(drawn.shards):
-        check_sizes(folder / part.path, part.files)
+        check_sizes(f"{folder}/{part.path}", part.files)
     return dataset
 
 
@@ -265,29 +370,3 @@ def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
         path = folder / WORD_STARTS
         starts_word = open_array(path, shape=(manifest.vocab_size,), dtype="|b1").astype(np.bool_)
     return vocabulary_of(manifest.vocab_size, manifest.special_ids, starts_word)
-
-
-def map_shard(folder: Path, shard: Shard, manifest: Manifest) -> MappedShard:
-    """Map the arrays of a shard, their headers checked against the manifest."""
-    path = folder / shard.path
-    columns = {
-        name: open_array(path / f"{name}.npy", shape=(shard.rows, *column.shape), dtype=column.dtype)
-        for name, column in manifest.columns.items()
-    }
-    lengths = dict.fromkeys(SEGMENT_COLUMNS, shard.segments) | {"row_ptr": shard.rows + 1}
-    segments = {
-        name: open_array(path / "segments" / f"{name}.npy", shape=(lengths[name],), dtype=dtype)
-        for name, dtype in SEGMENT_COLUMNS.items()
-    }
-    unigram = None
-    if UNIGRAM in shard.files:
-        unigram = open_array(path / UNIGRAM, shape=(manifest.vocab_size,), dtype="<i8")
-    sentences = None
-    if traits_of(read_objective(manifest.objective)).sentences:
-        parts = {"ptr": shard.documents + 1, "ends": None}
-        ptr, ends = (
-            open_array(path / SENTENCES / f"{name}.npy", shape=None if n is None else (n,), dtype="<i8")
-            for name, n in parts.items()
-        )
-        sentences = Ragged(ptr.astype(np.int64), ends.astype(np.int64))
-    return MappedShard(columns, segments, unigram, sentences)  # type: ignore[arg-type]

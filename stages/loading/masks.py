@@ -88,13 +88,15 @@ def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[s
         input_length, width_in = column(batch, "input_length", attention), batch["input_ids"].shape[-1]
         label_length, width_out = column(batch, "label_length", attention), batch["labels"].shape[-1]
         return {
-            "encoder_mask": attention_mask(SelfAttention.BIDIRECTIONAL, _one(input_length, width_in)),
-            "decoder_mask": attention_mask(SelfAttention.CAUSAL, _one(label_length, width_out)),
+            "encoder_mask": attention_mask(
+                SelfAttention.BIDIRECTIONAL, one_segment(input_length, width_in)
+            ),
+            "decoder_mask": attention_mask(SelfAttention.CAUSAL, one_segment(label_length, width_out)),
             "cross_mask": cross_mask(input_length, width_in=width_in, width_out=width_out),
         }
     kind = self_attention(attention)
     prefix = column(batch, "prefix_length", attention) if kind is SelfAttention.PREFIX else None
-    return {"attention_mask": attention_mask(kind, _segments(batch, kind), prefix_length=prefix)}
+    return {"attention_mask": attention_mask(kind, row_segments(batch, kind), prefix_length=prefix)}
 
 
 def attention_mask(
@@ -200,16 +202,16 @@ def _starts(segment_ids: NDArray[np.integer]) -> NDArray[np.bool_]:
     return starts
 
 
-def _one(lengths: NDArray[np.integer], width: int) -> NDArray[np.int64]:
+def one_segment(lengths: NDArray[np.integer], width: int) -> NDArray[np.int64]:
     """Give the segment ids, (..., width), of rows that hold one text each."""
     return np.where(padding_mask(lengths, width), 0, PADDING)
 
 
-def _segments(batch: Mapping[str, NDArray[np.integer]], kind: SelfAttention) -> NDArray[np.integer]:
+def row_segments(batch: Mapping[str, NDArray[np.integer]], kind: SelfAttention) -> NDArray[np.integer]:
     """Give the segment ids, (N, L) or (N V, L), that an attention follows from."""
     shape = column(batch, "input_ids", kind).shape
     if not kind.within_document and "input_length" in batch:
-        segment_ids: NDArray[np.integer] = _one(batch["input_length"], shape[-1])
+        segment_ids: NDArray[np.integer] = one_segment(batch["input_length"], shape[-1])
     else:
         segment_ids = column(batch, "segment_ids", kind)
     if segment_ids.ndim < len(shape):  # one row of segments for all views

@@ -12,24 +12,31 @@ from numpy.typing import NDArray
 
 def dense_segments(
     segment_ptr: NDArray[np.int64], segment_length: NDArray[np.int64], *, row_length: int
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Give (segment_ids, position_ids), each (N, L) int32; -1 and 0 on padding.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give (segment_ids, position_ids), each (N, L) int64; -1 and 0 on padding.
 
     Args:
         segment_ptr: (N + 1,) the segments of row n are segment_ptr[n] .. segment_ptr[n + 1].
         segment_length: (S,) tokens of each; a row's segments follow each other from position 0.
         row_length: L.
     """
-    counts = np.diff(segment_ptr)
-    ends = np.cumsum(segment_length)
-    before = ends - segment_length
-    row_begin = np.concatenate([[0], ends])[segment_ptr[:-1]]
-    begin = np.repeat(np.arange(len(counts)) * row_length - row_begin, counts) + before
-    number = np.arange(len(segment_length)) - np.repeat(segment_ptr[:-1], counts)
-    within = np.arange(segment_length.sum()) - np.repeat(before, segment_length)
-    places = np.repeat(begin, segment_length) + within
-    segment_ids = np.full(len(counts) * row_length, -1, np.int32)
-    position_ids = np.zeros(len(counts) * row_length, np.int32)
-    segment_ids[places] = np.repeat(number, segment_length)
-    position_ids[places] = within
-    return segment_ids.reshape(-1, row_length), position_ids.reshape(-1, row_length)
+    rows, segments = len(segment_ptr) - 1, len(segment_length)
+    row = np.repeat(np.arange(rows), segment_ptr[1:] - segment_ptr[:-1])
+    ends = np.zeros(segments + 1, np.int64)
+    np.cumsum(segment_length, out=ends[1:])
+    row_begin = ends[segment_ptr]
+    # each segment is taken to reach to the next one, over the padding, which is overwritten below
+    begin = np.zeros(segments + 2, np.int64)
+    begin[1:-1] = ends[:-1] + (np.arange(rows) * row_length - row_begin[:-1])[row]
+    begin[-1] = rows * row_length
+    reach = begin[1:] - begin[:-1]
+    number = np.zeros(segments + 1, np.int64)
+    number[1:] = np.arange(segments) - segment_ptr[row]
+    segment_ids = np.repeat(number, reach).reshape(rows, row_length)
+    position_ids = np.repeat(begin[:-1], reach).reshape(rows, row_length)
+    np.subtract(np.arange(begin[-1]).reshape(rows, row_length), position_ids, out=position_ids)
+    filled = row_begin[1:] - row_begin[:-1]
+    for padded in np.flatnonzero(filled < row_length).tolist():
+        segment_ids[padded, filled[padded] :] = -1
+        position_ids[padded, filled[padded] :] = 0
+    return segment_ids, position_ids

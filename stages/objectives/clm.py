@@ -32,7 +32,9 @@ class CausalLM(Config):
 
 def label_causally(rows: StoredRows, config: CausalLM) -> Columns:
     """Give `input_ids` (N, L) as stored and `labels` (N, L) int32: the ids, or -100 without loss."""
-    labels = np.where(rows.covered, rows.input_ids.astype(np.int32), np.int32(IGNORED))
+    labels, filled = rows.input_ids.astype(np.int32), rows.filled
+    for padded in np.flatnonzero(filled < labels.shape[1]).tolist():  # few: most rows are full
+        labels[padded, filled[padded] :] = IGNORED
     if config.mask_first_token:
         row, start = segment_starts(rows)
         labels[row, start] = IGNORED

@@ -92,7 +92,7 @@ def open_array(
         raise FormatError(f"{path}: dtype {array.dtype.str}, but the manifest says {dtype}")
     if shape is not None and array.shape != shape:
         raise FormatError(f"{path}: shape {array.shape}, but the manifest says {shape}")
-    return array
+    return np.asarray(array)  # the same mapping, without what a memmap does in Python at each index
 
 
 def as_integers(array: NDArray[np.generic], path: Path) -> NDArray[np.integer]:

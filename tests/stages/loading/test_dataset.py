@@ -308,3 +308,35 @@ def test_a_shard_of_another_dtype_than_its_manifest_says_is_refused(tmp_path: Pa
     write_manifest(place, Manifest.model_validate(content).signed())
     with pytest.raises(FormatError, match=r"input_ids\.npy: dtype <u2"):
         open_dataset(path)[0]
+
+
+@pytest.mark.parametrize("mask_first_token", [False, True])
+def test_compiled_and_plain_code_fill_in_the_same_rows(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mask_first_token: bool,  # noqa: FBT001
+) -> None:
+    path = write_dataset(tmp_path, mask_first_token=mask_first_token)
+    positions = np.array([4, 0, 2, 1, 3, 0])
+    compiled = open_dataset(path).batch(positions)
+    monkeypatch.setattr(dataset_module, "_kernels", lambda: None)
+    plainly = open_dataset(path).batch(positions)
+    assert set(compiled) == set(plainly) == set(ROWS[0])
+    for name, column in compiled.items():
+        assert column.dtype == plainly[name].dtype == np.int64
+        assert column.tolist() == plainly[name].tolist()
+
+
+def test_only_the_columns_asked_for_are_given(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path)
+    for names in (["input_ids"], ["labels", "position_ids"], ["segment_ids"]):
+        row = open_dataset(path, shuffle=False, columns=names)[2]
+        assert plain(row) == {name: ROWS[2][name] for name in names}
+
+
+def test_numpy_alone_opens_any_column(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path)
+    opened = {file: np.load(file, mmap_mode="r") for file in sorted(path.rglob("*.npy"))}
+    assert len(opened) == len(SHARDS) * len(FILES)
+    stored = np.concatenate([array for file, array in opened.items() if file.name == "input_ids.npy"])
+    assert stored.tolist() == [row["input_ids"] for row in ROWS]

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stages.loading.order import shuffled
+from stages.loading.order import BLOCK, EpochOrder, shuffled
 
 LARGE = 10_007
 GOLDEN = [1, 3, 5, 7, 8, 4, 6, 9, 2, 0]
@@ -69,3 +69,18 @@ def test_neighbours_are_torn_apart_and_places_even() -> None:
     for seed in range(800):
         counts[np.arange(8), order(8, seed=seed)] += 1
     assert float(((counts - 100) ** 2 / 100).sum()) < 100.9  # chi-square, 49 degrees, p = 0.00002
+
+
+def test_blocks_give_what_each_position_alone_gives() -> None:
+    size = 3 * BLOCK + 100
+    expected = shuffled(np.arange(size), size, seed=7, epoch=1)
+    looked_up = EpochOrder(size, seed=7, epoch=1)
+    at = 0
+    while at < size:
+        positions = np.arange(at, min(at + 1000, size))
+        assert np.array_equal(looked_up.rows(positions), expected[positions])
+        at += 1000
+    jumps = np.array([size - 1, 0, BLOCK, 2 * BLOCK - 1, 5])
+    for positions in (jumps, jumps[:1], jumps[:0], jumps[::-1], np.array([BLOCK, BLOCK - 1])):
+        for _ in range(3):
+            assert np.array_equal(looked_up.rows(positions), expected[positions])

@@ -31,7 +31,7 @@ def test_rows_are_as_drawn() -> None:
         [0, 0, 0, 0, 0, 0, 0],
         [0, 1, 2, 0, 1, 0, 0],
     ]
-    assert segment_ids.dtype == position_ids.dtype == np.int32
+    assert segment_ids.dtype == position_ids.dtype == np.int64
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)

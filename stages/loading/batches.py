@@ -1,0 +1,216 @@
+"""Batches: a walk over the rows that all ranks, workers and restarts agree on.
+
+    epoch of 10 rows, batches of 2, 2 ranks        position of the epoch's order
+    step        0         1         2              0 1 2 3 4 5 6 7 8 9
+    rank 0      0 1       4 5       8 9
+    rank 1          2 3       6 7   .              drop: no step 2; pad: two rows of padding;
+                                                   carry: positions 0 and 1 of the next epoch
+
+Each batch is a function of where the walk stands and of a step's number, so nothing but the place needs
+saving: (epoch, position). It holds for any batch size, number of ranks and number of workers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import ConfigError
+from stages.loading.dataset import Batch
+from stages.objectives.clm import IGNORED
+
+Last = Literal["drop", "pad", "carry"]
+"""What becomes of rows at the end of an epoch that do not fill a batch of every rank: they are left out;
+or padding fills it up; or rows of the next epoch do."""
+PADDED = "padding_row"
+"""The column, with `last="pad"`, that is 1 for rows that are padding and 0 for all others."""
+_STATE_VERSION = 1
+_UNLABELLED = ("labels", "next_sentence_label", "sentence_order_label")
+_IDS = ("input_ids", "decoder_input_ids", "original_ids")
+
+
+class Rows(Protocol):
+    """What can be walked over: a ShardDataset, or several as a Blend."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the content."""
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+
+    def __len__(self) -> int:
+        """Rows of an epoch."""
+
+    def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+        """Give the rows at some positions of an epoch."""
+
+
+class Place(NamedTuple):
+    """Where a walk stands: all positions of the epoch before this one have been given."""
+
+    epoch: int
+    position: int
+
+
+class Batches(Sequence[Batch]):
+    """The batches of one rank from where the walk stands; iterating moves it to the end of the epoch.
+
+    `batches[n]` gives the n-th batch from here and moves nothing, so it is a map-style dataset too, of
+    whole batches.
+
+    Args:
+        rows: what is walked over; its epoch is set as the walk needs it.
+        batch_size: rows of a batch of this rank.
+        rank: this process among those that train together.
+        world_size: how many they are.
+        last: what becomes of an epoch's last rows.
+
+    Raises:
+        ConfigError: no such rank, or no rows for a single batch.
+    """
+
+    def __init__(
+        self, rows: Rows, batch_size: int, *, rank: int = 0, world_size: int = 1, last: Last = "drop"
+    ) -> None:
+        if batch_size < 1:
+            raise ConfigError(f"batch_size = {batch_size}: must be at least 1")
+        if not 0 <= rank < world_size:
+            raise ConfigError(f"rank = {rank}: must be at least 0 and below world_size = {world_size}")
+        together = batch_size * world_size
+        if len(rows) < (together if last == "drop" else 1):
+            raise ConfigError(
+                f"batch_size = {batch_size}: {world_size} ranks take {together:,} rows a step, but an"
+                f' epoch has {len(rows):,}; take smaller batches, or last="pad" or "carry"'
+            )
+        self.rows = rows
+        self.last = last
+        self._size = batch_size
+        self._rank = rank
+        self._together = together
+        self._here = Place(0, 0)
+
+    def __len__(self) -> int:
+        """Batches from here to the end of the epoch."""
+        return self._steps_from(self._here.position)
+
+    def __getitem__(self, step: int) -> Batch:  # type: ignore[override]
+        """Give the batch that is so many steps ahead; later epochs follow the present one."""
+        if step < 0:
+            raise IndexError(f"batch {step}: batches count from where the walk stands")
+        place = self.place(step)
+        begin = place.position + self._rank * self._size
+        positions = np.arange(begin, begin + self._size)
+        if self.last == "carry":
+            return self._carried(place.epoch, positions)
+        whole = self.rows.at(place.epoch, positions[positions < len(self.rows)])
+        return whole if self.last == "drop" else padded(whole, self._size, pad=self.rows.pad)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Give the rest of the epoch; the walk stands behind each batch that was given."""
+        for _ in range(len(self)):
+            batch = self[0]
+            self.advance()
+            yield batch
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that the next batch begins in."""
+        return self._here.epoch
+
+    def place(self, step: int = 0) -> Place:
+        """Give where the walk stands after so many more batches of every rank."""
+        epoch, position = self._here
+        if self.last == "carry":
+            behind = epoch * len(self.rows) + position + step * self._together
+            return Place(*divmod(behind, len(self.rows)))
+        first = self._steps_from(position)
+        if step < first:
+            return Place(epoch, position + step * self._together)
+        epochs, steps = divmod(step - first, self._steps_from(0))
+        return Place(epoch + 1 + epochs, steps * self._together)
+
+    def advance(self, steps: int = 1) -> None:
+        """Move the walk on."""
+        self._here = self.place(steps)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of an epoch, unless the walk is inside it already."""
+        if epoch != self.epoch:
+            self._here = Place(epoch, 0)
+
+    def padding_rows(self, step: int = 0) -> int:
+        """Give how many rows of padding the batch so many steps ahead has, over all ranks."""
+        missing = self.place(step).position + self._together - len(self.rows)
+        return max(missing, 0) if self.last == "pad" else 0
+
+    def state_dict(self, steps: int = 0) -> dict[str, int | str]:
+        """Give what a walk goes on from, here or so many batches ahead, as plain JSON."""
+        epoch, position = self.place(steps)
+        return {
+            "version": _STATE_VERSION,
+            "rows": len(self.rows),
+            "fingerprint": self.rows.fingerprint,
+            "epoch": epoch,
+            "position": position,
+        }
+
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """Go where a state says, of a walk with any batch size and number of ranks.
+
+        Raises:
+            ConfigError: the state is of other rows, or of no version known here.
+        """
+        if state.get("version") != _STATE_VERSION:
+            raise ConfigError(
+                f"state: version {state.get('version')}; this reader knows {_STATE_VERSION}"
+            )
+        if state["fingerprint"] != self.rows.fingerprint or state["rows"] != len(self.rows):
+            raise ConfigError(
+                f"state: of {int(state['rows']):,} rows of {str(state['fingerprint'])[:12]}, but"
+                f" these are {len(self.rows):,} of {self.rows.fingerprint[:12]}; open the dataset"
+                " that the state was saved with, or begin without the state"
+            )
+        self._here = Place(int(state["epoch"]), int(state["position"]))
+        self._here = self.place()  # in the next epoch, if too few rows are left for a step
+
+    def _steps_from(self, position: int) -> int:
+        left = len(self.rows) - position
+        return left // self._together if self.last == "drop" else -(-left // self._together)
+
+    def _carried(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+        """Give rows at positions that go on into the epochs behind this one."""
+        further, positions = np.divmod(positions, len(self.rows))
+        parts = [
+            self.rows.at(epoch + ahead, positions[further == ahead])
+            for ahead in range(further[0], further[-1] + 1)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def padded(batch: Batch, size: int, *, pad: int) -> Batch:
+    """Give a batch of so many rows, the missing ones added as padding that has no loss.
+
+    Ids are those of padding, labels -100, segments -1, everything else 0; `padding_row` says which.
+    """
+    missing = size - len(next(iter(batch.values())))
+    whole = {name: _extended(column, missing, _fill(name, pad)) for name, column in batch.items()}
+    return {**whole, PADDED: (np.arange(size) >= size - missing).astype(np.int64)}
+
+
+def _extended(column: NDArray[np.int64], missing: int, value: int) -> NDArray[np.int64]:
+    if not missing:
+        return column
+    return np.concatenate([column, np.full((missing, *column.shape[1:]), value, np.int64)])
+
+
+def _fill(name: str, pad: int) -> int:
+    if name in _UNLABELLED:
+        return IGNORED
+    if name in _IDS:
+        return pad
+    return -1 if name == "segment_ids" else 0

@@ -1,0 +1,146 @@
+"""Several datasets as one, by weight: which of them a position takes, and how far it is in it.
+
+    weights 2 : 1    position   0 1 2 3 4 5 6 7 8
+                     dataset    . 0 1 . 0 1 . 0 1     (. is 0 as well)
+                     its row    0 1 0 2 3 1 4 5 2
+
+No draw and no table: after t positions the first dataset has had floor(t w / W) of them, the others
+share the rest in the same way. So of any W positions in a row, on a boundary, each has exactly its
+weight, and no prefix is off by more than a row for each dataset. Each dataset begins its next epoch when
+its own rows are through.
+"""
+
+import hashlib
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import ConfigError
+from stages.loading.dataset import Batch, ShardDataset
+
+MAX_PARTS = 1 << 20
+"""Bound of the weights' sum in whole numbers, so that a position times a weight stays below 2**63."""
+
+
+class Blend:
+    """Rows of several datasets in fixed proportions; an epoch of it is a number of positions.
+
+    Args:
+        datasets: of one tokenizer and one shape of rows.
+        weights: the share of rows of each, as whole numbers or decimals: 7, 2, 1 or 0.7, 0.2, 0.1.
+        rows: positions of an epoch of the blend; None: as many as the datasets have rows.
+
+    Raises:
+        ConfigError: weights that are none, or datasets that do not go together.
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[ShardDataset],
+        weights: Sequence[float],
+        *,
+        rows: int | None = None,
+    ) -> None:
+        self.datasets = tuple(datasets)
+        self.weights = whole_weights(weights)
+        if len(self.datasets) != len(self.weights):
+            raise ConfigError(f"weights: {len(self.weights)} of them for {len(self.datasets)} datasets")
+        for dataset in self.datasets:
+            _refuse_to_blend(self.datasets[0], dataset)
+        self._rows = sum(map(len, self.datasets)) if rows is None else rows
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the datasets, in their order, and their weights."""
+        parts = [dataset.fingerprint for dataset in self.datasets]
+        return hashlib.sha256(f"{self.weights} {parts}".encode()).hexdigest()
+
+    @property
+    def pad(self) -> int:
+        """The id of padding."""
+        return self.datasets[0].pad
+
+    def __len__(self) -> int:
+        """Positions of an epoch."""
+        return self._rows
+
+    def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+        """Give the rows at some positions of an epoch of the blend."""
+        owners, numbers = blended(epoch * len(self) + np.asarray(positions, np.int64), self.weights)
+        batch: Batch = {}
+        for owner in np.unique(owners).tolist():
+            dataset = self.datasets[owner]
+            epochs, rows = np.divmod(numbers, len(dataset))
+            for own_epoch in np.unique(epochs[owners == owner]).tolist():
+                places = np.flatnonzero((owners == owner) & (epochs == own_epoch))
+                for name, column in dataset.at(own_epoch, rows[places]).items():
+                    shape = (len(owners), *column.shape[1:])
+                    batch.setdefault(name, np.empty(shape, np.int64))[places] = column
+        return batch
+
+
+def blended(
+    positions: NDArray[np.int64], weights: Sequence[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Give (dataset, row of its own stream) of each position, both (N,) int64.
+
+    Args:
+        positions: (N,) int64, counted over all epochs.
+        weights: of each dataset, whole numbers.
+    """
+    owners, numbers = np.zeros_like(positions), np.zeros_like(positions)
+    left, places = positions, np.arange(len(positions))
+    rest = sum(weights)
+    for dataset, weight in enumerate(weights):
+        had = left * weight // rest
+        takes = (left + 1) * weight // rest > had
+        owners[places[takes]], numbers[places[takes]] = dataset, had[takes]
+        left, places = (left - had)[~takes], places[~takes]
+        rest -= weight
+        if not rest:
+            break
+    return owners, numbers
+
+
+def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
+    """Give weights as whole numbers in the same proportions.
+
+    0.7, 0.2, 0.1 -> 7, 2, 1
+
+    Raises:
+        ConfigError: none of them, one that is no positive number, or too many digits.
+    """
+    if not weights or not all(math.isfinite(weight) and weight > 0 for weight in weights):
+        raise ConfigError(f"weights = {list(weights)}: each must be a number above 0")
+    exact = [Fraction(str(weight)) for weight in weights]
+    scale = math.lcm(*(part.denominator for part in exact))
+    whole = [int(part * scale) for part in exact]
+    least = math.gcd(*whole)
+    if sum(whole) // least > MAX_PARTS:
+        raise ConfigError(
+            f"weights = {list(weights)}: {sum(whole) // least:,} parts in whole numbers, and at most"
+            f" {MAX_PARTS:,} are exact; round them, to three digits say"
+        )
+    return tuple(part // least for part in whole)
+
+
+def _refuse_to_blend(first: ShardDataset, other: ShardDataset) -> None:
+    """Refuse datasets whose rows a trainer could not take as one batch."""
+    if not len(other):
+        raise ConfigError(f"{other.folder}: no rows to blend")
+    one, two = first.manifest, other.manifest
+    for name in ("seq_len", "attention", "label_convention"):
+        a, b = getattr(one, name), getattr(two, name)
+        if a != b:
+            raise ConfigError(
+                f"{first.folder} has {name} = {a!r}, but {other.folder} has {b!r}; a batch needs one"
+            )
+    if one.tokenizer.sha256 != two.tokenizer.sha256:
+        raise ConfigError(
+            f"{other.folder}: ids of another tokenizer than those of {first.folder}; make both of one"
+        )
+    if first.widths != other.widths:
+        raise ConfigError(f"{other.folder}: rows of other widths than those of {first.folder}")

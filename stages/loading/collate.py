@@ -1,0 +1,104 @@
+"""A batch as a model takes it: tensors, and the masks or the lengths that its attention follows from.
+
+    masks     what is added                             for
+    none      nothing                                   models that look at padding alone
+    dense     attention_mask (N, 1, L, L) bool          scaled_dot_product_attention, transformers
+    flex      the same as BlockMasks                    flex_attention
+    varlen    cu_seqlens, max_seqlen; columns flat      variable-length kernels; no padding computed
+
+Of an encoder-decoder: encoder_mask, decoder_mask and cross_mask; decoder_cu_seqlens and
+decoder_max_seqlen.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, Union
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stages.errors import ConfigError
+from stages.loading.attention import dense_masks, flex_block_masks
+from stages.loading.dataset import Batch
+from stages.loading.masks import (
+    ENCODER_DECODER,
+    PADDING,
+    SelfAttention,
+    column,
+    cu_seqlens,
+    one_segment,
+    row_segments,
+    self_attention,
+)
+
+if TYPE_CHECKING:
+    from torch.nn.attention.flex_attention import BlockMask
+
+Masks = Literal["none", "dense", "flex", "varlen"]
+Collated = dict[str, Union[Tensor, int, "BlockMask"]]
+_DECODER = ("labels", "decoder_input_ids")
+
+
+def collate(
+    batch: Batch, attention: str, *, masks: Masks = "dense", device: torch.device | str | None = None
+) -> Collated:
+    """Give the columns of a batch as tensors, with what its attention needs.
+
+    Args:
+        batch: all columns that the dataset gives.
+        attention: as the manifest says it.
+        masks: what is added; `varlen` leaves padding out of every column of tokens, and gives the
+            length of the longest segment as a plain number.
+        device: where the tensors are to be; None: in main memory.
+
+    Raises:
+        ConfigError: no attention known here, or none that such masks can express.
+        DataError: a column that it needs is not there.
+    """
+    if masks == "varlen":
+        return _variable_length(batch, attention, device)
+    tensors = {name: torch.from_numpy(array).to(device) for name, array in batch.items()}
+    if masks == "dense":
+        return {**tensors, **dense_masks(tensors, attention)}
+    if masks == "flex":
+        return {**tensors, **flex_block_masks(tensors, attention)}
+    return {**tensors}
+
+
+def _variable_length(batch: Batch, attention: str, device: torch.device | str | None) -> Collated:
+    """Give a batch without its padding, and where its segments begin."""
+    if attention == ENCODER_DECODER:
+        lengths = {"": "input_length", "decoder_": "label_length"}
+        sides: dict[str, NDArray[np.integer]] = {
+            side: one_segment(column(batch, name, attention), batch[ids].shape[-1])
+            for (side, name), ids in zip(lengths.items(), ("input_ids", "labels"), strict=True)
+        }
+        of_decoder = {name: batch[name] for name in _DECODER if name in batch}
+        of_encoder = {name: array for name, array in batch.items() if name not in of_decoder}
+        columns = _flat(of_encoder, sides[""]) | _flat(of_decoder, sides["decoder_"])
+    else:
+        kind = self_attention(attention)
+        if kind is SelfAttention.PREFIX:
+            raise ConfigError(
+                f"attention = {attention!r}: lengths alone cannot say that a prefix sees itself both"
+                ' ways; take masks="dense" or "flex"'
+            )
+        segment_ids = row_segments(batch, kind)
+        sides = {"": segment_ids if kind.within_document else np.minimum(segment_ids, 0)}
+        columns = _flat(batch, sides[""])
+    collated: Collated = {name: torch.from_numpy(array).to(device) for name, array in columns.items()}
+    for side, segment_ids in sides.items():
+        of = cu_seqlens(segment_ids)
+        collated[f"{side}cu_seqlens"] = torch.from_numpy(of.cu_seqlens).to(device)
+        collated[f"{side}max_seqlen"] = of.max_seqlen
+    return collated
+
+
+def _flat(batch: Mapping[str, NDArray[np.int64]], segment_ids: NDArray[np.integer]) -> Batch:
+    """Give the columns of tokens without their padding, (T,), and all others as they are."""
+    covered = segment_ids != PADDING
+    return {
+        name: array.reshape(covered.shape)[covered] if array.size == covered.size else array
+        for name, array in batch.items()
+    }

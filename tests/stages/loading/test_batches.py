@@ -1,0 +1,186 @@
+"""What a walk in batches promises.
+
+All ranks together get every row of an epoch once, whatever becomes of the last ones; a saved place goes
+on with any other batch size, number of ranks and number of workers, and gives the remaining rows and no
+other; the state is small, plain, and refused for other rows.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stages.errors import ConfigError
+from stages.loading.batches import Batches, Last
+from stages.loading.dataset import Batch, ShardDataset, open_dataset
+from stages.loading.torch_loader import Loader
+from tests.stages.loading.test_dataset import EOS, PAD, ROW_LENGTH, write_dataset
+
+CASES = 200
+
+
+def numbered(root: Path, rows: int) -> ShardDataset:
+    """Write rows that each begin with their own number, and open them."""
+    documents = [[[10 + number, EOS]] for number in range(rows)]
+    cut = rows // 3
+    return open_dataset(write_dataset(root, (documents[:cut], documents[cut:])))
+
+
+def numbers(batch: Batch) -> list[int]:
+    """Give the numbers of a batch's rows; of padding None is given."""
+    ids: list[int] = batch["input_ids"][:, 0].tolist()
+    return [first - 10 for first in ids if first != PAD]
+
+
+def order(rows: ShardDataset, epoch: int) -> list[int]:
+    """Give the numbers of all rows in the order of an epoch."""
+    return numbers(rows.at(epoch, np.arange(len(rows))))
+
+
+def together(walks: list[Iterator[Batch]]) -> list[int]:
+    """Give the numbers that the ranks get, step by step."""
+    return [number for step in zip(*walks, strict=True) for batch in step for number in numbers(batch)]
+
+
+def ranks(rows: ShardDataset, size: int, world: int, last: Last = "drop") -> list[Batches]:
+    return [Batches(rows, size, rank=rank, world_size=world, last=last) for rank in range(world)]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_all_ranks_together_get_an_epoch_in_its_order(tmp_path: Path, size: int, world: int) -> None:
+    rows = numbered(tmp_path, 29)
+    whole = 29 // (size * world) * size * world
+    assert whole
+    got = together([iter(walk) for walk in ranks(rows, size, world)])
+    assert got == order(rows, 0)[:whole]
+    got = together([iter(walk) for walk in ranks(rows, size, world, "pad")])
+    assert got == order(rows, 0)
+
+
+def test_epochs_follow_each_other(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 10)
+    walk = Batches(rows, 3)
+    passes = [[number for batch in walk for number in numbers(batch)] for _ in range(3)]
+    assert passes == [order(rows, epoch)[:9] for epoch in range(3)]
+    assert walk.epoch == 3
+    walk = Batches(rows, 3, last="carry")
+    passes = [[number for batch in walk for number in numbers(batch)] for _ in range(3)]
+    endless = [number for epoch in range(4) for number in order(rows, epoch)]
+    assert passes == [endless[:12], endless[12:21], endless[21:30]]
+    assert walk.place() == (3, 0)
+
+
+def test_a_batch_larger_than_an_epoch_goes_on_through_several(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 4)
+    endless = [number for epoch in range(6) for number in order(rows, epoch)]
+    assert numbers(Batches(rows, 10, last="carry")[1]) == endless[10:20]
+
+
+def test_a_batch_ahead_is_the_one_that_will_come(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 11)
+    lasts: tuple[Last, ...] = ("drop", "pad", "carry")
+    for last in lasts:
+        walk = Batches(rows, 2, rank=1, world_size=2, last=last)
+        ahead = [numbers(walk[step]) for step in range(9)]
+        states = [walk.state_dict(step) for step in range(9)]
+        for step in range(9):
+            assert walk.state_dict() == states[step]
+            assert numbers(walk[0]) == ahead[step]
+            walk.advance()
+
+
+def test_rows_of_padding_are_marked_counted_and_have_no_label(tmp_path: Path) -> None:
+    walks = ranks(numbered(tmp_path, 9), 4, 2, "pad")
+    assert [walk.padding_rows(step) for walk in walks for step in (0, 1, 2)] == [0, 7, 0] * 2
+    first, second = (walk[1] for walk in walks)
+    assert first["padding_row"].tolist() == [0, 1, 1, 1]
+    assert second["padding_row"].tolist() == [1, 1, 1, 1]
+    assert walks[0][0]["padding_row"].tolist() == [0, 0, 0, 0]
+    expected = {"input_ids": PAD, "labels": -100, "segment_ids": -1, "position_ids": 0}
+    for name, value in expected.items():
+        assert second[name].tolist() == [[value] * ROW_LENGTH] * 4
+        assert first[name][1:].tolist() == [[value] * ROW_LENGTH] * 3
+    assert numbers(first)[0] == order(walks[0].rows, 0)[8]  # type: ignore[arg-type]  # a dataset
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_what_is_left_comes_whole_and_once_with_other_ranks_and_workers(
+    tmp_path: Path, case: int
+) -> None:
+    draw = random.Random(case)  # noqa: S311  # cases of a test
+    rows = numbered(tmp_path, draw.randint(30, 90))
+    last: Last = draw.choice(["drop", "pad", "carry"])
+    before = ranks(rows, draw.randint(1, 5), draw.randint(1, 4), last)
+    per_epoch = len(before[0])
+    steps = draw.randrange(2 * per_epoch + 1)
+    given = [number for step in range(steps) for walk in before for number in numbers(walk[step])]
+    state = json.loads(json.dumps(before[0].state_dict(steps)))
+    assert all(walk.state_dict(steps) == state for walk in before)
+    size, world = draw.randint(1, 5), draw.randint(1, 4)
+    after = ranks(rows, size, world, last)
+    for walk in after:
+        walk.load_state_dict(state)
+    workers = draw.choice([0, 0, 0, 1, 2]) if case % 10 == 0 else 0  # processes take most of the time
+    loaders = [Loader(walk, num_workers=workers) for walk in after]
+    left = together(
+        [({n: c.numpy() for n, c in batch.items()} for batch in loader) for loader in loaders]
+    )
+    epoch, position = state["epoch"], state["position"]
+    remaining = order(rows, epoch)[position:]
+    if last == "carry":
+        assert left[: len(remaining)] == remaining
+        assert left[len(remaining) :] == order(rows, epoch + 1)[: len(left) - len(remaining)]
+        expected = [n for past in range(epoch) for n in order(rows, past)] + order(rows, epoch)[
+            :position
+        ]
+        assert given == expected
+    elif len(remaining) < size * world and last == "drop":
+        assert left == order(rows, epoch + 1)[: len(rows) // (size * world) * size * world]
+    else:
+        dropped = len(remaining) % (size * world) if last == "drop" else 0
+        assert left == remaining[: len(remaining) - dropped]
+        this_epoch = given[len(given) - position :] if position else []
+        assert this_epoch == order(rows, epoch)[:position]
+        assert not set(this_epoch) & set(left)
+
+
+def test_the_state_is_small_and_plain(tmp_path: Path) -> None:
+    walk = Batches(numbered(tmp_path, 50), 1, last="carry")
+    text = json.dumps(walk.state_dict(2**40))
+    assert len(text) < 1000
+    walk.load_state_dict(json.loads(text))
+    assert walk.place() == divmod(2**40, 50)
+
+
+def test_a_walk_that_is_told_its_own_epoch_stays_where_it_is(tmp_path: Path) -> None:
+    walk = Batches(numbered(tmp_path, 20), 2)
+    walk.advance(3)
+    walk.set_epoch(0)
+    assert walk.place() == (0, 6)
+    walk.set_epoch(4)
+    assert walk.place() == (4, 0)
+
+
+def test_what_cannot_be_walked_is_refused(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 10)
+    with pytest.raises(ConfigError, match=r"batch_size = 4: 3 ranks take 12 rows a step.*has 10"):
+        Batches(rows, 4, world_size=3)
+    with pytest.raises(ConfigError, match="rank = 2: must be at least 0 and below world_size = 2"):
+        Batches(rows, 1, rank=2, world_size=2)
+    with pytest.raises(ConfigError, match="batch_size = 0"):
+        Batches(rows, 0)
+    with pytest.raises(IndexError):
+        Batches(rows, 2)[-1]
+
+
+def test_a_state_of_other_rows_is_refused(tmp_path: Path) -> None:
+    state = Batches(numbered(tmp_path / "a", 10), 2).state_dict()
+    walk = Batches(numbered(tmp_path / "b", 11), 2)
+    with pytest.raises(ConfigError, match=r"state: of 10 rows of .*, but these are 11 of"):
+        walk.load_state_dict(state)
+    with pytest.raises(ConfigError, match="version 9"):
+        walk.load_state_dict({**walk.state_dict(), "version": 9})

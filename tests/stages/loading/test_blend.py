@@ -1,0 +1,113 @@
+"""What a blend promises.
+
+Each dataset gets exactly its share of every period and never a row more or less than that by much; its
+own rows come in its own order, epoch by epoch; a walk over a blend is saved and goes on like any other.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.errors import ConfigError
+from stages.loading.batches import Batches
+from stages.loading.blend import Blend, blended, whole_weights
+from stages.loading.dataset import ShardDataset, open_dataset
+from tests.stages.loading.test_dataset import EOS, write_dataset
+
+WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=6)
+
+
+def numbered(root: Path, rows: int, first: int) -> ShardDataset:
+    """Write rows that begin with consecutive numbers, and open them."""
+    documents = [[[first + number, EOS]] for number in range(rows)]
+    return open_dataset(write_dataset(root, (documents,)))
+
+
+def pair(root: Path) -> tuple[ShardDataset, ShardDataset]:
+    return numbered(root / "a", 7, 100), numbered(root / "b", 5, 200)
+
+
+@given(WEIGHTS, st.integers(0, 1000))
+def test_every_period_has_exactly_the_weights(weights: list[int], period: int) -> None:
+    total = sum(weights)
+    owners, _ = blended(np.arange(period * total, (period + 1) * total), weights)
+    assert np.bincount(owners, minlength=len(weights)).tolist() == weights
+
+
+@given(WEIGHTS)
+def test_each_dataset_gives_its_rows_one_after_the_other(weights: list[int]) -> None:
+    owners, numbers = blended(np.arange(500), weights)
+    for dataset in range(len(weights)):
+        own = numbers[owners == dataset]
+        assert own.tolist() == list(range(len(own)))
+
+
+@given(WEIGHTS)
+def test_no_prefix_is_off_by_more_than_a_row_for_each_dataset(weights: list[int]) -> None:
+    owners, _ = blended(np.arange(500), weights)
+    for dataset, weight in enumerate(weights):
+        had = np.cumsum(owners == dataset)
+        assert np.abs(had - np.arange(1, 501) * weight / sum(weights)).max() <= len(weights)
+
+
+def test_a_position_alone_is_what_it_is_among_others() -> None:
+    owners, numbers = blended(np.arange(60), [3, 2, 7])
+    alone = [blended(np.array([n]), [3, 2, 7]) for n in range(60)]
+    assert [int(owner[0]) for owner, _ in alone] == owners.tolist()
+    assert [int(number[0]) for _, number in alone] == numbers.tolist()
+
+
+def test_far_positions_do_not_overflow() -> None:
+    owners, numbers = blended(np.arange(10) + 10 * (1 << 40), [7, 2, 1])
+    assert np.bincount(owners).tolist() == [7, 2, 1]
+    assert int(numbers[owners == 0][0]) == 7 * (1 << 40)
+
+
+def test_weights_are_proportions() -> None:
+    assert whole_weights([0.7, 0.2, 0.1]) == (7, 2, 1)
+    assert whole_weights([4, 2]) == (2, 1)
+    assert whole_weights([1 / 3, 2 / 3]) == (1, 2)
+    for wrong in ([], [1.0, 0.0], [-1.0], [float("nan")]):
+        with pytest.raises(ConfigError, match="above 0"):
+            whole_weights(wrong)
+    with pytest.raises(ConfigError, match="round them"):
+        whole_weights([0.1234567, 0.7654321])
+
+
+def test_rows_are_those_of_the_datasets_each_in_epochs_of_its_own(tmp_path: Path) -> None:
+    one, two = pair(tmp_path)
+    blend = Blend([one, two], [2, 1])
+    got = blend.at(0, np.arange(60))["input_ids"][:, 0]
+    first, second = got[got < 200], got[got >= 200]
+    assert (len(first), len(second)) == (40, 20)
+    orders = [one.at(epoch, np.arange(7))["input_ids"][:, 0] for epoch in range(6)]
+    assert first.tolist() == np.concatenate(orders)[:40].tolist()
+    orders = [two.at(epoch, np.arange(5))["input_ids"][:, 0] for epoch in range(4)]
+    assert second.tolist() == np.concatenate(orders).tolist()
+
+
+def test_a_walk_over_a_blend_goes_on_from_its_state(tmp_path: Path) -> None:
+    datasets = pair(tmp_path)
+    walk = Batches(Blend(datasets, [0.75, 0.25]), 3, last="carry")
+    expected = [walk[step]["input_ids"].tolist() for step in range(12)]
+    again = Batches(Blend(datasets, [3, 1]), 3, last="carry")
+    again.load_state_dict(walk.state_dict(5))
+    assert [again[step]["input_ids"].tolist() for step in range(7)] == expected[5:]
+    other = Batches(Blend(datasets, [1, 1]), 3, last="carry")
+    with pytest.raises(ConfigError, match="state: of 12 rows"):
+        other.load_state_dict(walk.state_dict(5))
+
+
+def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
+    one, two = pair(tmp_path)
+    with pytest.raises(ConfigError, match="1 of them for 2 datasets"):
+        Blend([one, two], [1])
+    with pytest.raises(ConfigError, match="no rows to blend"):
+        Blend([one, numbered(tmp_path / "c", 0, 1)], [1, 1])
+    other = open_dataset(write_dataset(tmp_path / "d"))
+    object.__setattr__(other, "manifest", other.manifest.model_copy(update={"attention": "causal"}))
+    with pytest.raises(ConfigError, match=r"attention = 'causal_within_document', but .* 'causal'"):
+        Blend([one, other], [1, 1])

@@ -1,0 +1,93 @@
+"""What the loader promises of worker processes.
+
+Forked or spawned, one or several, they give the rows that this process gives, in the same order; a state
+taken between two batches is that of the batches that came out; a trainer that stops and goes on misses
+no row. What other processes get of a dataset is no copy of its rows.
+"""
+
+import pickle
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from stages.errors import FormatError
+from stages.loading.batches import Batches
+from stages.loading.dataset import ShardDataset, open_dataset
+from stages.loading.torch_loader import Loader
+from tests.stages.loading.test_batches import numbered
+from tests.stages.loading.test_dataset import SHARD, write_dataset
+
+STARTS = ["fork", "spawn"]
+
+
+def firsts(loader: Loader) -> list[list[int]]:
+    """Give the first ids of the rows of each batch that is left of the epoch."""
+    return [batch["input_ids"][:, 0].tolist() for batch in loader]
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_workers_give_what_this_process_gives(tmp_path: Path, start: str) -> None:
+    rows = numbered(tmp_path, 23)
+    expected = [firsts(Loader(Batches(rows, 3, last="pad"))), firsts(Loader(Batches(rows, 3)))]
+    rows[0]  # maps a shard before the process is forked
+    loader = Loader(Batches(rows, 3, last="pad"), num_workers=2, start=start)  # type: ignore[arg-type]
+    assert firsts(loader) == expected[0]
+    other = firsts(loader)
+    assert other != expected[0]
+    assert sorted(chain(*other)) == sorted(chain(*expected[0]))
+
+
+def test_a_state_is_that_of_what_came_out_and_not_of_what_is_read_ahead(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 40)
+    expected = firsts(Loader(Batches(rows, 2)))
+    loader = Loader(Batches(rows, 2), num_workers=2)
+    got = []
+    for batch in loader:
+        got.append(batch["input_ids"][:, 0].tolist())
+        if len(got) == 3:
+            break
+    state = loader.state_dict()
+    assert (state["epoch"], state["position"]) == (0, 6)
+    again = Loader(Batches(rows, 2), num_workers=1)
+    again.load_state_dict(state)
+    assert len(again) == 17
+    assert got + firsts(again) == expected
+    assert got + firsts(loader) == expected  # whoever broke off may also simply go on
+
+
+def test_columns_become_tensors_that_embeddings_and_losses_take(tmp_path: Path) -> None:
+    batch = next(iter(Loader(Batches(numbered(tmp_path, 4), 4))))
+    assert set(batch) == {"input_ids", "labels", "position_ids", "segment_ids"}
+    assert {column.dtype for column in batch.values()} == {torch.int64}
+
+
+def test_a_plain_dataloader_takes_batches_by_number(tmp_path: Path) -> None:
+    walk = Batches(numbered(tmp_path, 20), 4)
+    loader: DataLoader[dict[str, torch.Tensor]] = DataLoader(walk, batch_size=None)  # type: ignore[arg-type]
+    assert [batch["input_ids"][:, 0].tolist() for batch in loader] == firsts(Loader(walk))
+
+
+def test_a_pickled_dataset_holds_no_rows_and_reads_the_same(tmp_path: Path) -> None:
+    documents = [[[10 + number % 90] * 6] for number in range(3000)]
+    rows = open_dataset(write_dataset(tmp_path, (documents,)))
+    fresh = len(pickle.dumps(rows))
+    expected = rows.batch(np.arange(500))["input_ids"]
+    assert len(pickle.dumps(rows)) < fresh + 3000 * 8 + 1000  # an order at most
+    again: ShardDataset = pickle.loads(pickle.dumps(rows))  # noqa: S301  # our own bytes
+    assert again.batch(np.arange(500))["input_ids"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_worker_refuses_a_flipped_bit_too(tmp_path: Path, start: str) -> None:
+    path = write_dataset(tmp_path)
+    file = path / SHARD / "input_ids.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    loader = Loader(Batches(open_dataset(path), 5), num_workers=1, start=start)  # type: ignore[arg-type]
+    with pytest.raises(FormatError, match="its bytes are not those of the manifest"):
+        list(loader)

@@ -32,9 +32,9 @@ it, and the loss cannot tell shifted labels: the mechanics, which are exact, do.
 on for missing end tokens. On another packing of the same texts, with 2.3 documents a row, labels
 shifted by 2 had an order ablation of up to 0.32, so for these too the mechanics are what counts.
 
-Since these figures were taken rows come evenly from a shard and no longer from its start, and weights are
-drawn in another order; one seed of clm since then: gain 0.79, order ablation 0.66. Of the other kinds:
-docs/verification.md.
+Since these figures were taken rows come evenly from a shard and no longer from its start, and weights
+are drawn in another order; one seed of clm since then: gain 0.79, order ablation 0.66. Of the other
+kinds: docs/verification.md.
 """
 
 import time

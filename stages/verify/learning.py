@@ -61,7 +61,7 @@ from stages.verify.rows import (
     take_rows,
     unigram_entropy,
 )
-from stages.verify.training import Draw, Machine, Training, draws_of, train
+from stages.verify.training import CPU, Draw, Machine, Training, draws_of, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def check_learning(
     *,
     config: LearningSettings,
     seed: int,
-    machine: Machine | None = None,
+    machine: Machine = CPU,
     progress: Callable[[str, int, int], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Learned:
@@ -113,9 +113,7 @@ def check_learning(
 
     Raises:
         DataError: a slice has too few labels.
-
     """
-    machine = machine or Machine()
     windows = make_windows(training, heldout, config=config, seed=seed)
     training, heldout = windows.training, windows.heldout
 
@@ -128,14 +126,13 @@ def check_learning(
     heldout_permuted = permute_labels(heldout, draws_of(seed, Draw.HELDOUT_CONTROL))
     with reproducible(machine.device):
         started = clock()
-        real = run("labels", training)
-        control = run("control", permuted)
+        real, control = run("labels", training), run("control", permuted)
         seconds = clock() - started
         entropy, loss = _measured(real, training, heldout)
         _, shuffled_loss = _measured(real, training, shuffled)
         control_entropy, control_loss = _measured(control, permuted, heldout_permuted)
-        apart = labels_apart(heldout, apart=True) if heldout.apart else None
-        apart_loss = None if apart is None else heldout_loss(real.model, apart)
+        apart = labels_apart(heldout, apart=True)
+        apart_loss = heldout_loss(real.model, apart) if heldout.apart else None
     result = LearningResult(
         unigram_entropy=entropy,
         loss=loss,

@@ -115,9 +115,9 @@ SETTINGS = {
     "span_corruption": _TARGETS,
     "ul2": _TARGETS,
     "bart": _TARGETS.model_copy(update={"gated": False}),
-    "seq2seq": _TARGETS,
-    "nsp": _MASKED,
-    "sop": _MASKED,
+    "seq2seq": _TARGETS.model_copy(update={"gated": False}),  # not calibrated
+    "nsp": _MASKED.model_copy(update={"gated": False}),
+    "sop": _MASKED.model_copy(update={"gated": False}),
     "simcse": LearningSettings(labelled_tokens=2_000, learning_rate=2e-3, gated=False),
 }
 """What each kind of objective is checked with where a run file sets nothing; `seq2seq` is prefix_lm and
@@ -132,11 +132,12 @@ def settings_for(kind: str, config: LearningConfig, *, attention: str = "") -> L
         config: of the run file.
         attention: of the dataset, which says what rows a mixture has.
     """
-    if attention == ENCODER_DECODER and kind in ("prefix_lm", "mixture"):
+    update = config.model_dump(exclude_none=True)
+    if kind == "mixture":  # no bound is calibrated for one
+        kind, update = _LIKE.get(attention, "mlm"), {**update, "gated": False}
+    if attention == ENCODER_DECODER and kind in ("prefix_lm", "mlm"):
         kind = "seq2seq"
-    elif kind == "mixture":
-        kind = _LIKE.get(attention, "mlm")
-    return SETTINGS[kind].model_copy(update=config.model_dump(exclude_none=True))
+    return SETTINGS[kind].model_copy(update=update)
 
 
 _LIKE = {"causal_within_document": "fim", "prefix": "prefix_lm"}

@@ -50,7 +50,8 @@ class IsolationResult:
 def ends_of_documents(rows: LabelledRows, eos: int) -> NDArray[np.int64]:
     """Give (row, place) of the first token of each document that another one's EOS stands before."""
     ended = (rows.input_ids[:, :-1] == eos) & (rows.segment_ids[:, 1:] != PADDING)
-    return np.argwhere(ended) + np.array([0, 1])
+    ends: NDArray[np.int64] = np.argwhere(ended) + np.array([0, 1])
+    return ends
 
 
 def windows_at(rows: LabelledRows, ends: NDArray[np.int64]) -> LabelledRows:

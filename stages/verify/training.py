@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import torch
@@ -44,6 +43,11 @@ class Machine:
     """"cpu" or "cuda"."""
     bfloat16: bool = False
     """Whether it computes in bfloat16, as it does on a GPU."""
+
+
+CPU = Machine()
+State = dict[str, dict[str, object]]
+"""What a training goes on from."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +105,11 @@ class Trainer:
         self._optimizer.step()
         return loss.item(), norm.item()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Give the weights and what the optimizer remembers."""
         return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on from a state."""
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])

@@ -3,15 +3,19 @@
 Masked rows come again with other masks, never with the same; what is held out stays out.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pipeline.steps.learn import LearningCheck, learn
+from pipeline.tasks import Workspace
 from stages.loading.dataset import open_dataset
 from stages.verify.gates import LearningConfig, settings_for
 from stages.verify.rows import NO_LABEL, LabelledRows
-from stages.verify.slices import learning_slices
+from stages.verify.slices import learning_slices, spread_rows
 from tests.stages.loading.test_dataset import write_dataset
 from tests.stages.loading.test_masked_rows import SHARDS, write_masked
 
@@ -68,3 +72,58 @@ def test_a_validation_split_with_labels_enough_is_what_is_held_out(tmp_path: Pat
     assert len(slices.heldout.labels) == 13
     scarce = settings.model_copy(update={"min_heldout_tokens": 1_000})
     assert learning_slices(path, ["train", "validation"], scarce).heldout_split == "train"
+
+
+TINY = LearningConfig(
+    row_length=8,
+    heldout_rows=20,
+    labelled_tokens=200,
+    min_labelled_tokens=20,
+    min_heldout_tokens=4,
+    max_ids=64,
+)
+
+
+def learned(root: Path, config: LearningConfig) -> dict[str, Any]:
+    """The task's record of the dataset in a run's folder; tiny as it is, it may pass no gate."""
+    (name,) = [path.name for path in (root / "datasets").iterdir()]
+    return learn(Workspace(root, root / "tmp"), LearningCheck(name, ("train",), config, seed=1))
+
+
+def test_the_record_holds_every_number_with_its_bound_and_is_bound_to_the_manifest(
+    tmp_path: Path,
+) -> None:
+    path = write_dataset(tmp_path / "datasets", SHARDS)
+    record = learned(tmp_path, TINY)
+    gates = {gate["name"]: gate for gate in record["gates"]}
+    assert {"gain", "leak_floor", "order_ablation", "resume"} <= gates.keys()
+    assert gates["resume"]["passed"]
+    assert record["isolation"] is None, "no row of these holds two documents"
+    assert record["passed"] is all(gate["passed"] for gate in record["gates"])
+    assert record["fingerprint"] == open_dataset(path).manifest.fingerprint
+    assert record["settings"]["labelled_tokens"] == 200
+    assert 0 < record["resume"]["supply"]["wait_share"] < 1
+    assert "twin" not in record
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+
+
+def test_a_full_check_of_masked_rows_has_a_twin_that_learns_the_same(tmp_path: Path) -> None:
+    write_masked(tmp_path / "datasets")
+    twin = learned(tmp_path, TINY.model_copy(update={"full": True}))["twin"]
+    assert twin["loss"] == twin["twin_loss"]
+    assert twin["deviation"] > 0
+
+
+def test_too_few_labels_prove_nothing_and_say_why(tmp_path: Path) -> None:
+    write_dataset(tmp_path / "datasets", SHARDS)
+    record = learned(tmp_path, TINY.model_copy(update={"min_labelled_tokens": 100_000}))
+    assert not record["passed"]
+    assert "verify.min_labelled_tokens = 100,000" in record["reason"]
+
+
+def test_rows_are_spread_over_the_first_shards_that_hold_enough(tmp_path: Path) -> None:
+    dataset = open_dataset(write_dataset(tmp_path, SHARDS))
+    assert spread_rows(dataset, 10, 120).tolist() == list(range(0, 40, 4))
+    assert spread_rows(dataset, 60, 120).max() == 78
+    assert spread_rows(dataset, 999, 100).tolist() == list(range(100))
+    assert len(spread_rows(dataset, 10, 0)) == 0

@@ -24,7 +24,7 @@ SPECIAL = {"eos": EOS, "pad": PAD, "sentinel_0": X0, "sentinel_1": X1, "sentinel
 VOCABULARY = vocabulary_of(60, SPECIAL)
 
 
-def batch_of(inputs: list[list[int]], targets: list[list[int]]) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def batch_of(inputs: list[list[int]], targets: list[list[int]]) -> dict[str, np.ndarray]:
     """Columns of an encoder-decoder, as the loader gives them."""
     width, depth = max(map(len, inputs)), max(map(len, targets))
     return {

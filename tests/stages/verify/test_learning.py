@@ -145,6 +145,17 @@ def test_what_a_run_file_leaves_open_is_the_objectives_own() -> None:
     assert KINDS.keys() - SETTINGS.keys() == {"mixture"}
 
 
+def test_kinds_without_calibrated_bounds_are_held_to_none() -> None:
+    config = LearningConfig()
+    mixed = settings_for("mixture", config, attention="encoder_decoder")
+    masks = settings_for("mixture", config, attention="bidirectional_within_document")
+    seq2seq = settings_for("prefix_lm", config, attention="encoder_decoder")
+    assert (mixed.gated, masks.gated, seq2seq.gated) == (False, False, False)
+    assert (masks.label_share, mixed.label_share) == (0.15, 1.0)
+    assert settings_for("prefix_lm", config, attention="prefix").gated
+    assert all(not SETTINGS[kind].gated for kind in ("bart", "nsp", "sop", "simcse"))
+
+
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
     first, second, other = (check(config=SHORT, seed=seed) for seed in (7, 7, 8))
     assert first == second

@@ -10,7 +10,7 @@ import torch
 from stages.verify.model import reproducible
 from stages.verify.resume import STEPS, ResumeResult, check_resume, flops_per_token, utilisation
 from stages.verify.rows import LabelledRows, log_unigram, take_rows
-from stages.verify.training import Machine, Trainer
+from stages.verify.training import Machine, State, Trainer
 from tests.stages.verify.languages import NUM_IDS, language
 from tests.stages.verify.test_learning import QUICK
 
@@ -38,7 +38,7 @@ def check(reopen: Callable[[], Batches] = sound, make: Callable[[], Trainer] = t
 class Forgetful(Trainer):
     """Saves weights, and nothing of what the optimizer remembers."""
 
-    def load_state_dict(self, state: dict[str, object]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Load the weights alone."""
         fresh = trainer().state_dict()
         super().load_state_dict({**fresh, "model": state["model"]})

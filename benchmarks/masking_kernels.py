@@ -43,7 +43,7 @@ MEGA = 1e6
 def transformers_tokenizer(size: int) -> Any:
     """Give a tokenizer of transformers with so many words and no file."""
     from tokenizers import Tokenizer, models  # noqa: PLC0415  # there may be none
-    from transformers import PreTrainedTokenizerFast  # type: ignore[import-not-found]  # noqa: PLC0415  # likewise
+    from transformers import PreTrainedTokenizerFast  # noqa: PLC0415  # likewise
 
     words = [f"<{name}>" for name in NAMED] + [f"w{number}" for number in range(len(NAMED), size)]
     table = {word: number for number, word in enumerate(words)}

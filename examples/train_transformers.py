@@ -12,6 +12,7 @@ import argparse
 import tempfile
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import (
@@ -49,8 +50,9 @@ class Columns:
         columns = collate(batch, self._attention)
         taken = {name: columns[name] for name in ("input_ids", "labels")}
         if self._kind == "span_corruption":
-            width = torch.arange(batch["input_ids"].shape[1])
-            taken["attention_mask"] = (width < columns["input_length"][:, None]).long()  # type: ignore[index]
+            width = np.arange(batch["input_ids"].shape[1])
+            shown = width < batch["input_length"][:, None]
+            taken["attention_mask"] = torch.from_numpy(shown.astype(np.int64))
             return taken  # type: ignore[return-value]
         taken["position_ids"] = columns["position_ids"]
         taken["attention_mask"] = columns["attention_mask"]

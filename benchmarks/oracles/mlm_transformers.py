@@ -17,7 +17,7 @@ import torch
 from chi_square import Report
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
-from transformers import (  # type: ignore[import-not-found]  # of an environment of its own
+from transformers import (  # of an environment of its own
     DataCollatorForLanguageModeling,
     PreTrainedTokenizerFast,
 )

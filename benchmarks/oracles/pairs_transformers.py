@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from chi_square import Report, numbered
-from transformers import (  # type: ignore[import-not-found]  # of an environment of its own
+from transformers import (  # of an environment of its own
     BertTokenizer,
     TextDatasetForNextSentencePrediction,
 )

@@ -82,6 +82,7 @@ def test_random_sentinels_are_the_same_ones_elsewhere_and_the_text_stays() -> No
     assert np.array_equal(np.sort(moved.labels[tied]), np.sort(labels[tied]))
     assert not np.array_equal(moved.labels, labels)
     shown = labels_visible(rows)
+    assert shown.decoder_input_ids is not None
     assert np.array_equal(shown.decoder_input_ids, labels)
     assert list(faults_for(rows)) == list(TARGET_FAULTS)
 

@@ -29,7 +29,7 @@ from stages.loading.losses import (
     seq2seq_loss,
 )
 from stages.objectives.clm import IGNORED
-from stages.verify.model import LabelledRows, predicted_labels
+from stages.verify.rows import LabelledRows, predicted_labels
 
 LABELS = [[3, 1, IGNORED, 4, 1], [IGNORED, 2, 0, IGNORED, IGNORED]]
 SEGMENTS = [[0, 0, 0, 1, 1], [0, 1, 1, -1, -1]]

@@ -18,7 +18,7 @@ from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
-from stages.ragged import Ragged
+from stages.ragged import Ragged, batches
 from stages.store.drawn import read_drawn
 from stages.store.manifest import Manifest
 from stages.store.ranges import copy_ranges
@@ -113,7 +113,7 @@ class ExportSource:
         self._require_whole(shard, segments["doc"][order], segments["doc_offset"][order], places)
         ends = np.cumsum(whole.lengths)
         flat = np.asarray(whole.input_ids).reshape(-1)
-        for first, last in _batches(ends):
+        for first, last in batches(whole.lengths, BLOCK_TOKENS):
             start = int(ends[first - 1]) if first else 0
             low, high = np.searchsorted(places, [start, int(ends[last - 1])])
             tokens = np.empty(int(ends[last - 1]) - start, whole.input_ids.dtype)
@@ -199,13 +199,3 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
 def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:
     """Give a column little-endian and of one run of memory."""
     return np.ascontiguousarray(column, column.dtype.newbyteorder("<"))
-
-
-def _batches(ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Give runs [first, last) of documents of up to `BLOCK_TOKENS`, one document at least."""
-    first = 0
-    while first < len(ends):
-        start = int(ends[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(ends, start + BLOCK_TOKENS, side="right")))
-        yield first, last
-        first = last

@@ -362,26 +362,13 @@ def run_verify(
     if whole:
         return whole.record
     splits = [part for part in ("train", "validation") if shards[part]]
-    stored = (
-        tokenize.TokenizeUnit(unit, shards["train"], shards["validation"], run.file.seed)
-        for unit in units
-    )
-    tasks = [
-        run.task(name, f"store-{item.unit.commit_name}", verify.check_store, verify.StoreCheck(item))
-        for item in stored
-    ]
     settings = Settings(
         dataset.objective, run.file.packing_of(dataset), run.file.seed, dataset.epochs_on_disk
     )
-    for part in splits:
-        check = verify.SplitCheck(dataset.name, part, shards[part], settings)
-        tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
-        for number in range(shards[part]):
-            group = number + (shards["train"] if part == "validation" else 0)
-            work = verify.ShardCheck(
-                units, dataset.name, part, number, group, shards[part], run.file.seed
-            )
-            tasks.append(run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work))
+    tasks = [
+        run.task(name, unit, function, check)
+        for unit, function, check in verify.checks_of(dataset.name, settings, units, shards)
+    ]
     commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
     records = [commit.record for commit in commits.values()]
     findings = [finding for record in records for finding in record["findings"]]

@@ -8,7 +8,7 @@ The first two give findings, never exceptions: a damaged file is what they are l
 no digest further than to report it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ from pipeline.steps.verify_run import (
     check_settings,
     check_stored,
 )
-from pipeline.tasks import Workspace
+from pipeline.tasks import Function, Workspace
 from stages.errors import DataError, FormatError
 from stages.identity import DIGEST_BYTES, content_digest
 from stages.loading.dataset import MappedShard, map_shard
@@ -106,6 +106,23 @@ class SplitCheck:
     def folder(self) -> str:
         """The split's folder."""
         return f"datasets/{self.dataset}/{self.split}"
+
+
+def checks_of(
+    dataset: str, settings: Settings, units: tuple[Unit, ...], shards: Mapping[str, int]
+) -> Iterator[tuple[str, Function, object]]:
+    """Give all checks of a dataset: the name of each, the function and what it is of."""
+    counts, seed = (shards["train"], shards["validation"]), settings.seed
+    for unit in units:
+        yield f"store-{unit.commit_name}", check_store, StoreCheck(TokenizeUnit(unit, *counts, seed))
+    for split, first in (("train", 0), ("validation", shards["train"])):
+        if not shards[split]:
+            continue
+        yield f"split-{split}", check_split, SplitCheck(dataset, split, shards[split], settings)
+        for number in range(shards[split]):
+            group = first + number
+            check = ShardCheck(units, dataset, split, number, group, shards[split], seed)
+            yield f"shard-{split}-{number:05d}", check_shard, check
 
 
 def check_store(workspace: Workspace, work: StoreCheck) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make bench     kernels against their limits and peers, as a table (minutes)
+#   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -13,9 +14,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo-output
 SCALE ?= scale-output
+FAULTS ?= faults-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check lint-docker campaign bench scale clean
+.PHONY: setup demo test check lint-docker campaign bench faults scale clean
 
 setup: $(VENV)/.ready
 
@@ -47,10 +49,13 @@ campaign: setup
 bench: setup
 	$(BIN)/python benchmarks/kernels.py
 
+faults: setup
+	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(FAULTS) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info

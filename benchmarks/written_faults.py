@@ -110,7 +110,7 @@ def _marks_exchanged(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     _, suffix, middle, _ = fim_ids(copy.vocabulary).tolist()
     found = {}
     for name in ("input_ids", "labels"):
-        column = columns[name]
+        column = columns[name].astype(np.int64)
         found[name] = np.select([column == suffix, column == middle], [middle, suffix], column)
     return found
 

@@ -12,7 +12,10 @@ from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
+from stages.objectives.drawing import draw_columns
+from stages.objectives.electra import Generator
 from stages.objectives.material import Material, counted_apart, repeatable
+from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
@@ -136,13 +139,20 @@ def _misshapen(
                 open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
     except FormatError as error:
         return str(error)
-    if repeatable(dataset.objective):
-        none = draw_rows(dataset, number, np.arange(0), material)
-        wanted = {name: column.shape[1:] for name, column in none.items()}
-        found = {name: column.shape for name, column in columns.items()}
-        if found != wanted:
-            return f"columns {found}, but the objective makes {wanted}"
-    return None
+    none = _no_rows(dataset, number, material)
+    wanted = {name: column.shape[1:] for name, column in none.items()}
+    found = {name: column.shape for name, column in columns.items()}
+    return None if found == wanted else f"columns {found}, but the objective makes {wanted}"
+
+
+def _no_rows(dataset: ShardDataset, number: int, material: Material | None) -> Columns:
+    """Give the columns of no row; those that a model draws are the same without it."""
+    objective, nothing = dataset.objective, np.arange(0)
+    if repeatable(objective):
+        return draw_rows(dataset, number, nothing, material)
+    alone = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
+    stored = dataset.stored_rows(number, nothing)
+    return draw_columns(stored, alone, dataset.vocabulary, dataset.widths)
 
 
 def check_drawn(

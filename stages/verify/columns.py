@@ -172,7 +172,7 @@ def _targets(columns: Columns, vocabulary: Vocabulary) -> Broken:
     eos, pad = vocabulary.named("eos"), vocabulary.named("pad")
     labels, decoder = columns["labels"], columns["decoder_input_ids"]
     wanted = np.full(decoder.shape, pad)
-    wanted[:, 1:] = np.where(labels[:, :-1] == IGNORED, pad, labels[:, :-1])
+    wanted[:, 1:] = np.where(labels[:, 1:] == IGNORED, pad, labels[:, :-1])
     yield "decoder_inputs", (decoder != wanted).any(axis=1)
     inputs = columns["input_ids"]
     input_length, label_length = columns["input_length"], columns["label_length"]

@@ -126,12 +126,6 @@ def _shard_unnamed(copy: Copy) -> None:
         )
 
 
-def _no_epochs(copy: Copy) -> None:
-    if not copy.written:
-        raise NoPlaceError
-    (copy.split / "drawn.json").unlink()
-
-
 def _store_text(*, digest: bool) -> Plant:
     """Replace a token in the token store, and make all anew from it; its digest too, or not."""
 
@@ -253,7 +247,6 @@ DESCRIBED: dict[str, Plant] = {
         lambda content: content["totals"].update(tokens=content["totals"]["tokens"] + 1)
     ),
     "a shard left out of the manifest": _shard_unnamed,
-    "no epoch written out": _no_epochs,
     "a token replaced in the store and the rows": _store_text(digest=False),
     "the same, its digest in the store with it": _store_text(digest=True),
     "a language replaced in the store and the list": _store_language,

@@ -100,7 +100,7 @@ def _border(*, offsets: bool) -> Plant:
         parts["length"][[number, number + 1]] += [1, -1]
         parts["start"][number + 1] += 1
         parts["doc_offset"][number + 1] += int(offsets)
-        copy.put_segments(**parts)
+        put_quietly(copy, parts)
 
     return plant
 
@@ -117,7 +117,7 @@ def _merged(copy: Copy) -> None:
     for name in ("start", "length", "doc", "doc_offset"):
         parts[name] = np.delete(parts[name], number + 1)
     parts["row_ptr"][row + 1 :] -= 1
-    copy.put_segments(**parts)
+    put_quietly(copy, parts)
     copy.change_manifest(lambda content: _add(content, segments=-1))
 
 

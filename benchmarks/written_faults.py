@@ -12,6 +12,7 @@ from written_changes import Columns, change_columns, change_entry, first_place, 
 
 from stages.objectives.clm import IGNORED
 from stages.objectives.fim import fim_ids
+from stages.store.drawn import DRAWN_NAME
 
 
 def _shifted(by: int) -> Plant:
@@ -348,6 +349,7 @@ WRITTEN: dict[str, Plant] = {
     "two rows exchanged": change_columns(_rows_mixed),
     "two epochs alike": _epochs_alike,
     "the epoch of another shard": _folders_exchanged,
+    "no epoch on disk": lambda copy: (copy.split / DRAWN_NAME).unlink(),
     "an epoch left out of drawn.json": _epoch_unnamed,
     "a column left out of drawn.json": _column_unnamed,
     "counts wrong": _counts,

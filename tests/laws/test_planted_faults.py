@@ -74,7 +74,7 @@ def test_every_planted_fault_is_caught_and_not_by_a_digest(
 
 
 LAWS = {
-    ("clm", "labels shifted by 1"): "label_alignment",
+    ("fim", "labels shifted by 1"): "label_alignment",
     ("whole-word", "every selected token masked"): "rate",
     ("whole-word", "a special id as a replacement"): "special_shown",
     ("sop", "labels on all tokens"): "rate",

@@ -7,6 +7,7 @@
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
+#   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -16,9 +17,10 @@ BIN := $(VENV)/bin
 DEMO ?= demo-output
 SCALE ?= scale-output
 CLIENTS ?= clients-output
+FAULTS ?= faults-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check examples lint-docker campaign clients bench scale clean
+.PHONY: setup demo test check examples lint-docker campaign clients bench faults scale clean
 
 setup: $(VENV)/.ready
 
@@ -58,10 +60,13 @@ clients: setup
 bench: setup
 	$(BIN)/python benchmarks/kernels.py
 
+faults: setup
+	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info

@@ -19,12 +19,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from described_faults import DESCRIBED
 from fault_copies import NUMBER, Copy, NoPlaceError, copied
 from fault_material import OBJECTIVES, Material, make_material
 from stored_faults import STORED, Plant
 from written_faults import WRITTEN
 
-SIGNED = {"digests", "manifest", "readable"}
+SIGNED = {"digests", "manifest"}
 """Checks that a fault must not be caught by alone: it was signed again."""
 STORED_FORM, WRITTEN_FORM = "stored", "written"
 
@@ -50,7 +51,7 @@ class Case:
 
 def faults_of(form: str) -> dict[str, Plant]:
     """Give the faults by name."""
-    return {STORED_FORM: STORED, WRITTEN_FORM: WRITTEN}[form]
+    return {STORED_FORM: {**STORED, **DESCRIBED}, WRITTEN_FORM: WRITTEN}[form]
 
 
 def plant(
@@ -137,7 +138,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--datasets", nargs="*", default=list(OBJECTIVES), choices=list(OBJECTIVES))
-    parser.add_argument("--faults", nargs="*", default=[], choices=[*STORED, *WRITTEN])
+    parser.add_argument("--faults", nargs="*", default=[], choices=[*STORED, *DESCRIBED, *WRITTEN])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=0, help="look at sound runs of so many seeds")
     parser.add_argument("--json", type=Path)

@@ -1,15 +1,12 @@
-"""Faults of what is stored: rows, segments, documents, tables, manifests, the token store under them."""
+"""Faults of rows as they are stored: their tokens, their segments, whole rows and shards."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-from fault_copies import SPLIT, Array, Copy, NoPlaceError, change_array, put
+from fault_copies import SPLIT, Array, Copy, NoPlaceError, put
 
-from stages.identity import content_digest
-from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, SENTENCES, UNIGRAM, WORD_STARTS
+from stages.store.manifest import SENTENCES
 
 Plant = Callable[[Copy], None]
 OTHER = 700
@@ -103,7 +100,7 @@ def _border(*, offsets: bool) -> Plant:
         parts["length"][[number, number + 1]] += [1, -1]
         parts["start"][number + 1] += 1
         parts["doc_offset"][number + 1] += int(offsets)
-        copy.put_segments(**parts)
+        put_quietly(copy, parts)
 
     return plant
 
@@ -120,7 +117,7 @@ def _merged(copy: Copy) -> None:
     for name in ("start", "length", "doc", "doc_offset"):
         parts[name] = np.delete(parts[name], number + 1)
     parts["row_ptr"][row + 1 :] -= 1
-    copy.put_segments(**parts)
+    put_quietly(copy, parts)
     copy.change_manifest(lambda content: _add(content, segments=-1))
 
 
@@ -256,218 +253,6 @@ def _other_shard(copy: Copy) -> None:
         )
 
 
-def _list_column(name: str) -> Plant:
-    """Say of each document what is right of the next one."""
-
-    def change(table: pa.Table) -> pa.Table:
-        values = table.column(name).to_pylist()
-        place = table.schema.get_field_index(name)
-        shifted = pa.array([*values[1:], values[0]], table.schema.field(place).type)
-        return table.set_column(place, table.schema.field(place), shifted)
-
-    return lambda copy: copy.change_documents(change)
-
-
-def _reordered(table: pa.Table) -> pa.Table:
-    return table.take(pa.array([1, 0, *range(2, table.num_rows)]))
-
-
-def _beside(name: str, change: Callable[[Array], Array | None], *, split: bool = False) -> Plant:
-    """Change a file that only some objectives have."""
-
-    def plant(copy: Copy) -> None:
-        path = (copy.split if split else copy.shard) / name
-        if not path.exists():
-            raise NoPlaceError
-        change_array(path, change)
-
-    return plant
-
-
-def _first_up(column: Array) -> Array:
-    """Change one entry, one that is not 0 if there is one."""
-    number = int(np.argmax(column > 0))
-    column[number] += 1
-    return column
-
-
-def _component(column: Array) -> Array:
-    column[0] = 1 - min(int(column[0]), 1)
-    return column
-
-
-def _sentence_moved(ends: Array) -> None:
-    number = int(np.argmax(np.diff(ends) > 1))
-    ends[number] += 1
-
-
-def _declared(**changed: Any) -> Plant:
-    return lambda copy: copy.change_manifest(lambda content: content.update(changed))
-
-
-def _ids_exchanged(a: str, b: str) -> Plant:
-    def change(content: dict[str, Any]) -> None:
-        named = content["special_ids"]
-        named[a], named[b] = named[b], named[a]
-
-    return lambda copy: copy.change_manifest(change)
-
-
-PARAMETERS: dict[str, Any] = {
-    "mask_probability": 0.16,
-    "fim_rate": 0.35,
-    "noise_density": 0.16,
-    "target_density": 0.45,
-    "mask_ratio": 0.31,
-    "s_density": 0.24,
-    "crop_ratio": 0.8,
-    "swap_rate": 0.4,
-    "random_rate": 0.4,
-    "mask_first_token": True,
-}
-"""By kind the first of these that it has, and another value than any dataset's."""
-
-
-def other_objective(copy: Copy) -> dict[str, Any]:
-    """Give the objective with another parameter.
-
-    Raises:
-        NoPlaceError: it has none of these.
-    """
-    content = dict(copy.manifest.objective)
-    name = next((name for name in PARAMETERS if name in content), None)
-    if name is None or content[name] == PARAMETERS[name]:
-        raise NoPlaceError
-    return {**content, name: PARAMETERS[name]}
-
-
-def _other_parameter(copy: Copy) -> None:
-    copy.change_manifest(lambda content: content.update(objective=other_objective(copy)))
-
-
-def _other_seed(copy: Copy) -> None:
-    _declared(seed=copy.manifest.seed + 1)(copy)
-
-
-def _other_packing(copy: Copy) -> None:
-    other = {"best_fit": "concat", "concat": "best_fit"}[copy.manifest.packing]
-    _declared(packing=other)(copy)
-
-
-def _shard_unnamed(copy: Copy) -> None:
-    def change(content: dict[str, Any]) -> None:
-        gone = content["shards"].pop()
-        for name in content["totals"]:
-            content["totals"][name] -= gone[name]
-
-    copy.change_manifest(change)
-    if copy.written:
-        copy.change_manifest(
-            lambda content: content.update(shards=[epoch[:1] for epoch in content["shards"]]),
-            "drawn.json",
-        )
-
-
-def _no_epochs(copy: Copy) -> None:
-    if not copy.written:
-        raise NoPlaceError
-    (copy.split / "drawn.json").unlink()
-
-
-def _store_text(*, digest: bool) -> Plant:
-    """Replace a token in the token store, and make all anew from it; its digest too, or not."""
-
-    def plant(copy: Copy) -> None:
-        unit = copy.material.units[0]
-        folder = copy.root / unit.tokens
-        group_ptr, offsets = np.load(folder / "group_ptr.npy"), np.load(folder / "offsets.npy")
-        number = int(group_ptr[0])
-        place = int(offsets[number])
-
-        def change(array: Array) -> None:
-            array[place] = OTHER if array[place] != OTHER else OTHER + 1
-
-        change_array(folder / "ids.npy", change)
-        if digest:
-            _change_store(folder, "digest", number, content_digest("another text"))
-        copy.units.add(unit.name)
-        copy.remake()
-
-    return plant
-
-
-def _change_store(folder: Any, name: str, number: int, value: object) -> None:
-    path = folder / "documents.parquet"
-    table = pq.read_table(path)
-    place = table.schema.get_field_index(name)
-    values = table.column(name).to_pylist()
-    assert values[number] != value, "nothing would change"
-    values[number] = value
-    field = table.schema.field(place)
-    path.unlink()
-    pq.write_table(table.set_column(place, field, pa.array(values, field.type)), path)
-
-
-def _store_language(copy: Copy) -> None:
-    unit = copy.material.units[0]
-    _change_store(copy.root / unit.tokens, "language", 0, "xx")
-    copy.units.add(unit.name)
-    copy.remake()
-
-
-def _leak(copy: Copy) -> None:
-    """Let the first document that is held out stand in training, in the store and in the rows."""
-    train = copy.material.train
-    for unit in copy.material.units:
-        folder = copy.root / unit.tokens
-        group_ptr = np.load(folder / "group_ptr.npy")
-        if group_ptr[train + 1] > group_ptr[train] and unit.sections == 1:
-            break
-    else:
-        raise NoPlaceError
-    held, target = int(group_ptr[train]), int(group_ptr[1])
-    order = [*range(target), held, *range(target, held), *range(held + 1, int(group_ptr[-1]))]
-    _reorder_store(copy, unit.name, order, group_ptr + (np.arange(len(group_ptr)) % (train + 1) > 0))
-    copy.units.add(unit.name)
-    copy.remake()
-
-
-def _reorder_store(copy: Copy, name: str, order: list[int], group_ptr: Array) -> None:
-    folder = copy.root / "tokens" / name
-    offsets, ids_ = np.load(folder / "offsets.npy"), np.load(folder / "ids.npy")
-    parts = [ids_[offsets[n] : offsets[n + 1]] for n in order]
-    put(folder / "ids.npy", np.concatenate(parts))
-    put(folder / "group_ptr.npy", group_ptr)
-    put(folder / "offsets.npy", np.concatenate([[0], np.cumsum([len(part) for part in parts])]))
-    path = folder / "documents.parquet"
-    table = pq.read_table(path).take(pa.array(order))
-    path.unlink()
-    pq.write_table(table, path)
-    beside = copy.root / "sentences" / name
-    if beside.exists():
-        ptr, ends = np.load(beside / "ptr.npy"), np.load(beside / "ends.npy")
-        put_again(beside / "ends.npy", np.concatenate([ends[ptr[n] : ptr[n + 1]] for n in order]))
-        counts = np.diff(ptr)[order]
-        put_again(beside / "ptr.npy", np.concatenate([[0], np.cumsum(counts)]))
-
-
-def put_again(path: Any, array: Array) -> None:
-    """Put an array in the place of another one, which may be the same."""
-    old = np.load(path)
-    path.unlink()
-    np.save(path, array.astype(old.dtype))
-
-
-def _store_sentences(copy: Copy) -> None:
-    """Move the end of a sentence in the store, and make all anew from it."""
-    if not copy.traits.sentences:
-        raise NoPlaceError
-    unit = copy.material.units[0]
-    change_array(copy.root / unit.sentences / "ends.npy", _sentence_moved)
-    copy.units.add(unit.name)
-    copy.remake()
-
-
 STORED: dict[str, Plant] = {
     "rows rolled by 1 against their segments": _rolled(1),
     "rows rolled by 2 against their segments": _rolled(2),
@@ -494,38 +279,6 @@ STORED: dict[str, Plant] = {
     "a document cut, and out of the list": lambda copy: _document_gone(copy, listed=False),
     "a document cut, and counted as cut": lambda copy: _document_gone(copy, listed=True),
     "another shard in the place of this one": _other_shard,
-    "documents listed in another order": lambda copy: copy.change_documents(_reordered),
-    "languages of documents exchanged": _list_column("language"),
-    "sources of documents exchanged": _list_column("source"),
-    "own ids of documents exchanged": _list_column("own_id"),
-    "positions of documents exchanged": _list_column("position"),
-    "a component is another one": _beside(f"{OBJECTIVE_ID}.npy", _component),
-    "room to borrow off by 1": _beside(f"{ROOM}.npy", _first_up),
-    "a prompt off by 1": _beside(f"{PROMPT}.npy", _first_up),
-    "the end of a sentence moved": _beside(f"{SENTENCES}/ends.npy", _sentence_moved),
-    "a frequency wrong": _beside(UNIGRAM, _first_up),
-    "the beginnings of words wrong": _beside(WORD_STARTS, np.logical_not, split=True),
-    "another seed declared": _other_seed,
-    "another parameter declared": _other_parameter,
-    "another packing declared": _other_packing,
-    "another tokenizer declared": _declared(tokenizer={"file": "x", "sha256": "0" * 64}),
-    "fewer ids declared": lambda copy: _declared(vocab_size=copy.vocabulary.size - 1)(copy),
-    "longer rows declared": lambda copy: _declared(seq_len=copy.manifest.seq_len + 1)(copy),
-    "another attention declared": _declared(attention="causal"),
-    "another label convention declared": _declared(label_convention="shifted"),
-    "special ids exchanged: fim_middle, fim_suffix": _ids_exchanged("fim_middle", "fim_suffix"),
-    "special ids exchanged: two sentinels": _ids_exchanged("sentinel_0", "sentinel_1"),
-    "another split declared": _declared(split="validation"),
-    "totals wrong": lambda copy: copy.change_manifest(
-        lambda content: content["totals"].update(tokens=content["totals"]["tokens"] + 1)
-    ),
-    "a shard left out of the manifest": _shard_unnamed,
-    "no epoch written out": _no_epochs,
-    "a token replaced in the store and the rows": _store_text(digest=False),
-    "the same, its digest in the store with it": _store_text(digest=True),
-    "a language replaced in the store and the list": _store_language,
-    "a document of validation in training": _leak,
-    "the end of a sentence moved in the store too": _store_sentences,
 }
 """What is planted into a dataset whose rows are drawn when they are read, where that can be."""
 assert SPLIT == "train", "the faults are about the first shard of training"

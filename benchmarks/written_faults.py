@@ -5,52 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from described_faults import other_objective
 from fault_copies import EPOCH, NUMBER, Array, Copy, NoPlaceError, zip_columns
-from stored_faults import OTHER, Plant, other_objective
+from stored_faults import OTHER, Plant
+from written_changes import Columns, change_columns, change_entry, first_place, only_of, unlabelled
 
 from stages.objectives.clm import IGNORED
 from stages.objectives.fim import fim_ids
-
-Columns = dict[str, Array]
-Change = Callable[[Columns, Copy], Mapping[str, Array]]
-"""From the columns as they are, those that are to be others."""
-
-
-def _columns(change: Change, *needed: str) -> Plant:
-    """Give a fault that changes columns of an epoch, of datasets that have them."""
-
-    def plant(copy: Copy) -> None:
-        found = copy.columns()
-        if not found.keys() >= set(needed):
-            raise NoPlaceError
-        changed = change({name: column.copy() for name, column in found.items()}, copy)
-        if all(np.array_equal(column, found[name]) for name, column in changed.items()):
-            raise NoPlaceError
-        for name, column in changed.items():
-            path = copy.drawn / f"{name}.npy"
-            path.unlink()
-            np.save(path, column.astype(found[name].dtype))
-
-    return plant
-
-
-def _first(wanted: Array) -> tuple[int, ...]:
-    """Give a place where something holds, from the middle of all of them."""
-    places = np.argwhere(wanted)
-    if not len(places):
-        raise NoPlaceError
-    return tuple(places[len(places) // 2].tolist())
-
-
-def _at(name: str, where: Callable[[Columns, Copy], Array], value: Callable[[Any, Copy], int]) -> Plant:
-    """Change one entry of a column."""
-
-    def change(columns: Columns, copy: Copy) -> Mapping[str, Array]:
-        place = _first(where(columns, copy))
-        columns[name][place] = value(columns[name][place], copy)
-        return {name: columns[name]}
-
-    return _columns(change, name)
+from stages.store.drawn import DRAWN_NAME
 
 
 def _shifted(by: int) -> Plant:
@@ -62,60 +24,37 @@ def _shifted(by: int) -> Plant:
             labels[:, :by] = columns["labels"][:, -by:]
         return {"labels": labels}
 
-    return _columns(change, "labels")
+    return change_columns(change, "labels")
 
 
-def _kinds(*conventions: str) -> Callable[[Change], Change]:
-    """Let a change have a place in datasets of some label conventions alone."""
-
-    def limited(change: Change) -> Change:
-        def only(columns: Columns, copy: Copy) -> Mapping[str, Array]:
-            if copy.traits.label_convention not in conventions:
-                raise NoPlaceError
-            return change(columns, copy)
-
-        return only
-
-    return limited
-
-
-@_kinds("masked")
+@only_of("masked")
 def _kept(columns: Columns, _: Copy) -> Mapping[str, Array]:
     labels, shown = columns["labels"], columns["input_ids"]
     return {"input_ids": np.where(labels != IGNORED, labels, shown)}
 
 
-@_kinds("masked")
+@only_of("masked")
 def _labels_everywhere(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     labels, shown = columns["labels"], columns["input_ids"]
     return {"labels": np.where((labels == IGNORED) & ~copy.vocabulary.special(shown), shown, labels)}
 
 
-@_kinds("masked")
+@only_of("masked")
 def _all_masked(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     mask = copy.vocabulary.named("mask")
     return {"input_ids": np.where(columns["labels"] != IGNORED, mask, columns["input_ids"])}
 
 
-@_kinds("masked", "replaced")
+@only_of("masked", "replaced")
 def _special_shown(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     chosen = columns["selected"] != 0 if "selected" in columns else columns["labels"] != IGNORED
     if "original_ids" in columns:
         chosen &= columns["labels"] == 1
-    columns["input_ids"][_first(chosen)] = copy.vocabulary.named("cls")
+    columns["input_ids"][first_place(chosen)] = copy.vocabulary.named("cls")
     return {"input_ids": columns["input_ids"]}
 
 
-def _unlabelled(columns: Columns, copy: Copy) -> Array:
-    """Say where an ordinary token stands that has no label of its own."""
-    ids = columns["input_ids"]
-    plain: Array = ~copy.vocabulary.special(ids) & (ids != OTHER)
-    if copy.traits.label_convention == "masked":
-        plain &= columns["labels"] == IGNORED
-    return plain
-
-
-@_kinds("targets")
+@only_of("targets")
 def _targets_without_eos(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     eos = copy.vocabulary.named("eos")
     changed = {"labels": columns["labels"], "decoder_input_ids": columns["decoder_input_ids"]}
@@ -127,9 +66,9 @@ def _inputs_without_eos(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     return {"input_ids": np.where(ids == copy.vocabulary.named("eos"), OTHER, ids)}
 
 
-@_kinds("targets")
+@only_of("targets")
 def _targets_cut(columns: Columns, _: Copy) -> Mapping[str, Array]:
-    row = _first(columns["label_length"] > 2)[0]  # noqa: PLR2004  # a token, its EOS and one more
+    row = first_place(columns["label_length"] > 2)[0]  # noqa: PLR2004  # a token, its EOS and one more
     length = int(columns["label_length"][row])
     columns["labels"][row, length - 2 : length] = columns["labels"][row, length - 1], IGNORED
     columns["decoder_input_ids"][row, 1:] = np.where(
@@ -155,7 +94,7 @@ def _sentinels(change: Callable[[Array, Array], Array], *names: str) -> Plant:
             found[name] = np.where(here, others, column)
         return found
 
-    return _columns(plant, *names)
+    return change_columns(plant, *names)
 
 
 def _permuted(number: Array, here: Array) -> Array:
@@ -172,7 +111,7 @@ def _marks_exchanged(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     _, suffix, middle, _ = fim_ids(copy.vocabulary).tolist()
     found = {}
     for name in ("input_ids", "labels"):
-        column = columns[name]
+        column = columns[name].astype(np.int64)
         found[name] = np.select([column == suffix, column == middle], [middle, suffix], column)
     return found
 
@@ -205,7 +144,7 @@ def _prefix(*, follow: bool) -> Plant:
             columns["labels"][rows, last] = IGNORED
         return columns
 
-    return _columns(change, "prefix_length")
+    return change_columns(change, "prefix_length")
 
 
 def _pair_name(columns: Columns) -> str:
@@ -223,14 +162,14 @@ def _pairs_inverted(columns: Columns, _: Copy) -> Mapping[str, Array]:
 
 def _pair_inverted(columns: Columns, _: Copy) -> Mapping[str, Array]:
     name = _pair_name(columns)
-    place = _first(columns[name] >= 0)
+    place = first_place(columns[name] >= 0)
     columns[name][place] = 1 - columns[name][place]
     return {name: columns[name]}
 
 
 def _types_moved(columns: Columns, _: Copy) -> Mapping[str, Array]:
     types = columns["token_type_ids"]
-    row, place = _first((types[:, 1:] == 1) & (types[:, :-1] == 0))
+    row, place = first_place((types[:, 1:] == 1) & (types[:, :-1] == 0))
     types[row, place + 1] = 0
     return {"token_type_ids": types}
 
@@ -240,7 +179,7 @@ def _stranger(columns: Columns, copy: Copy) -> Mapping[str, Array]:
     if "borrowed_doc" not in columns:
         raise NoPlaceError
     lent = (columns["borrowed_doc"] >= 0)[:, None] & (columns["token_type_ids"] == 1)
-    columns["input_ids"][_first(lent & _unlabelled(columns, copy))] = OTHER
+    columns["input_ids"][first_place(lent & unlabelled(columns, copy))] = OTHER
     return {"input_ids": columns["input_ids"]}
 
 
@@ -251,7 +190,7 @@ def _positions_run_on(columns: Columns, _: Copy) -> Mapping[str, Array]:
 
 def _segments_moved(columns: Columns, _: Copy) -> Mapping[str, Array]:
     segment = columns["segment_ids"]
-    row, place = _first((segment[:, 1:] != segment[:, :-1]) & (segment[:, :-1] >= 0))
+    row, place = first_place((segment[:, 1:] != segment[:, :-1]) & (segment[:, :-1] >= 0))
     segment[row, place + 1] = segment[row, place]
     return {"segment_ids": segment}
 
@@ -305,6 +244,10 @@ def _epoch_unnamed(copy: Copy) -> None:
     copy.change_manifest(change, "drawn.json")
 
 
+def _column_unnamed(copy: Copy) -> None:
+    copy.change_manifest(lambda content: content["columns"].popitem(), "drawn.json")
+
+
 def _counts(copy: Copy) -> None:
     def change(content: dict[str, Any]) -> None:
         counts = content["shards"][EPOCH][NUMBER]["counts"]
@@ -322,18 +265,18 @@ WRITTEN: dict[str, Plant] = {
     "labels shifted by 1": _shifted(1),
     "labels shifted by -1": _shifted(-1),
     "labels shifted by 2": _shifted(2),
-    "inputs keep the masked tokens": _columns(_kept, "labels"),
-    "labels on all tokens": _columns(_labels_everywhere, "labels"),
-    "every selected token masked": _columns(_all_masked, "labels"),
-    "a special id as a replacement": _columns(_special_shown, "labels"),
-    "a token of the inputs is another": _at("input_ids", _unlabelled, lambda *_: OTHER),
-    "inputs without EOS": _columns(_inputs_without_eos),
-    "targets without EOS": _columns(_targets_without_eos, "labels"),
-    "targets one token short": _columns(_targets_cut, "labels", "label_length"),
-    "the pad id as a label": _at(
+    "inputs keep the masked tokens": change_columns(_kept, "labels"),
+    "labels on all tokens": change_columns(_labels_everywhere, "labels"),
+    "every selected token masked": change_columns(_all_masked, "labels"),
+    "a special id as a replacement": change_columns(_special_shown, "labels"),
+    "a token of the inputs is another": change_entry("input_ids", unlabelled, lambda *_: OTHER),
+    "inputs without EOS": change_columns(_inputs_without_eos),
+    "targets without EOS": change_columns(_targets_without_eos, "labels"),
+    "targets one token short": change_columns(_targets_cut, "labels", "label_length"),
+    "the pad id as a label": change_entry(
         "labels", lambda c, _: c["labels"] > 1, lambda _, copy: copy.vocabulary.named("pad")
     ),
-    "a label on padding": _at(
+    "a label on padding": change_entry(
         "labels",
         lambda c, copy: (
             (c["labels"] == IGNORED)[:, : c["input_ids"].shape[-1]]
@@ -343,17 +286,17 @@ WRITTEN: dict[str, Plant] = {
         ),
         lambda *_: OTHER,
     ),
-    "a label missing": _at("labels", lambda c, _: c["labels"] >= 0, lambda *_: IGNORED),
+    "a label missing": change_entry("labels", lambda c, _: c["labels"] >= 0, lambda *_: IGNORED),
     "sentinels of the targets permuted": _sentinels(_permuted, *TARGETS),
     "sentinels of inputs and targets permuted": _sentinels(_permuted, *BOTH),
     "sentinels constant": _sentinels(lambda number, _: 0 * number, *BOTH),
     "sentinels of the targets off by 1": _sentinels(lambda number, _: number + 1, *TARGETS),
     "sentinels off by 1 everywhere": _sentinels(lambda number, _: number + 1, *BOTH),
-    "decoder inputs not shifted": _columns(
+    "decoder inputs not shifted": change_columns(
         lambda c, _: {"decoder_input_ids": np.where(c["labels"] < 0, 0, c["labels"])},
         "decoder_input_ids",
     ),
-    "decoder inputs begin with bos": _columns(
+    "decoder inputs begin with bos": change_columns(
         lambda c, copy: {
             "decoder_input_ids": np.hstack(
                 [
@@ -364,49 +307,51 @@ WRITTEN: dict[str, Plant] = {
         },
         "decoder_input_ids",
     ),
-    "an input length off by 1": _at(
+    "an input length off by 1": change_entry(
         "input_length", lambda c, _: c["input_length"] > 1, lambda n, _: int(n) - 1
     ),
-    "a label length off by 1": _at(
+    "a label length off by 1": change_entry(
         "label_length", lambda c, _: c["label_length"] > 1, lambda n, _: int(n) - 1
     ),
-    "a component written as another": _at(
+    "a component written as another": change_entry(
         "objective_id", lambda c, _: c["objective_id"] >= 0, lambda n, _: 1 - min(int(n), 1)
     ),
     "prefix lengths off by 1": _prefix(follow=False),
     "prefix lengths off by 1, labels with them": _prefix(follow=True),
-    "the ids of middle and suffix exchanged": _columns(
+    "the ids of middle and suffix exchanged": change_columns(
         lambda c, copy: _marks_exchanged(c, copy) if copy.manifest.objective["kind"] == "fim" else {}
     ),
-    "middle and suffix exchanged": _columns(
+    "middle and suffix exchanged": change_columns(
         lambda c, copy: _parts_exchanged(c, copy) if copy.manifest.objective["kind"] == "fim" else {}
     ),
-    "pair labels inverted": _columns(_pairs_inverted),
-    "one pair label inverted": _columns(_pair_inverted),
-    "the border of token types off by 1": _columns(_types_moved, "token_type_ids"),
-    "a borrowed text of another document": _at(
+    "pair labels inverted": change_columns(_pairs_inverted),
+    "one pair label inverted": change_columns(_pair_inverted),
+    "the border of token types off by 1": change_columns(_types_moved, "token_type_ids"),
+    "a borrowed text of another document": change_entry(
         "borrowed_doc", lambda c, _: c["borrowed_doc"] > 0, lambda n, _: int(n) - 1
     ),
-    "a borrowed text from elsewhere in it": _at(
+    "a borrowed text from elsewhere in it": change_entry(
         "borrowed_offset", lambda c, _: c["borrowed_offset"] >= 0, lambda n, _: int(n) + 1
     ),
-    "a token of a borrowed text is another": _columns(_stranger, "input_ids"),
-    "positions run on over documents": _columns(_positions_run_on, "position_ids"),
-    "a border of segment_ids moved by 1": _columns(_segments_moved, "segment_ids"),
-    "one replaced label inverted": _at(
+    "a token of a borrowed text is another": change_columns(_stranger, "input_ids"),
+    "positions run on over documents": change_columns(_positions_run_on, "position_ids"),
+    "a border of segment_ids moved by 1": change_columns(_segments_moved, "segment_ids"),
+    "one replaced label inverted": change_entry(
         "labels",
         lambda c, _: (c["labels"] >= 0) if "selected" in c else np.zeros(0),
         lambda n, _: 1 - int(n),
     ),
-    "an original id is another": _at(
+    "an original id is another": change_entry(
         "original_ids", lambda c, _: c["original_ids"] > OTHER, lambda *_: OTHER
     ),
-    "a selected place is none": _at("selected", lambda c, _: c["selected"] != 0, lambda *_: 0),
-    "second views of other rows": _columns(_views_mixed),
-    "two rows exchanged": _columns(_rows_mixed),
+    "a selected place is none": change_entry("selected", lambda c, _: c["selected"] != 0, lambda *_: 0),
+    "second views of other rows": change_columns(_views_mixed),
+    "two rows exchanged": change_columns(_rows_mixed),
     "two epochs alike": _epochs_alike,
     "the epoch of another shard": _folders_exchanged,
+    "no epoch on disk": lambda copy: (copy.split / DRAWN_NAME).unlink(),
     "an epoch left out of drawn.json": _epoch_unnamed,
+    "a column left out of drawn.json": _column_unnamed,
     "counts wrong": _counts,
     "drawn with another seed": lambda copy: copy.redraw(seed=copy.manifest.seed + 1),
     "drawn with another parameter": _drawn_otherwise,

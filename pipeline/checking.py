@@ -10,7 +10,6 @@ from typing import Any
 from pipeline.config import Dataset
 from pipeline.runner import Run
 from pipeline.steps import decode, learn, verify
-from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.units import Unit
 from pipeline.steps.verify_run import Settings
 
@@ -21,9 +20,9 @@ def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> 
     whole = run.execution.whole(step)
     if whole:
         return whole.record
-    made = (TokenizeUnit(unit, shards["train"], shards["validation"], run.file.seed) for unit in units)
-    work = (decode.DecodeUnit(unit, run.file.needs_sentences) for unit in made)
-    tasks = [run.task("decode", item.made.unit.commit_name, decode.check_texts, item) for item in work]
+    asked = run.file.needs_sentences
+    checks = decode.checks_of(units, shards, seed=run.file.seed, sentences=asked)
+    tasks = [run.task("decode", unit, decode.check_texts, check) for unit, check in checks]
     commits = run.execution.run(step, tasks, title="decode the token store")
     records = [commit.record for commit in commits.values()]
     record = {
@@ -59,16 +58,10 @@ def run_verify(
     settings = Settings(
         dataset.objective, run.file.packing_of(dataset), run.file.seed, dataset.epochs_on_disk
     )
-    tasks = []
-    for part in splits:
-        check = verify.SplitCheck(dataset.name, part, shards[part], settings)
-        tasks.append(run.task(name, f"split-{part}", verify.check_split, check))
-        for number in range(shards[part]):
-            group = number + (shards["train"] if part == "validation" else 0)
-            work = verify.ShardCheck(
-                units, dataset.name, part, number, group, shards[part], run.file.seed
-            )
-            tasks.append(run.task(name, f"shard-{part}-{number:05d}", verify.check_shard, work))
+    tasks = [
+        run.task(name, unit, function, check)
+        for unit, function, check in verify.checks_of(dataset.name, settings, units, shards)
+    ]
     commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
     records = [commit.record for commit in commits.values()]
     findings = [*texts["findings"], *(found for record in records for found in record["findings"])]

@@ -9,7 +9,7 @@ Findings, never exceptions: a damaged file is what it looks for. `verify` then h
 dataset to the ids of the store, token by token, and so to the texts.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,15 @@ class DecodeUnit:
     """As it was made."""
     sentences: bool
     """Whether its sentences were split."""
+
+
+def checks_of(
+    units: Sequence[Unit], shards: Mapping[str, int], *, seed: int, sentences: bool
+) -> Iterator[tuple[str, DecodeUnit]]:
+    """Give the checks of the token store: the name of each and what it is of."""
+    for unit in units:
+        made = TokenizeUnit(unit, shards["train"], shards["validation"], seed)
+        yield unit.commit_name, DecodeUnit(made, sentences)
 
 
 def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:

@@ -8,7 +8,7 @@ report it. That the token store decodes to the texts is shown once for all datas
 model learns from the labels, after this (`learn`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from pipeline.steps.verify_run import (
     check_documents,
     check_settings,
 )
-from pipeline.tasks import Workspace
+from pipeline.tasks import Function, Workspace
 from stages.errors import DataError, FormatError
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
@@ -75,6 +75,20 @@ class SplitCheck:
     def folder(self) -> str:
         """The split's folder."""
         return f"datasets/{self.dataset}/{self.split}"
+
+
+def checks_of(
+    dataset: str, settings: Settings, units: tuple[Unit, ...], shards: Mapping[str, int]
+) -> Iterator[tuple[str, Function, object]]:
+    """Give all checks of a dataset: the name of each, the function and what it is of."""
+    for split, first in (("train", 0), ("validation", shards["train"])):
+        if not shards[split]:
+            continue
+        yield f"split-{split}", check_split, SplitCheck(dataset, split, shards[split], settings)
+        for number in range(shards[split]):
+            group = first + number
+            check = ShardCheck(units, dataset, split, number, group, shards[split], settings.seed)
+            yield f"shard-{split}-{number:05d}", check_shard, check
 
 
 def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:

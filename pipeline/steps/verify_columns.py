@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +12,11 @@ from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
+from stages.objectives.drawing import draw_columns
+from stages.objectives.electra import Generator
 from stages.objectives.material import Material, counted_apart, repeatable
+from stages.objectives.rows import Columns
+from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
@@ -38,8 +43,8 @@ class DrawnCheck:
 def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str, Finding]]:
     """Hold the columns of a shard to its stored rows; epochs on disk too.
 
-    Rows of kinds that need more than a row are looked at if nothing is damaged: what they are drawn with
-    would lead anywhere.
+    Only rows that nothing was found of are drawn: segments that leave their rows would lead anywhere, in
+    compiled code even out of an array.
     """
     place = f"{work.folder}/{MANIFEST_NAME}"
     folder = workspace.path(work.folder)
@@ -47,11 +52,17 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
         drawn = read_drawn(folder, dataset=work.manifest.fingerprint)
         damaged = list(_damaged(workspace, work, drawn))
         yield from damaged
-        if any(finding.check == "epochs" for _, finding in damaged):
-            return
         dataset = ShardDataset(folder, work.manifest, shuffle=False, check="size", drawn=drawn)
+        if work.manifest.columns["input_ids"].shape != (dataset.widths.stored,):
+            message = f"rows are not the {dataset.widths.stored:,} tokens long that the objective needs"
+            yield place, Finding("layout", message)
+            return
+        if damaged or not work.sound:
+            return
         material = material_of(workspace, dataset, work.folder, number=work.number)
-        if material is not None and (damaged or not work.sound):
+        wrong = None if drawn is None else _misshapen(folder, drawn, dataset, work.number, material)
+        if wrong:
+            yield f"{work.folder}/{DRAWN_NAME}", Finding("columns", wrong)
             return
         found = list(_columns(dataset, work.number, drawn, material))
         if drawn is not None and repeatable(dataset.objective):
@@ -110,6 +121,38 @@ def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Item
             dataset.set_epoch(epoch)
             epochs.append(dataset.batch(first + part))
         yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
+
+
+def _misshapen(
+    folder: Path,
+    drawn: DrawnManifest,
+    dataset: ShardDataset,
+    number: int,
+    material: Material | None,
+) -> str | None:
+    """Say which epoch on disk is not a row for each stored one, of the columns that are drawn."""
+    rows, columns = dataset.manifest.shards[number].rows, drawn.columns
+    try:
+        for shards in drawn.shards:
+            for name, column in columns.items():
+                path = folder / shards[number].path / f"{name}.npy"
+                open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
+    except FormatError as error:
+        return str(error)
+    none = _no_rows(dataset, number, material)
+    wanted = {name: column.shape[1:] for name, column in none.items()}
+    found = {name: column.shape for name, column in columns.items()}
+    return None if found == wanted else f"columns {found}, but the objective makes {wanted}"
+
+
+def _no_rows(dataset: ShardDataset, number: int, material: Material | None) -> Columns:
+    """Give the columns of no row; those that a model draws are the same without it."""
+    objective, nothing = dataset.objective, np.arange(0)
+    if repeatable(objective):
+        return draw_rows(dataset, number, nothing, material)
+    alone = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
+    stored = dataset.stored_rows(number, nothing)
+    return draw_columns(stored, alone, dataset.vocabulary, dataset.widths)
 
 
 def check_drawn(

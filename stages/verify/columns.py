@@ -102,9 +102,9 @@ def _broken(
     elif convention == PAIRS:
         yield from _views(columns, vocabulary)
     elif convention == "unshifted":
-        yield from _unshifted(columns, objective, vocabulary)
+        yield from _unshifted(stored, columns, objective, vocabulary)
     elif convention == "masked":
-        yield from _masked(columns, vocabulary)
+        yield from _masked(stored, columns, vocabulary)
         if isinstance(objective, NextSentence) and stored.room is not None:
             lent = columns["next_sentence_label"] == 1
             yield "pair_label", lent & (stored.room == 0)
@@ -134,8 +134,10 @@ def _segments(stored: StoredRows, columns: Columns, objective: Objective) -> Bro
     yield "positions", (position != np.where(covered, places - begun, 0)).any(axis=1)
 
 
-def _unshifted(columns: Columns, objective: Objective, vocabulary: Vocabulary) -> Broken:
-    ids, labels, covered = columns["input_ids"], columns["labels"], columns["segment_ids"] >= 0
+def _unshifted(
+    stored: StoredRows, columns: Columns, objective: Objective, vocabulary: Vocabulary
+) -> Broken:
+    ids, labels, covered = columns["input_ids"], columns["labels"], _covered(stored, columns)
     labelled = labels != IGNORED
     yield "label_on_padding", (labelled & ~covered).any(axis=1)
     yield "label_alignment", (labelled & (labels != ids)).any(axis=1)
@@ -150,23 +152,27 @@ def _unshifted(columns: Columns, objective: Objective, vocabulary: Vocabulary) -
         yield "label_missing", (labelled != (covered & ~silent)).any(axis=1)
 
 
-def _masked(columns: Columns, vocabulary: Vocabulary) -> Broken:
-    ids, labels, covered = columns["input_ids"], columns["labels"], columns["segment_ids"] >= 0
+def _masked(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Broken:
+    ids, labels, covered = columns["input_ids"], columns["labels"], _covered(stored, columns)
     labelled = labels != IGNORED
     yield "label_on_padding", (labelled & ~covered).any(axis=1)
     shown = labelled & vocabulary.special(ids) & (ids != vocabulary.named("mask"))
     special = labelled & vocabulary.special(np.where(labelled, labels, 0))
-    yield (
-        "special_shown",
-        (shown | special | (~labelled & (ids == vocabulary.named("mask")))).any(axis=1),
-    )
+    yield "special_shown", (shown | special).any(axis=1)
+    yield "label_missing", (~labelled & (ids == vocabulary.named("mask"))).any(axis=1)
+
+
+def _covered(stored: StoredRows, columns: Columns) -> NDArray[np.bool_]:
+    """Say where text stands: of rows that are longer than the stored ones their own segments know."""
+    own = columns.get("segment_ids")
+    return stored.covered if own is None else np.asarray(own >= 0)
 
 
 def _targets(columns: Columns, vocabulary: Vocabulary) -> Broken:
     eos, pad = vocabulary.named("eos"), vocabulary.named("pad")
     labels, decoder = columns["labels"], columns["decoder_input_ids"]
     wanted = np.full(decoder.shape, pad)
-    wanted[:, 1:] = np.where(labels[:, :-1] == IGNORED, pad, labels[:, :-1])
+    wanted[:, 1:] = np.where(labels[:, 1:] == IGNORED, pad, labels[:, :-1])
     yield "decoder_inputs", (decoder != wanted).any(axis=1)
     inputs = columns["input_ids"]
     input_length, label_length = columns["input_length"], columns["label_length"]

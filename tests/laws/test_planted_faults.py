@@ -1,0 +1,108 @@
+"""What verify promises of wrong datasets: each of some hundred faults, signed again, is found and named.
+
+A slice of benchmarks/planted_faults.py: a dataset of each way of laying rows out and labelling them.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from described_faults import DESCRIBED
+from fault_material import OBJECTIVES, Material, make_material
+from planted_faults import STORED_FORM, WRITTEN_FORM, alarms, plant
+from stored_faults import STORED
+from written_faults import WRITTEN
+
+from stages.objectives.table import KINDS
+
+NAMES = ("clm", "unigram", "model", "fim", "prompts", "ul2", "nsp", "sop", "crops", "whole-word")
+"""Those that the slice is about."""
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+    """A run with a dataset of each."""
+    return make_material(tmp_path_factory.mktemp("faults"), seed=1, names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def cache() -> dict[str, Any]:
+    """What checks keep from copy to copy."""
+    return {}
+
+
+def test_the_campaign_has_datasets_of_every_kind() -> None:
+    assert {objective["kind"] for objective in OBJECTIVES.values()} == KINDS.keys()
+
+
+def test_nothing_is_found_of_sound_datasets(material: Material, tmp_path: Path) -> None:
+    assert alarms(material, NAMES, root=tmp_path / "copy") == []
+
+
+CASES = [
+    *(("clm", STORED_FORM, fault) for fault in (*STORED, *DESCRIBED)),
+    *((name, WRITTEN_FORM, fault) for name in NAMES for fault in WRITTEN),
+    ("nsp", STORED_FORM, "room to borrow off by 1"),
+    ("nsp", STORED_FORM, "the end of a sentence moved"),
+    ("nsp", STORED_FORM, "the end of a sentence moved in the store too"),
+    ("prompts", STORED_FORM, "a prompt off by 1"),
+    ("ul2", STORED_FORM, "a component is another one"),
+    ("unigram", STORED_FORM, "a frequency wrong"),
+    ("whole-word", STORED_FORM, "the beginnings of words wrong"),
+]
+
+
+@pytest.fixture(scope="module")
+def campaign(
+    material: Material, cache: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str, str], Any]:
+    """What became of each fault; nothing of those that a dataset has no place for."""
+    root = tmp_path_factory.mktemp("copies") / "copy"
+    found = {
+        (name, form, fault): plant(material, name, form, fault, root=root, cache=cache)
+        for name, form, fault in CASES
+    }
+    return {key: case for key, case in found.items() if case is not None}
+
+
+def test_every_planted_fault_is_caught_and_not_by_a_digest(
+    campaign: dict[tuple[str, str, str], Any],
+) -> None:
+    assert [key for key, case in campaign.items() if not case.caught] == []
+    assert not any("digests" in case.checks for case in campaign.values())
+    assert len(campaign) > 200
+
+
+LAWS = {
+    ("fim", "labels shifted by 1"): "label_alignment",
+    ("whole-word", "every selected token masked"): "rate",
+    ("whole-word", "a special id as a replacement"): "special_shown",
+    ("sop", "labels on all tokens"): "rate",
+    ("unigram", "one replaced label inverted"): "replaced",
+    ("unigram", "an original id is another"): "original_ids",
+    ("model", "a selected place is none"): "replaced",
+    ("ul2", "decoder inputs not shifted"): "decoder_inputs",
+    ("ul2", "targets without EOS"): "eos",
+    ("ul2", "an input length off by 1"): "lengths",
+    ("ul2", "sentinels of the targets permuted"): "not_restored",
+    ("prompts", "prefix lengths off by 1"): "label_missing",
+    ("fim", "positions run on over documents"): "positions",
+    ("fim", "middle and suffix exchanged"): "not_restored",
+    ("nsp", "pair labels inverted"): "not_restored",
+    ("crops", "second views of other rows"): "not_restored",
+}
+"""Checks that name a fault for what it is, beside the one that draws all rows again."""
+
+
+@pytest.mark.parametrize(("name", "fault"), LAWS)
+def test_a_fault_is_named_for_what_it_is(
+    campaign: dict[tuple[str, str, str], Any], name: str, fault: str
+) -> None:
+    assert LAWS[name, fault] in campaign[name, WRITTEN_FORM, fault].checks
+
+
+def test_every_fault_has_a_place_in_some_dataset_of_the_slice(
+    campaign: dict[tuple[str, str, str], Any],
+) -> None:
+    planted = {fault for _, _, fault in campaign}
+    assert {*STORED, *DESCRIBED, *WRITTEN} - planted == set()

@@ -1,0 +1,30 @@
+"""What starting Ray promises: where Ray does not start, the run stops and says so; it can be resumed."""
+
+from typing import NoReturn
+
+import pytest
+import ray
+
+from pipeline.cluster import ClusterConfig, ray_cluster
+from stages.errors import ConfigError, Stopped
+
+
+def too_slow(**_: object) -> NoReturn:
+    """Stand for `ray.init` on a machine that is too busy: it raises nothing more telling."""
+    raise Exception("The current node timed out during startup.")  # noqa: TRY002  # as Ray does
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "message"),
+    [
+        (None, Stopped, "Ray did not start: .* timed out .*; run again to resume"),
+        ("10.0.0.1:6379", ConfigError, "--address 10.0.0.1:6379: no cluster: .* timed out"),
+    ],
+)
+def test_ray_that_starts_too_slowly_stops_the_run(
+    address: str | None, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", too_slow)
+    with pytest.raises(error, match=message), ray_cluster(ClusterConfig(1, address, 2 << 30)):
+        pytest.fail("it did not start")

@@ -70,7 +70,7 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
 
     Raises:
         ConfigError: no such run or dataset, nothing to compare, or no document held out by all runs.
-        DataError: a dataset without rows, or files that are not what was committed.
+        DataError: files that are not what was committed.
     """
     folders = sorted(dict.fromkeys(folder.resolve() for folder in request.folders))
     chosen = _chosen_datasets(folders, request.datasets)
@@ -194,7 +194,7 @@ def _measured(
     examination = Examination(_texts(run, texts), texts, _classes(run, texts), run.ids)
     try:
         prepared = prepare(training, heldout, examination, settings=settings)
-    except DataError as error:
+    except (ConfigError, DataError) as error:  # of another dataset there may be much to say
         return about | {"reason": str(error)}
     cuda = torch.cuda.is_available()
     machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
@@ -223,6 +223,7 @@ _NUMBERS = (
     "unigram_entropy",
     "loss",
     "gain",
+    "frequencies",
     "going_on",
     "filling_in",
     "accuracy",

@@ -13,15 +13,15 @@ COLUMNS = {
     "unigram_entropy": ("unigram", "{:.2f}"),
     "loss": ("loss", "{:.2f}"),
     "gain": ("gain", "{:.2f}"),
+    "frequencies": ("frequencies b/B", "{:.3f}"),
     "going_on": ("next b/B", "{:.3f}"),
     "filling_in": ("fill b/B", "{:.3f}"),
     "accuracy": ("probe", "{:.1%}"),
     "untrained_accuracy": ("untrained", "{:.1%}"),
     "repeated": ("repeated b/B", "{:.3f}"),
     "once": ("once b/B", "{:.3f}"),
-    "fresh": ("fresh b/B", "{:.3f}"),
 }
-"""The numbers that are shown, with their headings."""
+"""The numbers that are shown, with their headings; `fresh` is what `going_on` is."""
 
 
 def render_comparison(report: dict[str, Any]) -> str:

@@ -17,11 +17,15 @@ from pipeline.storage import LocalStorage
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
+_WIDE = 150
+"""Characters of a table that is not to lose digits on a narrow terminal."""
 _MARKS = {State.DONE: "done", State.PARTIAL: "resume", State.NEW: "run", State.STALE: "redo"}
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+def _console(*, least_width: int = 0) -> Console:
+    console = Console(highlight=False, soft_wrap=True)
+    console.width = max(console.width, least_width)
+    return console
 
 
 def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
@@ -245,7 +249,7 @@ def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report, indent=1, ensure_ascii=False))
         return
-    console = _console()
+    console = _console(least_width=_WIDE)
     console.print(comparison_table(report))
     for record in report["datasets"]:
         if "reason" in record:

@@ -5,11 +5,12 @@ Axes: D documents.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LEAST_OF_CLASS = 10
+_LEAST_OF_CLASS = 8
 """Fewest documents of a class that is told from others."""
 
 
@@ -27,11 +28,19 @@ class Classes:
     numbers: NDArray[np.int64]
     names: tuple[str, ...]
 
+    @cached_property
+    def told(self) -> NDArray[np.bool_]:
+        """Say which are to be told: every second of each class, (D',)."""
+        told = np.zeros(len(self.numbers), np.bool_)
+        for number in range(len(self.names)):
+            told[np.flatnonzero(self.numbers == number)[1::2]] = True
+        return told
+
     @property
     def majority(self) -> float:
         """Share of the documents to be told that are of the class that is most frequent in training."""
-        learned, told = self.numbers[0::2], self.numbers[1::2]
-        return float(np.mean(told == np.bincount(learned).argmax()))
+        most = np.bincount(self.numbers[~self.told]).argmax()
+        return float(np.mean(self.numbers[self.told] == most))
 
 
 def classes_of(labels: Sequence[str]) -> Classes | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stages.comparing.budget import rows_of_tokens, tokens_read, train_once, with_rare_labels
 from stages.comparing.classes import Classes
-from stages.comparing.probes import bits_per_byte, knowledge, linear_accuracy
+from stages.comparing.probes import bits_per_byte, frequency_bits, knowledge, linear_accuracy
 from stages.comparing.questions import Way, ask, ways_of
 from stages.comparing.settings import Compared, CompareSettings, Ids, Memorised
 from stages.comparing.texts import Chosen, Text, Texts
@@ -54,6 +54,7 @@ class Prepared:
     """Questions by the kind of text; none if no row asks so."""
     filling_in: LabelledRows | None
     fresh: tuple[Text, ...]
+    frequencies: float
     examination: Examination
 
 
@@ -81,6 +82,7 @@ def prepare(
         places = draw_places(texts(names), settings.places)
         return ask(texts(names), places, way=way, vocabulary=vocabulary, within=within)
 
+    fresh = tuple(texts(chosen.fresh))
     kinds = {"fresh": chosen.fresh, "repeated": chosen.repeated, "once": chosen.once}
     return Prepared(
         with_rare_labels(reading.rows, kept),
@@ -91,7 +93,8 @@ def prepare(
         if ways.going_on is None
         else {kind: questions(names, ways.going_on) for kind, names in kinds.items() if names},
         None if ways.filling_in is None else questions(chosen.fresh, ways.filling_in, within=True),
-        tuple(texts(chosen.fresh)),
+        fresh,
+        frequency_bits(fresh, draw_places(fresh, settings.places), examination.ids),
         examination,
     )
 
@@ -146,6 +149,7 @@ def measure(
             unigram_entropy=entropy,
             loss=loss,
             gain=entropy - loss,
+            frequencies=prepared.frequencies,
             going_on=asked.get("fresh"),
             filling_in=None
             if filling_in is None

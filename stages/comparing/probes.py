@@ -30,6 +30,12 @@ _ROWS = 64
 _RIDGE = 1.0
 
 
+def frequency_bits(texts: Sequence[Text], places: Sequence[Sequence[int]], ids: Ids) -> float:
+    """Give what tokens at some places of texts cost by their frequency alone, in bits per byte."""
+    asked = np.concatenate([text[some] for text, some in zip(texts, places, strict=True)])
+    return float(ids.frequency_costs()[asked].sum()) / math.log(2) / int(ids.num_bytes[asked].sum())
+
+
 def bits_per_byte(
     model: TinyTransformer, questions: LabelledRows, *, kept: NDArray[np.int64], ids: Ids
 ) -> float:
@@ -57,18 +63,18 @@ def knowledge(
 
 
 def linear_accuracy(known: NDArray[np.float64], classes: Classes) -> float:
-    """Give the share of documents whose class a linear probe tells: ridge regression on every other one.
+    """Give the share of documents whose class a linear probe tells: ridge regression on the others.
 
     Args:
         known: (D, K) of all documents.
         classes: of some of them.
     """
     chosen = known[classes.places]
-    learned, told = chosen[0::2], chosen[1::2]
+    learned, told = chosen[~classes.told], chosen[classes.told]
     mean, scale = learned.mean(axis=0), learned.std(axis=0) + 1e-6
     learned, told = ((part - mean) / scale for part in (learned, told))
-    wanted = np.eye(len(classes.names))[classes.numbers[0::2]]
+    wanted = np.eye(len(classes.names))[classes.numbers[~classes.told]]
     middle = wanted.mean(axis=0)
     square = learned.T @ learned + _RIDGE * np.eye(learned.shape[1])
     weights = np.linalg.solve(square, learned.T @ (wanted - middle))
-    return float(np.mean((told @ weights + middle).argmax(axis=1) == classes.numbers[1::2]))
+    return float(np.mean((told @ weights + middle).argmax(axis=1) == classes.numbers[classes.told]))

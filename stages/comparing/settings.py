@@ -53,6 +53,10 @@ class Ids:
     num_bytes: NDArray[np.int64]
     counts: NDArray[np.int64]
 
+    def frequency_costs(self) -> NDArray[np.float64]:
+        """Give the nats that each id costs by its frequency alone, (V,), one added to each count."""
+        return np.asarray(math.log(int(self.counts.sum()) + len(self.counts)) - np.log(self.counts + 1))
+
     def rare_costs(self, kept: NDArray[np.int64]) -> NDArray[np.float64]:
         """Give the nats by which each id is told from the other rare ones, (V,); 0 of those kept."""
         rare = np.ones(len(self.counts), np.bool_)
@@ -83,6 +87,8 @@ class Compared:
     unigram_entropy: float
     loss: float
     gain: float
+    frequencies: float
+    """What the tokens asked for cost by their frequency in training alone, of the tokenizer's ids."""
     going_on: float | None
     """Of tokens, given what stands before them; None if no row of the objective asks so."""
     filling_in: float | None

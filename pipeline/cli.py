@@ -156,7 +156,7 @@ def export(  # one parameter an option
 
 @app.command()
 def compare(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of runs.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of runs.")],
     datasets: Annotated[
         list[str] | None,
         typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
@@ -164,7 +164,7 @@ def compare(
     tokens: Annotated[
         int, typer.Option(min=1_000, metavar="N", help="Tokens that each model reads.")
     ] = 500_000,
-    seeds: Annotated[int, typer.Option(min=1, metavar="K", help="Models of each dataset.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=100, metavar="K", help="Models of each dataset.")] = 1,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -173,7 +173,7 @@ def compare(
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Train small models of one budget on datasets, and compare what they know."""
+    """Train small models on datasets, alike, and compare what they know."""
     from pipeline.compare import Request, compare_datasets
     from pipeline.report.terminal import print_comparison
     from stages.comparing.settings import CompareSettings

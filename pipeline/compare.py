@@ -81,6 +81,11 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
             "no document is held out by every run, of at least 8 tokens and like no document of"
             " training: set validation.fraction, the same sources and the same seed in all run files"
         )
+    folder = request.output or folders[0] / FOLDER
+    try:  # before hours of training, not after
+        make_folder(folder.absolute())
+    except OSError as error:
+        raise ConfigError(f"--output {folder}: cannot be made: {error.strerror}") from error
     progress = Progress(None, stream)
     records: list[dict[str, Any]] = []
     for run in runs:
@@ -91,7 +96,6 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
             progress.stop()
     progress.close()
     report = _report(request, runs, texts, records)
-    folder = request.output or folders[0] / FOLDER
     _write(folder, report)
     return report | {"output": str(folder)}
 
@@ -263,10 +267,6 @@ def _report(
 
 
 def _write(folder: Path, report: dict[str, Any]) -> None:
-    try:
-        make_folder(folder.absolute())
-    except OSError as error:
-        raise ConfigError(f"--output {folder}: cannot be made: {error.strerror}") from error
     text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8")
     (folder / PAGE_NAME).write_text(render_comparison(report), encoding="utf-8")

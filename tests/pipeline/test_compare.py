@@ -179,6 +179,12 @@ def test_an_unknown_dataset_is_named_with_those_that_there_are(finished: Path) -
         compare_datasets(Request((finished,), ("cml",), settings=SETTINGS), stream=None)
 
 
+def test_results_that_cannot_be_written_are_refused_before_training(finished: Path) -> None:
+    output = finished / "run.json" / "results"
+    with pytest.raises(ConfigError, match=r"--output .*results: cannot be made"):
+        compare_datasets(Request((finished,), ("clm",), output, SETTINGS), stream=None)
+
+
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
         compare_datasets(Request((tmp_path,), settings=SETTINGS), stream=None)

@@ -7,6 +7,7 @@
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
+#   make compare   ten settings of objectives on the bundled corpus, a small model of each (an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
@@ -18,9 +19,10 @@ DEMO ?= demo-output
 SCALE ?= scale-output
 CLIENTS ?= clients-output
 FAULTS ?= faults-output
+COMPARE ?= compare-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check examples lint-docker campaign clients bench faults scale clean
+.PHONY: setup demo test check examples lint-docker campaign clients bench faults compare scale clean
 
 setup: $(VENV)/.ready
 
@@ -63,10 +65,22 @@ bench: setup
 faults: setup
 	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
 
+compare: setup
+	$(BIN)/shardmill run examples/compare.toml --output $(COMPARE)/clean --workers $(WORKERS)
+	$(BIN)/shardmill run examples/compare.toml --output $(COMPARE)/raw --workers $(WORKERS) \
+	  --set dedup.exact=false --set dedup.near=false
+	$(BIN)/shardmill run examples/compare.toml --output $(COMPARE)/share --workers $(WORKERS) \
+	  --set tokenizer.train.alpha=1.0
+	$(BIN)/shardmill compare $(COMPARE)/clean --tokens 2000000 --seeds 3
+	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/raw --dataset clm --tokens 8000000 --seeds 3 \
+	  --output $(COMPARE)/raw-or-clean
+	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/share --dataset clm --tokens 2000000 --seeds 3 \
+	  --output $(COMPARE)/tokenizers
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info

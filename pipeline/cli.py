@@ -155,6 +155,35 @@ def export(  # one parameter an option
 
 
 @app.command()
+def compare(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of runs.")],
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option(min=1_000, metavar="N", help="Tokens that each model reads.")
+    ] = 500_000,
+    seeds: Annotated[int, typer.Option(min=1, max=100, metavar="K", help="Models of each dataset.")] = 1,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="Folder of the results. [default: DIR/compare]"
+        ),
+    ] = None,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Train small models on datasets, alike, and compare what they know."""
+    from pipeline.compare import Request, compare_datasets
+    from pipeline.report.terminal import print_comparison
+    from stages.comparing.settings import CompareSettings
+
+    settings = CompareSettings(tokens=tokens, seeds=seeds)
+    request = Request(tuple(folders), tuple(datasets or ()), output, settings)
+    print_comparison(compare_datasets(request, stream=sys.stderr), as_json=as_json)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON schema of the run file."""
     from pipeline.config import RunFile

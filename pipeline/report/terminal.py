@@ -12,15 +12,20 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.journal import STATUS
 from pipeline.memory import MIB
 from pipeline.plan import State, StepStatus
+from pipeline.report.comparison import comparison_table
 from pipeline.storage import LocalStorage
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
+_WIDE = 150
+"""Characters of a table that is not to lose digits on a narrow terminal."""
 _MARKS = {State.DONE: "done", State.PARTIAL: "resume", State.NEW: "run", State.STALE: "redo"}
 
 
-def _console() -> Console:
-    return Console(highlight=False, soft_wrap=True)
+def _console(*, least_width: int = 0) -> Console:
+    console = Console(highlight=False, soft_wrap=True)
+    console.width = max(console.width, least_width)
+    return console
 
 
 def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
@@ -237,3 +242,24 @@ def print_export(report: dict[str, Any], *, as_json: bool) -> None:
     for note in report["notes"]:
         console.print(f"- {note}", markup=False)
     console.print(f"\nHow {report['client']} reads it:\n\n{report['read']}", markup=False)
+
+
+def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print what models of one budget came to."""
+    if as_json:
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+        return
+    console = _console(least_width=_WIDE)
+    console.print(comparison_table(report))
+    for record in report["datasets"]:
+        if "reason" in record:
+            console.print(f"{record['name']}: not compared: {record['reason']}", markup=False)
+    texts, settings = report["texts"], report["settings"]
+    console.print(
+        f"\n{settings['tokens']:,} tokens a model, seeds: {settings['seeds']}; asked about"
+        f" {texts['fresh']:,} held-out documents"
+    )
+    if report["classes"]:
+        told = ", ".join(report["classes"])
+        console.print(f"probe: {told}; the most frequent alone: {report['majority']:.1%}", markup=False)
+    console.print(f"curves: {report['output']}/compare.html", markup=False)

@@ -128,9 +128,9 @@ def check_learning(
         started = clock()
         real, control = run("labels", training), run("control", permuted)
         seconds = clock() - started
-        entropy, loss = _measured(real, training, heldout)
-        _, shuffled_loss = _measured(real, training, shuffled)
-        control_entropy, control_loss = _measured(control, permuted, heldout_permuted)
+        entropy, loss = measured_loss(real, training, heldout)
+        _, shuffled_loss = measured_loss(real, training, shuffled)
+        control_entropy, control_loss = measured_loss(control, permuted, heldout_permuted)
         apart = labels_apart(heldout, apart=True)
         apart_loss = heldout_loss(real.model, apart) if heldout.apart else None
     result = LearningResult(
@@ -152,7 +152,7 @@ def check_learning(
     return Learned(result, real.model, real.log_probabilities, windows)
 
 
-def _measured(trained: Training, rows: LabelledRows, heldout: LabelledRows) -> tuple[float, float]:
+def measured_loss(trained: Training, rows: LabelledRows, heldout: LabelledRows) -> tuple[float, float]:
     """Give the entropy of held-out labels by the frequencies of these rows, and their loss.
 
     EOS and sentinels of a decoder's targets count in neither: they say little of a text.

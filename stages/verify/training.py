@@ -33,6 +33,7 @@ class Draw(IntEnum):
     ABLATION = 5
     NEIGHBOURS = 6
     DROPOUT = 7
+    PLACES = 8
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from stages.verify.gates import LearningConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("plan", "run", "status", "verify", "inspect", "export", "schema")
+COMMANDS = ("plan", "run", "status", "verify", "inspect", "export", "compare", "schema")
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
 Followed = tuple[Path, str]

@@ -25,7 +25,7 @@ ALL = [
 ]
 
 HOMES = {
-    "torch": {"loading", "verify"},
+    "torch": {"comparing", "loading", "verify"},
     "sentencepiece": {"tokenizer"},
     "sentencex": {"tokenizer"},
     "datasketch": {"dedup"},
@@ -34,6 +34,10 @@ HOMES = {
 """Libraries and the folders of stages that may import them."""
 
 BETWEEN_SIBLINGS = {
+    ("comparing", "loading"): "models read what a trainer is given",
+    ("comparing", "objectives"): "a model is asked in the way of its objective",
+    ("comparing", "store"): "how many epochs stand on disk",
+    ("comparing", "verify"): "the models are those of the learning check",
     ("export", "loading"): "what is exported is what the loader opens and gives",
     ("export", "objectives"): "rows have the columns of their objective",
     ("export", "store"): "files are known by their digests, documents put together by one copy",

@@ -73,13 +73,18 @@ def build_rows(root: Path, shards: Sequence[Rows], *, epoch: int = 0) -> ExportS
     ).signed()
     folder.mkdir(parents=True)
     write_manifest(folder / MANIFEST_NAME, manifest)
+    _write_epochs(folder, shards, epoch, dataset=manifest.fingerprint)
+    return open_source(root / "tiny", split="train", epoch=epoch)
+
+
+def _write_epochs(folder: Path, shards: Sequence[Rows], epoch: int, *, dataset: str) -> None:
     columns = {
         name: Column(dtype=column.dtype.str, shape=column.shape[1:], meaning="of a test")
         for name, column in shards[0].items()
     }
     drawn = DrawnManifest(
         format_version=FORMAT_VERSION,
-        dataset=manifest.fingerprint,
+        dataset=dataset,
         epochs=epoch + 1,
         columns=columns,
         shards=tuple(
@@ -91,7 +96,6 @@ def build_rows(root: Path, shards: Sequence[Rows], *, epoch: int = 0) -> ExportS
         ),
     ).signed()
     write_drawn(folder / DRAWN_NAME, drawn)
-    return open_source(root / "tiny", split="train", epoch=epoch)
 
 
 def _write_drawn(folder: Path, rows: Rows, epoch: int, number: int, *, other: bool) -> DrawnShard:

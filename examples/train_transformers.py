@@ -169,8 +169,6 @@ def main() -> None:
     torch.manual_seed(0)
     rows = shardmill.open_dataset(arguments.dataset)
     kind = rows.objective.kind
-    loader = Loader(Batches(rows, BATCH_ROWS), collate=Columns(kind, rows.manifest.attention))
-    model = MODELS[kind](rows)
     with tempfile.TemporaryDirectory() as folder:
         settings = TrainingArguments(
             folder,
@@ -182,6 +180,11 @@ def main() -> None:
             disable_tqdm=True,
             logging_strategy="no",
         )
+        walk = Batches(
+            rows, BATCH_ROWS, rank=settings.process_index, world_size=settings.world_size
+        )  # under torchrun; the Trainer would give each process the same rows
+        loader = Loader(walk, collate=Columns(kind, rows.manifest.attention))
+        model = MODELS[kind](rows)
         result = ShardTrainer(loader, model, settings).train()
     print(f"{kind}: loss {result.training_loss:.4f}, {loader.state_dict()['position']} rows")
     print(look(model, rows))

@@ -28,7 +28,7 @@ from pipeline.progress import Progress
 from pipeline.stopping import enough_disk, signals_stop
 from pipeline.storage import make_folder
 from stages.config import Config, canonical_json
-from stages.errors import ConfigError, FormatError, VerificationError
+from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export.files import ExportFiles, WrittenFile
 from stages.export.format import Format, Holds
 from stages.export.source import ExportSource, open_source
@@ -39,6 +39,8 @@ SUMMARY = "export.json"
 PARTS = "parts.jsonl"
 READ_ME = "READ.md"
 TOKENIZER = "tokenizer.model"
+FOLDER = "EXPORT"
+"""What the lines to read call the export's folder."""
 ABOUT = "about"
 """The last part: the tokenizer and the lines to read."""
 
@@ -99,7 +101,7 @@ def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]
     summary = _summary(request.to)
     already = summary is not None
     if summary is None:
-        parts = _parts(format_, sources, request)
+        parts = _parts(format_, sources)
         summary = _write_whole(request.to, identity, parts, stream=stream)
     else:
         _require_same(request.to, summary.identity, identity)
@@ -130,18 +132,27 @@ def _open(request: Request, format_: Format) -> list[ExportSource]:
     path = find_dataset(request.folder, request.dataset)
     splits = (request.split,) if request.split else finished_splits(path) or ("train",)
     sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]
-    for source in sources:
-        if not source.manifest.totals.rows:
-            raise ConfigError(f"{request.dataset}/{source.split}: holds no row, so nothing to export")
-    return sources
+    filled = [source for source in sources if source.manifest.totals.rows]
+    if not filled:
+        raise ConfigError(f"{request.dataset}/{splits[0]}: holds no row, so nothing to export")
+    return filled
 
 
 def _require_verified(request: Request, source: ExportSource) -> None:
     """Refuse a dataset that failed its checks."""
     place = request.folder / "verify" / request.dataset / "verdict.json"
-    if place.exists() and json.loads(place.read_text(encoding="utf-8")).get("passed") is False:
+    again = f"`shardmill verify {request.folder}`"
+    try:
+        verdict = json.loads(place.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except ValueError as error:
+        raise FormatError(f"{place}: not a whole verdict ({error}); run {again} again") from error
+    checked = verdict.get("fingerprints", {}).get(source.split, source.manifest.fingerprint)
+    if verdict.get("passed") is False and checked == source.manifest.fingerprint:
         raise VerificationError(
-            f"{request.dataset}/{source.split}: failed verify ({place}); nothing of it is exported"
+            f"{request.dataset}/{source.split}: failed verify, and {place} says in what; nothing of it"
+            f" is exported; run {again} once that is mended"
         )
 
 
@@ -162,7 +173,7 @@ Part = tuple[str, partial[None]]
 """The name of a part, and what writes it, given the files."""
 
 
-def _parts(format_: Format, sources: Sequence[ExportSource], request: Request) -> list[Part]:
+def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[Part]:
     """Give the parts in the order in which they are written."""
     parts: list[Part] = []
     for source in sources:
@@ -171,21 +182,24 @@ def _parts(format_: Format, sources: Sequence[ExportSource], request: Request) -
             for shard in range(source.num_shards)
         ]
         parts.append((f"{source.split}/end", partial(format_.finish, source)))
-    return [*parts, (ABOUT, partial(_write_about, format_, sources, request.to.name))]
+    return [*parts, (ABOUT, partial(_write_about, format_, sources))]
 
 
 def _write_whole(
     to: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
 ) -> Summary:
     """Write all parts beside the target, and give the folder its name."""
-    if to.exists() and not (to.is_dir() and not any(to.iterdir())):
-        raise ConfigError(f"--to {to}: is there and no export; choose another --to")
+    _refuse_target(to)
     folder = to.with_name(f"{to.name}.partial")
     try:
         make_folder(folder.absolute())
     except OSError as error:
         raise ConfigError(f"--to {to}: cannot be made: {error.strerror}") from error
     with enough_disk(folder), run_lock(folder), signals_stop():
+        if _summary(to) is not None:
+            raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
+        _refuse_target(to)
+        _refuse_strangers(folder)
         summary = _write_parts(folder, identity, parts, stream=stream)
         text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
         (folder / SUMMARY).write_text(text, encoding="utf-8")
@@ -195,6 +209,24 @@ def _write_whole(
         folder.rename(to)
         sync_path(to.absolute().parent)
     return summary
+
+
+def _refuse_target(to: Path) -> None:
+    """Refuse a target that a folder cannot be renamed to."""
+    if to.is_symlink() or not to.name:
+        raise ConfigError(f"--to {to}: is a link or has no name of its own; name the folder itself")
+    if to.exists() and not (to.is_dir() and not any(to.iterdir())):
+        raise ConfigError(f"--to {to}: is there and no export; choose another --to")
+
+
+def _refuse_strangers(folder: Path) -> None:
+    """Refuse a folder that no export began: what an export does not know there, it deletes."""
+    strangers = sorted(path.name for path in folder.iterdir() if path.name != LOCK)
+    if strangers and PARTS not in strangers:
+        raise ConfigError(
+            f"{folder}: holds {strangers[0]} and no journal, so no half-made export; move it away, or"
+            " choose another --to"
+        )
 
 
 def _write_parts(
@@ -254,10 +286,8 @@ def _append_line(place: Path, value: Config) -> None:
         os.fsync(file.fileno())
 
 
-def _write_about(
-    format_: Format, sources: Sequence[ExportSource], name: str, files: ExportFiles
-) -> None:
-    """Write the tokenizer, a copy, and the lines to read, which name the export's own folder alone."""
+def _write_about(format_: Format, sources: Sequence[ExportSource], files: ExportFiles) -> None:
+    """Write the tokenizer, a copy, and the lines to read, which are the same wherever it is written."""
     known = sources[0].manifest.tokenizer
     place = sources[0].dataset.folder / known.file
     if place.exists():
@@ -270,8 +300,10 @@ def _write_about(
         *(f"- {line}" for line in _contents(format_, sources)),
         *(f"- {note}" for note in format_.notes(sources)),
         "",
+        f"{FOLDER} stands for this folder:",
+        "",
         "```python",
-        format_.read(sources, name),
+        format_.read(sources, FOLDER),
         "```",
     ]
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())

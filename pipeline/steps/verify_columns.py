@@ -66,7 +66,8 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
             return
         found = list(_columns(dataset, work.number, drawn, material))
         if drawn is not None and repeatable(dataset.objective):
-            written = DrawnEpochs(folder, drawn, check=False)
+            of_shards = [shard.rows for shard in dataset.manifest.shards]
+            written = DrawnEpochs(folder, drawn, rows=of_shards, check=False)
             found += check_drawn(written, dataset, work.number, material)
     except FormatError as error:
         found = [Finding("manifest", str(error))]

@@ -85,6 +85,7 @@ class ExportFiles:
         self._written = dict(written)
         self._open: dict[str, AppendedFile] = {}
         self._appended: set[str] = set()
+        self._read: dict[str, hashlib._Hash] = {}
 
     @property
     def written(self) -> dict[str, WrittenFile]:
@@ -139,7 +140,7 @@ class ExportFiles:
             besides: names that are no files of the export.
 
         Raises:
-            FormatError: a file is shorter than what was committed of it, or gone.
+            FormatError: a file is not what was committed of it, or gone.
         """
         found = {p.relative_to(self._folder).as_posix(): p for p in self._folder.rglob("*")}
         for name, path in found.items():
@@ -154,15 +155,20 @@ class ExportFiles:
                 )
             if size > known.bytes:
                 os.truncate(found[name], known.bytes)
+            self._read[name] = self._hash(name, known)
 
     def _so_far(self, name: str) -> "tuple[hashlib._Hash, int]":
-        """Give the running hash and size of a file; that of an earlier session is read again."""
+        """Give the running hash and size of a file."""
         if name in self._open:
             return self._open[name].sha256, self._open[name].size
-        sha256 = hashlib.sha256()
         known = self._written.get(name)
         if known is None:
-            return sha256, 0
+            return hashlib.sha256(), 0
+        return self._read.pop(name, None) or self._hash(name, known), known.bytes
+
+    def _hash(self, name: str, known: WrittenFile) -> "hashlib._Hash":
+        """Give the hash of a file of an earlier session, whose bytes must be the committed ones."""
+        sha256 = hashlib.sha256()
         with (self._folder / name).open("rb") as file:
             while block := file.read(_BLOCK_BYTES):
                 sha256.update(block)
@@ -171,4 +177,4 @@ class ExportFiles:
                 f"{self._folder / name}: its bytes are not those that were committed; delete"
                 f" {self._folder} and export again"
             )
-        return sha256, known.bytes
+        return sha256

@@ -68,6 +68,13 @@ def _refuse_sentences(source: ExportSource) -> None:
             " datasets of kind nsp, sop, and bart with a permute_probability (preset mbart) do: add one"
             " to the run file, run again and export that"
         )
+    found = (source.sentences(shard) for shard in range(source.num_shards))
+    total = sum(len(sentences.values) for sentences in found if sentences is not None)
+    if total >= I32_LIMIT:
+        raise ConfigError(
+            f"--format megatron-sentences: counts sequences in 32 bits, but there are {total:,}; make"
+            " datasets of its sources"
+        )
 
 
 def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
@@ -101,11 +108,6 @@ def _finish(source: ExportSource, files: ExportFiles, *, split: bool) -> None:
     """Write the index, in passes over the shards: it is never held whole."""
     dtype = np.dtype(_dtype(source))
     total = sum(len(lengths) for lengths, _ in _sequences(source, split=split))
-    if total >= I32_LIMIT:
-        raise ConfigError(
-            f"--format megatron-sentences: counts sequences in 32 bits, but there are {total:,}; make"
-            " datasets of its sources"
-        )
     documents = source.manifest.totals.documents + 1
     with files.append(f"{source.split}.idx") as file:
         file.write(struct.pack("<9sQBQQ", MAGIC, 1, CODES[dtype.str], total, documents))

@@ -172,7 +172,9 @@ class ExportSource:
         self, shard: int, tokens: NDArray[np.integer], lengths: NDArray[np.int64], first: int
     ) -> None:
         """Refuse documents that are empty or end in anything but EOS: trainers cut the stream there."""
-        closed = (lengths > 0) & (tokens[np.cumsum(lengths) - 1] == self.eos)
+        closed = lengths > 0
+        if closed.all():  # else there may be no token to look at
+            closed = tokens[np.cumsum(lengths) - 1] == self.eos
         if not closed.all():
             raise FormatError(
                 f"{self.place(shard)}: document {first + int(np.argmin(closed))} does not end in EOS"

@@ -25,7 +25,7 @@ Last = Literal["drop", "pad", "carry"]
 or padding fills it up; or rows of the next epoch do."""
 PADDED = "padding_row"
 """The column, with `last="pad"`, that is 1 for rows that are padding and 0 for all others."""
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 _UNLABELLED = ("labels", "next_sentence_label", "sentence_order_label")
 _IDS = ("input_ids", "decoder_input_ids", "original_ids")
 
@@ -40,6 +40,14 @@ class Rows(Protocol):
     @property
     def pad(self) -> int:
         """The id of padding."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that a walk begins in."""
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether an epoch has an order of its own."""
 
     def __len__(self) -> int:
         """Rows of an epoch."""
@@ -62,7 +70,7 @@ class Batches(Sequence[Batch]):
     whole batches.
 
     Args:
-        rows: what is walked over; its epoch is set as the walk needs it.
+        rows: what is walked over, from the beginning of its epoch on.
         batch_size: rows of a batch of this rank.
         rank: this process among those that train together.
         world_size: how many they are.
@@ -90,7 +98,7 @@ class Batches(Sequence[Batch]):
         self._size = batch_size
         self._rank = rank
         self._together = together
-        self._here = Place(0, 0)
+        self._here = Place(rows.epoch, 0)
 
     def __len__(self) -> int:
         """Batches from here to the end of the epoch."""
@@ -105,7 +113,10 @@ class Batches(Sequence[Batch]):
         positions = np.arange(begin, begin + self._size)
         if self.last == "carry":
             return self._carried(place.epoch, positions)
-        whole = self.rows.at(place.epoch, positions[positions < len(self.rows)])
+        there = positions[positions < len(self.rows)]
+        whole = self.rows.at(place.epoch, there if len(there) else np.zeros(1, np.int64))
+        if not len(there):  # all of it is padding, of the columns that any row has
+            whole = {name: column[:0] for name, column in whole.items()}
         return whole if self.last == "drop" else padded(whole, self._size, pad=self.rows.pad)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -137,7 +148,13 @@ class Batches(Sequence[Batch]):
         self._here = self.place(steps)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch, unless the walk is inside it already."""
+        """Go to the beginning of an epoch, unless the walk is inside it already.
+
+        Raises:
+            ConfigError: the epoch is below 0.
+        """
+        if epoch < 0:
+            raise ConfigError(f"epoch = {epoch}: must be at least 0")
         if epoch != self.epoch:
             self._here = Place(epoch, 0)
 
@@ -153,6 +170,7 @@ class Batches(Sequence[Batch]):
             "version": _STATE_VERSION,
             "rows": len(self.rows),
             "fingerprint": self.rows.fingerprint,
+            "shuffle": int(self.rows.shuffle),
             "epoch": epoch,
             "position": position,
         }
@@ -161,7 +179,8 @@ class Batches(Sequence[Batch]):
         """Go where a state says, of a walk with any batch size and number of ranks.
 
         Raises:
-            ConfigError: the state is of other rows, or of no version known here.
+            ConfigError: the state is of other rows or another order, of no version known here, or names
+                a place that is none.
         """
         if state.get("version") != _STATE_VERSION:
             raise ConfigError(
@@ -173,7 +192,18 @@ class Batches(Sequence[Batch]):
                 f" these are {len(self.rows):,} of {self.rows.fingerprint[:12]}; open the dataset"
                 " that the state was saved with, or begin without the state"
             )
-        self._here = Place(int(state["epoch"]), int(state["position"]))
+        if bool(state["shuffle"]) != self.rows.shuffle:
+            raise ConfigError(
+                f"state: of rows with shuffle={bool(state['shuffle'])}, but these have"
+                f" shuffle={self.rows.shuffle}; open the dataset as it was when the state was saved"
+            )
+        epoch, position = int(state["epoch"]), int(state["position"])
+        if epoch < 0 or not 0 <= position < len(self.rows):
+            raise ConfigError(
+                f"state: epoch {epoch}, position {position:,}: an epoch is at least 0, and a position"
+                f" of these rows at least 0 and below {len(self.rows):,}"
+            )
+        self._here = Place(epoch, position)
         self._here = self.place()  # in the next epoch, if too few rows are left for a step
 
     def _steps_from(self, position: int) -> int:

@@ -33,9 +33,15 @@ class Blend:
         weights: the share of rows of each, as whole numbers or decimals: 7, 2, 1 or 0.7, 0.2, 0.1.
         rows: positions of an epoch of the blend; None: as many as the datasets have rows.
 
+    The datasets share the files that one alone would map at a time.
+
     Raises:
         ConfigError: weights that are none, or datasets that do not go together.
+        FormatError: the first rows of a dataset, which show its columns, were changed.
     """
+
+    epoch = 0
+    """That a walk begins in."""
 
     def __init__(
         self,
@@ -49,19 +55,25 @@ class Blend:
         if len(self.datasets) != len(self.weights):
             raise ConfigError(f"weights: {len(self.weights)} of them for {len(self.datasets)} datasets")
         for dataset in self.datasets:
+            dataset.share_descriptors(len(self.datasets))
             _refuse_to_blend(self.datasets[0], dataset)
         self._rows = sum(map(len, self.datasets)) if rows is None else rows
 
     @property
     def fingerprint(self) -> str:
-        """Names the datasets, in their order, and their weights."""
-        parts = [dataset.fingerprint for dataset in self.datasets]
+        """Names the datasets, in their order, their weights and what of them is shuffled."""
+        parts = [(dataset.fingerprint, dataset.shuffle) for dataset in self.datasets]
         return hashlib.sha256(f"{self.weights} {parts}".encode()).hexdigest()
 
     @property
     def pad(self) -> int:
         """The id of padding."""
         return self.datasets[0].pad
+
+    @property
+    def shuffle(self) -> bool:
+        """Whether a dataset has an order of its own in each epoch."""
+        return any(dataset.shuffle for dataset in self.datasets)
 
     def __len__(self) -> int:
         """Positions of an epoch."""
@@ -144,3 +156,13 @@ def _refuse_to_blend(first: ShardDataset, other: ShardDataset) -> None:
         )
     if first.widths != other.widths:
         raise ConfigError(f"{other.folder}: rows of other widths than those of {first.folder}")
+    differing = _columns(first) ^ _columns(other)
+    if differing:
+        raise ConfigError(
+            f"{other.folder} and {first.folder}: only one of them has {', '.join(sorted(differing))};"
+            f" open both with columns={sorted(_columns(first) & _columns(other))}"
+        )
+
+
+def _columns(dataset: ShardDataset) -> set[str]:
+    return set(dataset.at(dataset.epoch, np.zeros(1, np.int64)))

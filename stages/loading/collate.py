@@ -27,6 +27,7 @@ from stages.loading.masks import (
     SelfAttention,
     column,
     cu_seqlens,
+    of_lengths,
     one_segment,
     row_segments,
     self_attention,
@@ -69,14 +70,13 @@ def collate(
 def _variable_length(batch: Batch, attention: str, device: torch.device | str | None) -> Collated:
     """Give a batch without its padding, and where its segments begin."""
     if attention == ENCODER_DECODER:
-        lengths = {"": "input_length", "decoder_": "label_length"}
-        sides: dict[str, NDArray[np.integer]] = {
-            side: one_segment(column(batch, name, attention), batch[ids].shape[-1])
-            for (side, name), ids in zip(lengths.items(), ("input_ids", "labels"), strict=True)
-        }
+        encoder, decoder = (column(batch, f"{side}_length", attention) for side in ("input", "label"))
+        lengths = {"": of_lengths(encoder), "decoder_": of_lengths(decoder)}
+        inside = one_segment(encoder, batch["input_ids"].shape[-1])
+        targets = one_segment(decoder, batch["labels"].shape[-1])
         of_decoder = {name: batch[name] for name in _DECODER if name in batch}
         of_encoder = {name: array for name, array in batch.items() if name not in of_decoder}
-        columns = _flat(of_encoder, sides[""]) | _flat(of_decoder, sides["decoder_"])
+        columns = _flat(of_encoder, inside) | _flat(of_decoder, targets)
     else:
         kind = self_attention(attention)
         if kind is SelfAttention.PREFIX:
@@ -85,11 +85,11 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
                 ' ways; take masks="dense" or "flex"'
             )
         segment_ids = row_segments(batch, kind)
-        sides = {"": segment_ids if kind.within_document else np.minimum(segment_ids, 0)}
-        columns = _flat(batch, sides[""])
+        segment_ids = segment_ids if kind.within_document else np.minimum(segment_ids, 0)
+        lengths = {"": cu_seqlens(segment_ids)}
+        columns = _flat(batch, segment_ids)
     collated: Collated = {name: torch.from_numpy(array).to(device) for name, array in columns.items()}
-    for side, segment_ids in sides.items():
-        of = cu_seqlens(segment_ids)
+    for side, of in lengths.items():
         collated[f"{side}cu_seqlens"] = torch.from_numpy(of.cu_seqlens).to(device)
         collated[f"{side}max_seqlen"] = of.max_seqlen
     return collated

@@ -4,6 +4,7 @@ Needs numpy, xxhash and pydantic; no Ray, no pyarrow, no torch. Works as a map-s
 torch's DataLoader, whose default collation turns the arrays into tensors.
 """
 
+import copy
 import itertools
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
-from stages.loading.mapped import MappedShard, Part, by_shard, map_shard, num_rows
+from stages.loading.mapped import MappedShard, Part, by_shard, check_segments, map_shard, num_rows
 from stages.loading.order import EpochOrder
 from stages.loading.segments import dense_segments
 from stages.objectives.clm import CausalLM
@@ -82,7 +83,7 @@ class ShardDataset(Sequence[Batch]):
         self.folder = folder
         self.manifest = manifest
         self.epoch = _sound_epoch(epoch)
-        self._shuffle = shuffle
+        self.shuffle = shuffle
         self._wanted = None if columns is None else frozenset(columns)
         self._check = check
         self.objective = read_objective(manifest.objective)
@@ -90,14 +91,19 @@ class ShardDataset(Sequence[Batch]):
         self._traits = traits_of(self.objective)
         self.vocabulary = vocabulary_for(folder, manifest)
         self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
-        self._drawn = None if drawn is None else DrawnEpochs(folder, drawn, check=check == "xxh3")
+        self._drawn = None
+        if drawn is not None:
+            of_shards = [shard.rows for shard in manifest.shards]
+            self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
         self._order = EpochOrder(len(self), seed=manifest.seed, epoch=epoch)
         self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
         self._checked: set[int] = set()
+        self._max_open = MAX_OPEN_SHARDS
+        self._elsewhere: ShardDataset | None = None  # the same in the epoch that `at` was last asked for
 
     def __getstate__(self) -> dict[str, object]:
         """Give what another process needs: it maps the files itself."""
-        return self.__dict__ | {"_mapped": OrderedDict()}
+        return self.__dict__ | {"_mapped": OrderedDict(), "_elsewhere": None}
 
     @property
     def fingerprint(self) -> str:
@@ -152,18 +158,33 @@ class ShardDataset(Sequence[Batch]):
         outside = rows[(rows < 0) | (rows >= len(self))]
         if len(outside):
             raise IndexError(f"row {outside[0]} of {len(self)}")
-        if self._shuffle:
-            if self._order.epoch != self.epoch:
-                self._order = EpochOrder(len(self), seed=self.manifest.seed, epoch=self.epoch)
-            rows = self._order.rows(rows)
+        if self.shuffle:
+            order = self._order
+            if order.epoch != self.epoch:
+                order = EpochOrder(len(self), seed=self.manifest.seed, epoch=self.epoch)
+                self._order = order
+            rows = order.rows(rows)
         shards = np.searchsorted(self._row_ptr, rows, side="right") - 1
         return self._read(by_shard(shards, rows - self._row_ptr[shards]))
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give the rows at some positions of an epoch, and go to that epoch."""
-        if epoch != self.epoch:
-            self.set_epoch(epoch)
-        return self.batch(positions)
+        """Give the rows at some positions of any epoch; the dataset stays in its own."""
+        if epoch == self.epoch:
+            return self.batch(positions)
+        there = self._elsewhere
+        if there is None or there.epoch != epoch:
+            there = copy.copy(self)
+            there._mapped = self._mapped  # noqa: SLF001  # its own, which a copy for elsewhere leaves out
+            there.set_epoch(epoch)
+            self._elsewhere = there
+        return there.batch(positions)
+
+    def share_descriptors(self, datasets: int) -> None:
+        """Map so many times fewer files at a time, for as many datasets are read in this process."""
+        self._max_open = max(1, MAX_OPEN_SHARDS // datasets)
+        self._elsewhere = None
+        if self._drawn is not None:
+            self._drawn.share_descriptors(datasets)
 
     def stored_rows(self, number: int, rows: NDArray[np.int64]) -> StoredRows:
         """Give rows of a shard as they are stored, with what keys their draws."""
@@ -298,13 +319,17 @@ class ShardDataset(Sequence[Batch]):
             self._mapped.move_to_end(number)
             return self._mapped[number]
         shard = self.manifest.shards[number]
-        if self._check == "xxh3" and number not in self._checked:
+        first = number not in self._checked
+        if first and self._check == "xxh3":
             check_digests(self.folder / shard.path, shard.files)
+        mapped = map_shard(self.folder, shard, self.manifest, segments=_NEEDED)
+        if first:
+            check_segments(mapped, self.folder / shard.path)
             self._checked.add(number)
-        self._mapped[number] = map_shard(self.folder, shard, self.manifest, segments=_NEEDED)
-        if len(self._mapped) > MAX_OPEN_SHARDS:
+        self._mapped[number] = mapped
+        while len(self._mapped) > self._max_open:
             self._mapped.popitem(last=False)
-        return self._mapped[number]
+        return mapped
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import os
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -24,14 +25,19 @@ class DrawnEpochs:
     Args:
         folder: the split's.
         manifest: of its epochs.
+        rows: of each shard of the dataset.
         check: whether files are hashed when they are first touched.
     """
 
-    def __init__(self, folder: Path, manifest: DrawnManifest, *, check: bool) -> None:
+    def __init__(
+        self, folder: Path, manifest: DrawnManifest, *, rows: Sequence[int], check: bool
+    ) -> None:
         self.epochs = manifest.epochs
         self._folder = folder
         self._manifest = manifest
+        self._rows = rows
         self._check = check
+        self._max_open = MAX_OPEN_FOLDERS
         self._mapped: OrderedDict[tuple[int, int], dict[str, NDArray[np.integer]]] = OrderedDict()
         self._checked: set[tuple[int, int]] = set()
 
@@ -42,6 +48,10 @@ class DrawnEpochs:
     def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:
         """Give the columns of some rows of a shard, each (N, ...)."""
         return {name: column[rows] for name, column in self._map((epoch, shard)).items()}
+
+    def share_descriptors(self, datasets: int) -> None:
+        """Map so many times fewer folders at a time."""
+        self._max_open = max(1, MAX_OPEN_FOLDERS // datasets)
 
     def counts(self, epoch: int, shard: int) -> dict[str, int]:
         """Give what was counted apart of a shard in an epoch."""
@@ -57,18 +67,16 @@ class DrawnEpochs:
             check_digests(self._folder / shard.path, shard.files)
             self._checked.add(key)
         self._mapped[key] = {
-            name: self._open(self._folder / shard.path / f"{name}.npy", name)
+            name: self._open(self._folder / shard.path / f"{name}.npy", name, self._rows[number])
             for name in self._manifest.columns
         }
-        if len(self._mapped) > MAX_OPEN_FOLDERS:
+        while len(self._mapped) > self._max_open:
             self._mapped.popitem(last=False)
         return self._mapped[key]
 
-    def _open(self, path: Path, name: str) -> NDArray[np.integer]:
+    def _open(self, path: Path, name: str, rows: int) -> NDArray[np.integer]:
         column = self._manifest.columns[name]
-        array = open_array(path, dtype=column.dtype)
-        if array.shape[1:] != column.shape:
-            raise FormatError(f"{path}: rows of {array.shape[1:]}, but the manifest says {column.shape}")
+        array = open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
         return cast("NDArray[np.integer]", array)
 
 

@@ -42,7 +42,7 @@ def fill_causal(
         for t in range(len(source)):
             label[t] = of_row[t]
         for segment in range(row_ptr[row], row_ptr[row + 1]):
-            if mask_first_token:
+            if mask_first_token and end < len(label):  # overfull rows are refused before; see mapped
                 label[end] = IGNORED
             end += length[segment]
         label[end:] = IGNORED

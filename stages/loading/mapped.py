@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.errors import FormatError
 from stages.objectives.table import read_objective, traits_of
 from stages.ragged import Ragged
 from stages.store.arrays import open_array
@@ -70,6 +71,33 @@ def map_shard(
         )
         sentences = Ragged(ptr.astype(np.int64), ends.astype(np.int64))
     return MappedShard(columns, mapped, unigram, sentences)  # type: ignore[arg-type]
+
+
+def check_segments(shard: MappedShard, place: Path) -> None:
+    """Refuse segments that do not lie in their rows: what reads them trusts their numbers.
+
+    Args:
+        shard: its row_ptr (R + 1,) must ascend from 0 to the segments, of which no row has more tokens
+            than it is long.
+        place: its folder, for messages.
+
+    Raises:
+        FormatError: they do not.
+    """
+    input_ids, row_ptr, length = shard.packed
+    if row_ptr[0] != 0 or row_ptr[-1] != len(length) or (row_ptr[1:] < row_ptr[:-1]).any():
+        raise FormatError(
+            f"{place}: row_ptr must ascend from 0 to the {len(length):,} segments, and does not; the"
+            " dataset was changed, so make it anew"
+        )
+    ends = np.concatenate([[0], np.cumsum(length, dtype=np.int64)])
+    filled = ends[row_ptr[1:]] - ends[row_ptr[:-1]]
+    if length.min(initial=0) < 0 or filled.max(initial=0) > input_ids.shape[1]:
+        raise FormatError(
+            f"{place}: row {int(filled.argmax())} has segments of {int(filled.max()):,} tokens, but rows"
+            f" are of {input_ids.shape[1]:,}, or a length is below 0; the dataset was changed, so make"
+            " it anew"
+        )
 
 
 def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Part]:

@@ -166,6 +166,17 @@ def cu_seqlens(segment_ids: NDArray[np.integer]) -> VariableLength:
     return VariableLength(ends, int(np.diff(ends).max(initial=0)))
 
 
+def of_lengths(lengths: NDArray[np.integer]) -> VariableLength:
+    """Give where rows of one text each begin; one of no token begins where the next does.
+
+    lengths [3 0 2]  ->  [0 3 3 5], 3
+
+    An encoder and its decoder must have as many entries, which segments of rows without a token lack.
+    """
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return VariableLength(ends, int(lengths.max(initial=0)))
+
+
 def position_ids(segment_ids: NDArray[np.integer]) -> NDArray[np.int64]:
     """Give the position of each token in its segment, (N, L) int64; 0 on padding.
 

@@ -45,14 +45,16 @@ class EpochOrder:
         known, self._last = self._last, last
         if last - first > 1 or known not in (first, last):
             return self._shuffled(positions)
-        self._blocks = {number: self._block(number) for number in range(first, last + 1)}
+        before = self._blocks  # held here, for another thread may replace them at any time
+        blocks = {number: self._block(number, before) for number in range(first, last + 1)}
+        self._blocks = blocks
         if first == last:
-            return self._blocks[first][positions - first * BLOCK]
-        return np.concatenate(list(self._blocks.values()))[positions - first * BLOCK]
+            return blocks[first][positions - first * BLOCK]
+        return np.concatenate(list(blocks.values()))[positions - first * BLOCK]
 
-    def _block(self, number: int) -> NDArray[np.int64]:
-        if number in self._blocks:
-            return self._blocks[number]
+    def _block(self, number: int, known: dict[int, NDArray[np.int64]]) -> NDArray[np.int64]:
+        if number in known:
+            return known[number]
         return self._shuffled(np.arange(number * BLOCK, min((number + 1) * BLOCK, self._size)))
 
     def _shuffled(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:

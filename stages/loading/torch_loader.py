@@ -3,8 +3,10 @@
     DIR -> open_dataset -> Batches -> Loader -> a training loop, Lightning, transformers
 
 Workers take batches by number, so their number changes nothing. The state is that of the batches that
-came out, not of those that workers read ahead. It is no DataLoader itself: trainers give those samplers
-of their own, and rows would be sliced twice.
+came out, not of those that workers read ahead. Workers stay from epoch to epoch: each would import
+everything and hash every file anew. It is no DataLoader itself: trainers give those samplers of their
+own, and rows would be sliced twice. It has no `set_epoch` either, for it goes to the next epoch by
+itself, and a trainer that calls one when it goes on would undo the state that was loaded.
 """
 
 import copy
@@ -13,12 +15,23 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch
 
 Tensors = dict[str, Tensor]
+
+
+class _Numbers(Sampler[int]):
+    """The numbers of the batches that are read next; workers have the walk as it was at number 0."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.end = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.taken, self.end))
 
 
 class Loader:
@@ -47,6 +60,13 @@ class Loader:
         self._collate = as_tensors if collate is None else collate
         self._start = start
         self._pin_memory = pin_memory
+        self._begin = copy.copy(batches)
+        self._numbers = _Numbers()
+        self._loader: DataLoader[Tensors] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Give what another process needs: it starts workers of its own."""
+        return self.__dict__ | {"_loader": None}
 
     def __len__(self) -> int:
         """Batches from here to the end of the epoch."""
@@ -54,22 +74,28 @@ class Loader:
 
     def __iter__(self) -> Iterator[Tensors]:
         """Give the rest of the epoch; the walk stands behind each batch that was given."""
-        ahead = copy.copy(self.batches)  # stays where it is, so that numbers of batches do too
-        loader: DataLoader[Tensors] = DataLoader(
-            cast("Dataset[Tensors]", ahead),
+        if self._loader is None or self._begin.place(self._numbers.taken) != self.batches.place():
+            self._loader = self._started()
+        self._numbers.end = self._numbers.taken + len(self)
+        for batch in self._loader:
+            self.batches.advance()
+            self._numbers.taken += 1
+            yield batch
+
+    def _started(self) -> DataLoader[Tensors]:
+        """Give a DataLoader, which starts workers once, of the walk as it stands."""
+        self._begin = copy.copy(self.batches)  # stays there, so that numbers of batches mean the same
+        self._numbers = _Numbers()
+        return DataLoader(
+            cast("Dataset[Tensors]", self._begin),
             batch_size=None,
+            sampler=self._numbers,
             collate_fn=cast("Callable[[list[Batch]], Tensors]", self._collate),
             num_workers=self._num_workers,
+            persistent_workers=self._num_workers > 0,
             multiprocessing_context=self._start if self._num_workers else None,
             pin_memory=self._pin_memory,
         )
-        for batch in loader:
-            self.batches.advance()
-            yield batch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch, unless the walk is inside it already."""
-        self.batches.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, int | str]:
         """Give what a loader of any number of workers and ranks goes on from, as plain JSON."""

@@ -6,6 +6,7 @@ is all that a reader needs. What this module adds is that a file that is not wha
 refused before anything is computed from it.
 """
 
+import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,7 @@ def open_array(
 
     Raises:
         FormatError: no such file, no .npy, cut short, or of another shape or dtype than expected.
+        OSError: the process or the machine has no file descriptor left.
     """
     try:
         array: np.memmap[tuple[int, ...], np.dtype[np.generic]] = np.lib.format.open_memmap(
@@ -84,7 +86,16 @@ def open_array(
         size = path.stat().st_size
     except FileNotFoundError as error:
         raise FormatError(f"{path}: the file is missing; the dataset is not whole") from error
-    except (ValueError, EOFError, OSError, SyntaxError, TypeError, TokenError) as error:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):  # says nothing about the file
+            raise OSError(
+                error.errno,
+                f"no file descriptor left: raise the limit (`ulimit -n`), or read fewer datasets at a"
+                f" time: {error.strerror}",
+                str(path),
+            ) from error
+        raise FormatError(f"{path}: not a whole .npy file: {error}") from error
+    except (ValueError, EOFError, SyntaxError, TypeError, TokenError) as error:
         raise FormatError(f"{path}: not a whole .npy file: {error}") from error
     if array.offset + array.nbytes != size:
         raise FormatError(f"{path}: {size:,} bytes, but its header says {array.offset + array.nbytes:,}")

@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from pipeline import export as export_module
 from pipeline.export import DonePart, Request, export_dataset
 from pipeline.journal import run_lock
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
+from stages.export import megatron
 from stages.export.table import FORMATS
 from tests.stages.export.built_dataset import EOS, MODEL, build_dataset
 
@@ -143,7 +146,7 @@ def test_the_summary_tells_every_file_with_its_digest(run: Path, tmp_path: Path)
     assert report["bytes"] == sum(file["bytes"] for file in report["files"].values())
     assert files["tokenizer.model"] == MODEL
     page = files["READ.md"].decode()
-    assert 'train = IndexedDataset("out/train")' in page
+    assert 'train = IndexedDataset("EXPORT/train")' in page
     assert "train: 4 documents, 14 tokens" in page
     assert f'train = IndexedDataset("{tmp_path}/out/train")' in report["read"]
     for name, content in files.items():
@@ -177,6 +180,68 @@ def test_two_exports_are_never_mixed(
         export(run, to)
 
 
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_half_made_folder_that_no_export_began_is_left_alone(
+    run: Path, tmp_path: Path, *, torn: bool
+) -> None:
+    notes = tmp_path / "out.partial" / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text("mine")
+    if torn:  # a journal whose first line a crash cut is one all the same
+        (notes.parent / "parts.jsonl").write_text('{"format": ')
+        export(run, tmp_path / "out")
+        return
+    with pytest.raises(ConfigError, match=r"holds notes\.txt and no journal"):
+        export(run, tmp_path / "out")
+    assert notes.read_text() == "mine"
+    assert not (tmp_path / "out").exists()
+
+
+def test_bytes_do_not_depend_on_what_the_target_is_called(run: Path, tmp_path: Path) -> None:
+    export(run, tmp_path / "one")
+    export(run, tmp_path / "another")
+    assert contents(tmp_path / "one") == contents(tmp_path / "another")
+
+
+def test_a_target_without_a_name_of_its_own_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    monkeypatch.chdir(tmp_path / "empty")
+    for to in (tmp_path / "link", tmp_path / "dangling", Path()):
+        with pytest.raises(ConfigError, match="is a link or has no name of its own"):
+            export(run, to)
+    assert not list(tmp_path.glob("*partial"))
+
+
+def test_a_target_that_another_process_finished_meanwhile_is_left_alone(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to = tmp_path / "out"
+
+    @contextmanager
+    def late(folder: Path) -> Iterator[None]:
+        monkeypatch.setattr(export_module, "run_lock", run_lock)
+        export(run, to)
+        folder.mkdir(exist_ok=True)
+        with run_lock(folder):
+            yield
+
+    monkeypatch.setattr(export_module, "run_lock", late)
+    with pytest.raises(Stopped, match="finished by another process"):
+        export(run, to)
+    assert (to / "export.json").exists()
+
+
+def test_a_split_without_a_row_is_left_out_unless_it_is_asked_for(tmp_path: Path) -> None:
+    build_dataset(tmp_path / "run", {"train": TRAIN, "validation": [[]]})
+    assert list(export(tmp_path / "run", tmp_path / "out")["splits"]) == ["train"]
+    with pytest.raises(ConfigError, match="tiny/validation: holds no row"):
+        export(tmp_path / "run", tmp_path / "other", split="validation")
+
+
 def test_a_folder_of_something_else_is_refused_and_an_empty_one_taken(run: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     export(run, tmp_path / "out")
@@ -201,6 +266,35 @@ def test_a_half_made_export_that_was_changed_is_refused(
     said = "14 bytes of 16 that were committed" if shorter else "not those that were committed"
     with pytest.raises(FormatError, match=said):
         export(run, tmp_path / "out")
+
+
+def test_a_finished_part_whose_byte_was_flipped_is_refused_on_going_on(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        kill(patch, 1, committed=True)
+        with pytest.raises(Killed):
+            export(run, tmp_path / "out", "olmo-core")  # each shard has files of its own
+    file = tmp_path / "out.partial" / "train" / "00000.npy"
+    content = file.read_bytes()
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    with pytest.raises(FormatError, match="not those that were committed"):
+        export(run, tmp_path / "out", "olmo-core")
+
+
+def test_sentences_beyond_the_index_are_refused_before_anything_is_written(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(megatron, "I32_LIMIT", 7)
+    with pytest.raises(ConfigError, match="counts sequences in 32 bits, but there are 7"):
+        export(run, tmp_path / "out", "megatron-sentences")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_document_without_a_token_is_refused(tmp_path: Path) -> None:
+    build_dataset(tmp_path / "run", {"train": [[[10, EOS]], [[]]]})
+    with pytest.raises(FormatError, match="document 0 does not end in EOS"):
+        export(tmp_path / "run", tmp_path / "out")
 
 
 def test_an_export_of_another_version_is_refused(run: Path, tmp_path: Path) -> None:
@@ -241,8 +335,17 @@ def test_a_dataset_that_failed_its_checks_is_not_exported(run: Path, tmp_path: P
     place = run / "verify" / "tiny" / "verdict.json"
     place.parent.mkdir(parents=True)
     place.write_text(json.dumps({"passed": False}))
-    with pytest.raises(VerificationError, match="failed verify"):
+    with pytest.raises(VerificationError, match=f"failed verify.*run `shardmill verify {run}`"):
         export(run, tmp_path / "out")
+    manifest = json.loads((run / "datasets" / "tiny" / "train" / "dataset.json").read_text())
+    place.write_text(json.dumps({"passed": False, "fingerprints": {"train": manifest["fingerprint"]}}))
+    with pytest.raises(VerificationError, match="tiny/train: failed verify"):
+        export(run, tmp_path / "out")
+    place.write_text('{"passed": fal')
+    with pytest.raises(FormatError, match=r"verdict\.json: not a whole verdict.*shardmill verify"):
+        export(run, tmp_path / "out")
+    place.write_text(json.dumps({"passed": False, "fingerprints": {"train": "0", "validation": "1"}}))
+    export(run, tmp_path / "out")  # of a dataset that was made anew since
 
 
 def test_a_tokenizer_that_is_another_one_is_refused(run: Path, tmp_path: Path) -> None:

@@ -18,7 +18,18 @@ from stages.loading.batches import Batches, Last
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.loading.torch_loader import Loader
 from tests.stages.loading.test_dataset import EOS, PAD, ROW_LENGTH, write_dataset
+from tests.stages.loading.test_masked_rows import SPECIAL_IDS, write_masked
 
+CHANGES: dict[str, dict[str, object]] = {
+    "mlm": {},
+    "span_corruption": {
+        "objective": {"kind": "span_corruption", "form": "row"},
+        "attention": "encoder_decoder",
+        "seq_len": ROW_LENGTH + 1,
+        "label_convention": "targets",
+        "special_ids": {**SPECIAL_IDS, **{f"sentinel_{n}": 299 - n for n in range(10)}},
+    },
+}
 CASES = 200
 
 
@@ -184,3 +195,45 @@ def test_a_state_of_other_rows_is_refused(tmp_path: Path) -> None:
         walk.load_state_dict(state)
     with pytest.raises(ConfigError, match="version 9"):
         walk.load_state_dict({**walk.state_dict(), "version": 9})
+
+
+def test_an_order_that_the_state_was_not_saved_with_is_refused(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 10)
+    stored = open_dataset(tmp_path / "clm", shuffle=False)
+    with pytest.raises(
+        ConfigError, match="state: of rows with shuffle=False, but these have shuffle=True"
+    ):
+        Batches(rows, 2).load_state_dict(Batches(stored, 2).state_dict())
+
+
+@pytest.mark.parametrize(("epoch", "position"), [(-1, 0), (0, -2), (0, 10), (3, 99)])
+def test_a_place_that_is_none_is_refused(tmp_path: Path, epoch: int, position: int) -> None:
+    walk = Batches(numbered(tmp_path, 10), 2)
+    with pytest.raises(ConfigError, match=f"state: epoch {epoch}, position {position}"):
+        walk.load_state_dict({**walk.state_dict(), "epoch": epoch, "position": position})
+    assert walk.place() == (0, 0)
+    with pytest.raises(ConfigError, match="epoch = -1"):
+        walk.set_epoch(-1)
+
+
+def test_a_walk_begins_in_the_epoch_of_its_rows_and_leaves_them_there(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 10)
+    rows.set_epoch(2)
+    walk = Batches(rows, 5)
+    passes = [[number for batch in walk for number in numbers(batch)] for _ in range(2)]
+    assert passes == [order(rows, 2), order(rows, 3)]
+    assert passes[0] != passes[1]
+    assert rows.epoch == 2
+    assert numbers(rows.batch(np.arange(10))) == passes[0]
+
+
+@pytest.mark.parametrize("kind", ["mlm", "span_corruption"])
+def test_a_batch_that_is_all_padding_has_the_columns_of_its_objective(tmp_path: Path, kind: str) -> None:
+    rows = open_dataset(write_masked(tmp_path, changes=CHANGES[kind]))
+    size = len(rows)
+    whole, nothing = (Batches(rows, size, rank=n, world_size=2, last="pad")[0] for n in (0, 1))
+    assert {n: c.shape for n, c in nothing.items()} == {n: c.shape for n, c in whole.items()}
+    assert whole["padding_row"].tolist() == [0] * size
+    assert nothing["padding_row"].tolist() == [1] * size
+    assert np.unique(nothing["labels"]).tolist() == [-100]
+    assert np.unique(nothing["input_ids"]).tolist() == [PAD]

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.errors import ConfigError
+from stages.loading import dataset as dataset_module
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend, blended, whole_weights
 from stages.loading.dataset import ShardDataset, open_dataset
@@ -111,3 +112,42 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     object.__setattr__(other, "manifest", other.manifest.model_copy(update={"attention": "causal"}))
     with pytest.raises(ConfigError, match=r"attention = 'causal_within_document', but .* 'causal'"):
         Blend([one, other], [1, 1])
+
+
+def test_datasets_with_other_columns_are_refused_by_name(tmp_path: Path) -> None:
+    one, _ = pair(tmp_path)
+    other = open_dataset(tmp_path / "b" / "clm", columns=["input_ids", "labels"])
+    with pytest.raises(ConfigError, match="only one of them has position_ids, segment_ids"):
+        Blend([one, other], [1, 1])
+    same = open_dataset(tmp_path / "a" / "clm", columns=["labels", "input_ids"])
+    assert set(Blend([same, other], [1, 1]).at(0, np.arange(4))) == {"input_ids", "labels"}
+
+
+def test_datasets_of_a_blend_share_the_files_that_one_may_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", 6)
+    datasets = [
+        open_dataset(write_dataset(tmp_path / f"{first}", tuple([[[first + n, EOS]]] for n in range(9))))
+        for first in (100, 120, 140)
+    ]
+    blend = Blend(datasets, [1, 1, 1])
+    got = blend.at(1, np.arange(27))["input_ids"][:, 0]
+    assert sorted(got.tolist()) == [first + n for first in (100, 120, 140) for n in range(9)]
+    assert [len(dataset._mapped) for dataset in datasets] == [2, 2, 2]  # noqa: SLF001  # the bound itself
+
+
+def test_a_state_of_a_blend_that_was_not_shuffled_is_refused(tmp_path: Path) -> None:
+    one, two = pair(tmp_path)
+    stored = [open_dataset(tmp_path / name / "clm", shuffle=False) for name in ("a", "b")]
+    walk = Batches(Blend([one, two], [1, 1]), 2)
+    with pytest.raises(ConfigError, match="state: of"):
+        walk.load_state_dict(Batches(Blend(stored, [1, 1]), 2).state_dict())
+
+
+def test_a_batch_that_is_all_padding_has_the_columns_of_the_blend(tmp_path: Path) -> None:
+    walk = Batches(Blend(pair(tmp_path), [1, 1], rows=5), 5, rank=1, world_size=2, last="pad")
+    batch = walk[0]
+    assert batch.pop("padding_row").tolist() == [1] * 5
+    assert set(batch) == {"input_ids", "labels", "position_ids", "segment_ids"}
+    assert {column.shape for column in batch.values()} == {(5, 6)}

@@ -83,3 +83,12 @@ def test_views_that_see_all_of_their_row_are_a_segment_each() -> None:
 def test_a_prefix_has_no_variable_lengths(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="lengths alone cannot say"):
         collate(packed(tmp_path), "prefix", masks="varlen")
+
+
+def test_a_row_without_inputs_has_its_place_among_the_lengths_of_either_side() -> None:
+    batch = pairs_of_lengths() | {"input_length": np.array([0, 1])}
+    got = collate(batch, "encoder_decoder", masks="varlen")
+    assert got["cu_seqlens"].tolist() == [0, 0, 1]  # type: ignore[union-attr]
+    assert got["decoder_cu_seqlens"].tolist() == [0, 2, 6]  # type: ignore[union-attr]
+    assert got["max_seqlen"] == 1
+    assert got["input_ids"].tolist() == [4]  # type: ignore[union-attr]

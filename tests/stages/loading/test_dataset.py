@@ -4,7 +4,9 @@ Every row once an epoch, with labels, positions and segments of its documents, a
 that is not whole, was changed or says what the reader cannot do is refused by name.
 """
 
+import errno
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import shardmill
 from stages.errors import ConfigError, FormatError
 from stages.loading import dataset as dataset_module
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.store.arrays import write_array
+from stages.store.arrays import open_array, write_array
 from stages.store.digests import digest_file
 from stages.store.manifest import (
     FORMAT_VERSION,
@@ -340,3 +342,60 @@ def test_numpy_alone_opens_any_column(tmp_path: Path) -> None:
     assert len(opened) == len(SHARDS) * len(FILES)
     stored = np.concatenate([array for file, array in opened.items() if file.name == "input_ids.npy"])
     assert stored.tolist() == [row["input_ids"] for row in ROWS]
+
+
+def with_segments(root: Path, name: str, values: list[int]) -> Path:
+    """Write a dataset whose first shard has other segments, signed anew; give its folder."""
+    path = write_dataset(root, mask_first_token=True)
+    folder = path / "train" / "epoch-0000" / "00000"
+    write_array(folder / "segments" / f"{name}.npy", np.array(values).astype(SEGMENT_COLUMNS[name]))
+    place = path / "train" / MANIFEST_NAME
+    content = json.loads(place.read_text(encoding="utf-8"))
+    digest = digest_file(folder / "segments" / f"{name}.npy").model_dump(mode="json")
+    content["shards"][0]["files"][f"segments/{name}.npy"] = digest
+    place.unlink()
+    write_manifest(place, Manifest.model_validate(content).signed())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("row_ptr", [0, 9, 3], "row_ptr must ascend from 0 to the 3 segments"),
+        ("row_ptr", [1, 2, 3], "row_ptr must ascend from 0 to the 3 segments"),
+        ("row_ptr", [0, 2, 2], "row_ptr must ascend from 0 to the 3 segments"),
+        ("length", [1 << 30, 2, 6], "row 0 has segments of 1,073,741,826 tokens, but rows are of 6"),
+        ("length", [3, 2, -6], "or a length is below 0"),
+    ],
+)
+@pytest.mark.parametrize("check", ["xxh3", "size"])
+def test_segments_that_leave_their_row_are_refused_before_they_are_read(
+    tmp_path: Path, check: str, name: str, values: list[int], said: str
+) -> None:
+    dataset = open_dataset(with_segments(tmp_path, name, values), shuffle=False, check=check)  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(FormatError, match=said):
+            dataset[0]
+    assert plain(dataset[2])["input_ids"] == ROWS[2]["input_ids"]  # of the other shard
+
+
+def test_the_kernel_writes_nothing_behind_a_row_whose_segments_are_too_long() -> None:
+    kernels = pytest.importorskip("stages.loading.kernels")
+    shard = (np.full((1, 4), 9, np.uint16), np.array([0, 2]), np.array([6, 1], np.int32))
+    ids, labels = np.zeros((2, 4), np.int64), np.zeros((2, 4), np.int64)
+    first = np.zeros(1, np.int64)
+    kernels.fill_causal(shard, first, first, ids, labels, True)  # noqa: FBT003  # a kernel takes no keywords
+    assert labels.tolist() == [[-100, 9, 9, 9], [0, 0, 0, 0]]
+
+
+def test_a_process_without_file_descriptors_is_no_damage(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path) / SHARD / "input_ids.npy"
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        with pytest.raises(OSError, match="ulimit -n") as error:
+            open_array(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert error.value.errno == errno.EMFILE
+    assert len(open_array(path)) == 3

@@ -3,6 +3,7 @@
 It is a permutation for every size, computed position by position, and another for each epoch and seed.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -84,3 +85,19 @@ def test_blocks_give_what_each_position_alone_gives() -> None:
     for positions in (jumps, jumps[:1], jumps[:0], jumps[::-1], np.array([BLOCK, BLOCK - 1])):
         for _ in range(3):
             assert np.array_equal(looked_up.rows(positions), expected[positions])
+
+
+def test_threads_that_look_elsewhere_change_nothing() -> None:
+    size = 8 * BLOCK
+    order = EpochOrder(size, seed=7, epoch=1)
+    wanted = shuffled(np.arange(size), size, seed=7, epoch=1)
+
+    def look(thread: int) -> int:
+        wrong = 0
+        for turn in range(60):
+            positions = np.arange(16) + (2 * thread + turn // 30) * BLOCK
+            wrong += not np.array_equal(order.rows(positions), wanted[positions])
+        return wrong
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(look, range(4))) == [0] * 4

@@ -15,9 +15,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from stages.errors import FormatError
+from stages.loading import dataset as dataset_module
 from stages.loading.batches import Batches
 from stages.loading.dataset import ShardDataset, open_dataset
+from stages.loading.drawn import check_digests
 from stages.loading.torch_loader import Loader
+from stages.store.digests import FileDigest
 from tests.stages.loading.test_batches import numbered
 from tests.stages.loading.test_dataset import SHARD, write_dataset
 
@@ -34,8 +37,11 @@ def test_workers_give_what_this_process_gives(tmp_path: Path, start: str) -> Non
     rows = numbered(tmp_path, 23)
     expected = [firsts(Loader(Batches(rows, 3, last="pad"))), firsts(Loader(Batches(rows, 3)))]
     rows[0]  # maps a shard before the process is forked
-    loader = Loader(Batches(rows, 3, last="pad"), num_workers=2, start=start)  # type: ignore[arg-type]
+    workers = 1 if start == "spawn" else 2  # each imports torch, which takes seconds
+    loader = Loader(Batches(rows, 3, last="pad"), num_workers=workers, start=start)  # type: ignore[arg-type]
     assert firsts(loader) == expected[0]
+    if start == "spawn":
+        return
     other = firsts(loader)
     assert other != expected[0]
     assert sorted(chain(*other)) == sorted(chain(*expected[0]))
@@ -91,3 +97,47 @@ def test_a_worker_refuses_a_flipped_bit_too(tmp_path: Path, start: str) -> None:
     loader = Loader(Batches(open_dataset(path), 5), num_workers=1, start=start)  # type: ignore[arg-type]
     with pytest.raises(FormatError, match="its bytes are not those of the manifest"):
         list(loader)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_files_are_hashed_once_however_many_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    rows = numbered(tmp_path, 12)
+    count = tmp_path / "hashed"
+
+    def counted(folder: Path, files: dict[str, FileDigest]) -> None:
+        with count.open("a") as file:
+            file.write("x")
+        check_digests(folder, files)
+
+    monkeypatch.setattr(dataset_module, "check_digests", counted)  # a forked worker has it too
+    loader = Loader(Batches(rows, 3), num_workers=workers, start="fork")
+    epochs = [firsts(loader) for _ in range(3)]
+    assert [sorted(chain(*epoch)) for epoch in epochs] == [list(range(10, 22))] * 3
+    assert len({tuple(chain(*epoch)) for epoch in epochs}) == 3
+    assert count.read_text() == "x" * len(rows.manifest.shards)
+
+
+def test_a_loader_whose_walk_was_moved_goes_on_from_there(tmp_path: Path) -> None:
+    rows = numbered(tmp_path, 12)
+    expected = [firsts(Loader(Batches(rows, 3)))]
+    loader = Loader(Batches(rows, 3), num_workers=1)
+    next(iter(loader))
+    state = loader.state_dict()
+    firsts(loader)
+    loader.load_state_dict(state)
+    assert firsts(loader) == expected[0][1:]
+    loader.batches.set_epoch(0)
+    assert firsts(loader) == expected[0]
+
+
+def test_a_trainer_finds_no_set_epoch_that_would_undo_a_loaded_state(tmp_path: Path) -> None:
+    assert not hasattr(Loader(Batches(numbered(tmp_path, 12), 3)), "set_epoch")
+
+
+def test_a_loader_that_has_workers_can_be_sent_elsewhere(tmp_path: Path) -> None:
+    loader = Loader(Batches(numbered(tmp_path, 12), 3), num_workers=1)
+    next(iter(loader))
+    again: Loader = pickle.loads(pickle.dumps(loader))  # noqa: S301  # our own bytes
+    assert firsts(again) == firsts(loader)

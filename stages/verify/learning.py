@@ -132,7 +132,7 @@ def check_learning(
         _, shuffled_loss = _measured(real, training, shuffled)
         control_entropy, control_loss = _measured(control, permuted, heldout_permuted)
         apart = labels_apart(heldout, apart=True)
-        apart_loss = heldout_loss(real.model, apart) if heldout.apart else None
+        apart_loss = heldout_loss(real.model, apart) if heldout.apart and count_labelled(apart) else None
     result = LearningResult(
         unigram_entropy=entropy,
         loss=loss,

@@ -85,8 +85,8 @@ def learning_slices(
     end, heldout = len(train), None
     if "validation" in splits:
         validation = open_dataset(folder, split="validation", shuffle=False)
-        labelled = len(validation) * _yield(validation, take, settings).labels
-        if labelled >= 2 * settings.min_heldout_tokens:
+        enough = 2 * settings.min_heldout_tokens
+        if len(validation) and len(validation) * _yield(validation, take, settings).labels >= enough:
             heldout = _rows(validation, take, spread_rows(validation, wanted, len(validation)))
     heldout_split = "train" if heldout is None else "validation"
     if heldout is None:  # too little is held out: take the end of the training split instead

@@ -127,3 +127,11 @@ def test_rows_are_spread_over_the_first_shards_that_hold_enough(tmp_path: Path) 
     assert spread_rows(dataset, 60, 120).max() == 78
     assert spread_rows(dataset, 999, 100).tolist() == list(range(100))
     assert len(spread_rows(dataset, 10, 0)) == 0
+
+
+def test_a_validation_split_without_rows_leaves_the_end_of_training_to_hold_out(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path, SHARDS)
+    write_dataset(tmp_path, ([],), split="validation")
+    slices = learning_slices(path, ["train", "validation"], settings_for("clm", SMALL))
+    assert slices.heldout_split == "train"
+    assert len(slices.heldout.labels) > 0

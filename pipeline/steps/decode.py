@@ -45,7 +45,7 @@ _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are decoded together (36 bytes each as Python's numbers)."""
 _NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
 """The columns that name a document and its text, with their widths."""
-_BYTES = np.dtype((np.bytes_, sum(_NAME.values())))
+_BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
 _INGESTED = ("own_id", "language", "position")
 """Columns of the token store's documents that are ingest's."""
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fault_copies import Array, Copy, NoPlaceError, change_array, put
-from stored_faults import OTHER, Plant
+from fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
+from stored_faults import OTHER, Plant, add_numbers
 
 from stages.identity import content_digest
 from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, SENTENCES, UNIGRAM, WORD_STARTS
@@ -220,6 +220,57 @@ def _store_sentences(copy: Copy) -> None:
     copy.remake()
 
 
+def _store_array(name: str, change: Callable[[Array], Array | None]) -> Plant:
+    """Change an array of the store, and nothing that is made of it."""
+
+    def plant(copy: Copy) -> None:
+        unit = copy.material.units[0]
+        path = copy.root / unit.tokens / name
+        array = np.load(path)
+        changed = change(array)
+        put(path, array if changed is None else changed.astype(array.dtype))
+        copy.units.add(unit.name)
+
+    return plant
+
+
+def _past_the_vocabulary(ids: Array) -> None:
+    ids[0] = 60_000
+
+
+def _store_column(name: str, give: Callable[[Any], object]) -> Plant:
+    """Say in the store what a column holds by values of another type."""
+
+    def plant(copy: Copy) -> None:
+        unit = copy.material.units[0]
+        path = copy.root / unit.tokens / "documents.parquet"
+        table = pq.read_table(path)
+        values = pa.array([give(value) for value in table.column(name).to_pylist()])
+        path.unlink()
+        pq.write_table(table.set_column(table.schema.get_field_index(name), name, values), path)
+        copy.units.add(unit.name)
+
+    return plant
+
+
+def _sentences_cut(copy: Copy) -> None:
+    """Leave half the ends of sentences in the store."""
+    unit = copy.material.units[0]
+    path = copy.root / unit.sentences / "ends.npy"
+    if not path.exists():
+        raise NoPlaceError
+    put(path, np.load(path)[:2])
+    copy.units.add(unit.name)
+
+
+def _dtypes_nonsense(copy: Copy) -> None:
+    copy.change_manifest(lambda content: content["columns"]["input_ids"].update(dtype="nope"))
+
+
+def _no_file_named(copy: Copy) -> None:
+    copy.change_manifest(lambda content: content["shards"][NUMBER].update(files={}))
+
+
 DESCRIBED: dict[str, Plant] = {
     "documents listed in another order": lambda copy: copy.change_documents(_reordered),
     "languages of documents exchanged": _list_column("language"),
@@ -247,6 +298,23 @@ DESCRIBED: dict[str, Plant] = {
         lambda content: content["totals"].update(tokens=content["totals"]["tokens"] + 1)
     ),
     "a shard left out of the manifest": _shard_unnamed,
+    "no file of a shard named": _no_file_named,
+    "documents counted wrong, totals with them": lambda copy: copy.change_manifest(
+        lambda content: add_numbers(content, documents=5)
+    ),
+    "no columns declared": _declared(columns={}),
+    "no special ids declared": _declared(special_ids={}),
+    "rows of no token declared": _declared(seq_len=0),
+    "rows of one token declared": _declared(seq_len=1),
+    "a seed below 0 declared": _declared(seed=-1),
+    "a seed past 64 bits declared": _declared(seed=1 << 70),
+    "a dtype that there is not": _dtypes_nonsense,
+    "an id of the store past the vocabulary": _store_array("ids.npy", _past_the_vocabulary),
+    "all of the store in one group": _store_array("group_ptr.npy", lambda ptr: ptr[[0, -1]]),
+    "languages in the store that are numbers": _store_column("language", lambda _: 7),
+    "languages in the store that are lists": _store_column("language", lambda name: [name]),
+    "ids in the store that are lists": _store_column("id", lambda name: [name]),
+    "the ends of sentences cut in the store": _sentences_cut,
     "a token replaced in the store and the rows": _store_text(digest=False),
     "the same, its digest in the store with it": _store_text(digest=True),
     "a language replaced in the store and the list": _store_language,

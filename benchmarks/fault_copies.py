@@ -20,7 +20,7 @@ from pipeline.steps.decode import DecodeUnit, check_texts
 from pipeline.steps.materialise import DrawWork, draw_rows, draw_shard, material_of
 from pipeline.steps.shard import ShardWork, make_shard
 from pipeline.steps.tokenize import TokenizeUnit
-from pipeline.steps.verify import ShardCheck, SplitCheck, check_shard, check_split
+from pipeline.steps.verify import checks_of
 from pipeline.steps.verify_run import Settings
 from pipeline.tasks import Workspace
 from stages.loading.dataset import ShardDataset, vocabulary_for
@@ -60,7 +60,9 @@ class Copy:
     units: set[str] = field(default_factory=set)
     """Names of the units of the token store that were damaged."""
     shards: set[int] = field(default_factory=lambda: {NUMBER})
-    """Shards to look at."""
+    """Shards of training to look at."""
+    everything: bool = False
+    """Whether to look at every unit and at every shard of both splits."""
 
     @property
     def split(self) -> Path:
@@ -220,21 +222,25 @@ class Copy:
             write_drawn(place, DrawnManifest.model_validate(content).signed())
 
     def findings(self) -> list[dict[str, str]]:
-        """Give all that verify finds of the split and of the shards that were touched."""
+        """Give all that verify finds of the split and of the shards that were touched, or of all."""
         run, dataset = self.material.run, self.material.dataset(self.name)
         epochs = dataset.epochs_on_disk if self.written else 0
         settings = Settings(dataset.objective, run.packing_of(dataset), run.seed, epochs)
         train, validation = self.material.train, self.material.validation
-        found = check_split(self.workspace, SplitCheck(self.name, SPLIT, train, settings))["findings"]
-        for number in sorted(self.shards):
-            check = ShardCheck(self.material.units, self.name, SPLIT, number, number, train, run.seed)
-            found += check_shard(self.workspace, check)["findings"]
+        checks = checks_of(
+            self.name, settings, self.material.units, {"train": train, "validation": validation}
+        )
+        wanted = {f"split-{SPLIT}", *(f"shard-{SPLIT}-{number:05d}" for number in self.shards)}
+        found: list[dict[str, str]] = []
+        for name, function, check in checks:
+            if self.everything or name in wanted:
+                found += function(self.workspace, check)["findings"]
         for unit in self.material.units:
-            if unit.name in self.units:
+            if self.everything or unit.name in self.units:
                 work = TokenizeUnit(unit, train, validation, run.seed)
                 check_ = DecodeUnit(work, run.needs_sentences)
                 found += check_texts(self.workspace, check_)["findings"]
-        return list(found)
+        return found
 
 
 def zip_columns(a: Mapping[str, Array], b: Mapping[str, Array]) -> Iterator[tuple[Array, Array]]:

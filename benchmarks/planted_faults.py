@@ -93,8 +93,7 @@ def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict
     for name in names:
         cache: dict[str, Any] = {}
         with copied(material, name, root, written=True, cache=cache) as copy:
-            copy.shards = set(range(material.train))
-            copy.units = {unit.name for unit in material.units}
+            copy.everything = True
             found += [{"dataset": name, **finding} for finding in copy.findings()]
     return found
 

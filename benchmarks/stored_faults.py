@@ -118,10 +118,10 @@ def _merged(copy: Copy) -> None:
         parts[name] = np.delete(parts[name], number + 1)
     parts["row_ptr"][row + 1 :] -= 1
     put_quietly(copy, parts)
-    copy.change_manifest(lambda content: _add(content, segments=-1))
+    copy.change_manifest(lambda content: add_numbers(content, segments=-1))
 
 
-def _add(content: dict[str, Any], **numbers: int) -> None:
+def add_numbers(content: dict[str, Any], **numbers: int) -> None:
     """Change what a manifest counts, of the shard and of the split."""
     for name, number in numbers.items():
         content["shards"][0][name] += number
@@ -193,7 +193,7 @@ def _row_repeated(copy: Copy) -> None:
     chosen = slice(*parts["row_ptr"][:2])
     _rows_taken(copy, np.append(np.arange(rows), 0))
     number, tokens = int(chosen.stop - chosen.start), int(parts["length"][chosen].sum())
-    copy.change_manifest(lambda content: _add(content, rows=1, segments=number, tokens=tokens))
+    copy.change_manifest(lambda content: add_numbers(content, rows=1, segments=number, tokens=tokens))
     _written_rows(copy, np.append(np.arange(rows), 0))
 
 
@@ -228,7 +228,7 @@ def _document_gone(copy: Copy, *, listed: bool) -> None:
         copy.change_documents(lambda table: table.slice(0, table.num_rows - 1))
         if copy.traits.sentences:
             _last_sentences_gone(copy)
-    copy.change_manifest(lambda content: _add(content, **change))
+    copy.change_manifest(lambda content: add_numbers(content, **change))
 
 
 def _last_sentences_gone(copy: Copy) -> None:

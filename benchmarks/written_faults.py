@@ -15,6 +15,14 @@ from stages.objectives.fim import fim_ids
 from stages.store.drawn import DRAWN_NAME
 
 
+def _dtype_nonsense(copy: Copy) -> None:
+    def change(content: dict[str, Any]) -> None:
+        for column in content["columns"].values():
+            column.update(dtype="nope")
+
+    copy.change_manifest(change, DRAWN_NAME)
+
+
 def _shifted(by: int) -> Plant:
     def change(columns: Columns, _: Copy) -> Mapping[str, Array]:
         labels = np.full_like(columns["labels"], IGNORED)
@@ -352,6 +360,10 @@ WRITTEN: dict[str, Plant] = {
     "no epoch on disk": lambda copy: (copy.split / DRAWN_NAME).unlink(),
     "an epoch left out of drawn.json": _epoch_unnamed,
     "a column left out of drawn.json": _column_unnamed,
+    "no file of an epoch named": lambda copy: copy.change_manifest(
+        lambda content: content["shards"][EPOCH][NUMBER].update(files={}), DRAWN_NAME
+    ),
+    "a dtype in drawn.json that there is not": _dtype_nonsense,
     "counts wrong": _counts,
     "drawn with another seed": lambda copy: copy.redraw(seed=copy.manifest.seed + 1),
     "drawn with another parameter": _drawn_otherwise,

@@ -63,7 +63,7 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     }
     if file.needs_sentences:
         needs["sentences"] = Need(text, shorter)
-    needs["decode"] = Need(text, shorter)
+    needs["decode"] = Need(text + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
     for dataset in file.datasets:
         sections = SECTION_ROW * bool(traits_of(dataset.objective).sections)
         rows = (DOCUMENT_ROW + sections) * MAX_DOCUMENTS

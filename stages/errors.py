@@ -3,7 +3,8 @@
     ShardmillError
     ├── ConfigError        the run file or the command line asks for what cannot be
     ├── DataError          an input, or what was made of it, is not what it must be
-    │   └── FormatError    a file on disk does not hold what its format promises
+    │   ├── FormatError    a file on disk does not hold what its format promises
+    │   └── TooFewLabelsError  there is too little to learn from to say anything
     ├── VerificationError  a check or a gate failed
     └── Stopped            the run stopped and can be run again to resume
         └── Interrupted    because someone pressed Ctrl-C
@@ -26,6 +27,10 @@ class DataError(ShardmillError):
 
 class FormatError(DataError):
     """A file on disk does not hold what its format promises."""
+
+
+class TooFewLabelsError(DataError):
+    """There is too little to learn from to say anything."""
 
 
 class VerificationError(ShardmillError):

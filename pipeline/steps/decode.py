@@ -21,10 +21,19 @@ from numpy.typing import NDArray
 from pipeline.steps.findings import result_of
 from pipeline.steps.split import load_pieces, load_tokenizer
 from pipeline.steps.tokenize import COPY, TokenizeUnit, groups_of
-from pipeline.steps.units import SECTIONED_TEXT, Unit, kept_groups, kept_mask, sections_of, text_slices
+from pipeline.steps.units import (
+    SECTIONED_TEXT,
+    Unit,
+    fixed_bytes,
+    kept_groups,
+    kept_mask,
+    sections_of,
+    text_slices,
+)
 from pipeline.tasks import Workspace
+from stages.columns import STORED_DOCUMENTS
 from stages.errors import FormatError
-from stages.identity import content_digest
+from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of
 from stages.ragged import batches, joined
 from stages.store.token_store import TokenUnit, read_ends
@@ -34,6 +43,9 @@ from stages.verify.mechanics import Finding
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are decoded together (36 bytes each as Python's numbers)."""
+_NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
+"""The columns that name a document and its text, with their widths."""
+_BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
 _INGESTED = ("own_id", "language", "position")
 """Columns of the token store's documents that are ingest's."""
 
@@ -62,13 +74,18 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
     unit = work.made.unit
     listed = f"{unit.tokens}/documents.parquet"
     try:
-        store = TokenUnit.open(workspace.path(unit.tokens))
+        groups = work.made.train_shards + work.made.validation_shards
+        store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)
         table = pq.read_table(workspace.path(listed))
+        if not table.schema.equals(STORED_DOCUMENTS):
+            message = f"columns {table.schema.names} are not those of the store, or of other types"
+            return result_of([(listed, Finding("readable", message))], documents=0)
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
         if not found:
             found += [(listed, f) for f in _described(workspace, work.made, store, table)]
             found += _texts(workspace, unit, store, table)
-            found += _sentences(workspace, unit, store, table) if work.sentences else ()
+        if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
+            found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
         return result_of([(unit.tokens, Finding("readable", str(error)))], documents=0)
     return result_of(found, documents=table.num_rows)
@@ -76,32 +93,40 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
 
 def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table) -> Iterator[Finding]:
     """The unit lists the kept documents with the digests of their texts, each once."""
-    wanted = _wanted(workspace, unit)
-    found = list(zip(*(table.column(name).to_pylist() for name in ("id", "digest")), strict=True))
-    lost, extra = wanted - set(found), len(found) - len(wanted & set(found))
-    if lost or extra:
+    wanted, found = _wanted(workspace, unit), _named(table)
+    wanted.sort()
+    found.sort()
+    if not np.array_equal(wanted, found):
+        both = len(np.intersect1d(wanted, found))
+        lost, extra = len(wanted) - both, len(found) - both
         yield Finding(
             "documents_kept",
-            f"{len(lost):,} kept documents are missing and {extra:,} are repeated or were never kept",
+            f"{lost:,} kept documents are missing and {extra:,} are repeated or were never kept",
         )
     elif len(found) != len(store.offsets) - 1:
         stored = f"{len(store.offsets) - 1:,} in offsets.npy"
         yield Finding("documents_kept", f"{len(found):,} documents are listed, but {stored}")
 
 
-def _wanted(workspace: Workspace, unit: Unit) -> set[tuple[bytes, bytes]]:
+def _named(table: pa.Table) -> NDArray[np.bytes_]:
+    """Give each document's id with its digest: (D,) of 32 bytes, which sort without a Python object."""
+    parts = [fixed_bytes(table.column(name), width) for name, width in _NAME.items()]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1)).view(_BYTES).ravel()
+
+
+def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
     """Give the kept documents' ids with the digests of the texts that their ids must decode to."""
     tokenizer = load_tokenizer(workspace)
     if not tokenizer.normalises:
         table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
-        kept = table.filter(pa.array(kept_mask(workspace, unit)))
-        return set(zip(kept.column("id").to_pylist(), kept.column("digest").to_pylist(), strict=True))
-    return {
-        (identity, content_digest("".join(map(tokenizer.normalise, sections))))
+        return _named(table.filter(pa.array(kept_mask(workspace, unit))))
+    names = (
+        identity + content_digest("".join(map(tokenizer.normalise, sections)))
         for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT])
         for part in text_slices(group)
         for identity, sections in zip(part.column("id").to_pylist(), sections_of(part), strict=True)
-    }
+    )
+    return np.fromiter(names, _BYTES)
 
 
 def _described(
@@ -119,15 +144,15 @@ def _described(
         held = f"the first is document {identities[strangers[0]].hex()}"
         message = f"{len(strangers):,} documents stand in the group of another shard or split; {held}"
         yield Finding("placement", message)
-    orders = [order_of(identity, work.seed, copy=COPY) for identity in identities]
-    if not np.array_equal(table.column("order").to_numpy(), np.array(orders, np.uint64)):
+    orders = (order_of(identity, work.seed, copy=COPY) for identity in identities)
+    if not np.array_equal(table.column("order").to_numpy(), np.fromiter(orders, np.uint64)):
         yield Finding("order", "says other order hashes than those of its documents")
     if not np.array_equal(table.column("tokens").to_numpy(), np.diff(store.offsets)):
         yield Finding("token_conservation", "says other numbers of tokens than the offsets")
     ingested = pq.read_table(workspace.path(work.unit.table), columns=["id", *_INGESTED])
     kept = ingested.filter(pa.array(kept_mask(workspace, work.unit))).sort_by("id")
     stored = table.select(kept.column_names).sort_by("id")
-    wrong = [n for n in _INGESTED if stored.column(n).to_pylist() != kept.column(n).to_pylist()]
+    wrong = [name for name in _INGESTED if not stored.column(name).equals(kept.column(name))]
     if wrong:
         message = f"says another {', '.join(wrong)} of some documents than ingest"
         yield Finding("documents", message)
@@ -141,11 +166,12 @@ def _texts(
         for finding in _sections(workspace, unit, store, table.column("id").to_pylist()):
             yield f"{unit.tokens}/sections", finding
         return
-    tokenizer, digests = load_tokenizer(workspace), table.column("digest").to_pylist()
+    tokenizer, digests = load_tokenizer(workspace), table.column("digest")
     wrong = []
     for first, documents in _split(store):
         bodies = [document[:-1] for document in documents]
-        texts = zip(_decoded(tokenizer, bodies), digests[first : first + len(bodies)], strict=True)
+        own = digests.slice(first, len(bodies)).to_pylist()
+        texts = zip(_decoded(tokenizer, bodies), own, strict=True)
         wrong += [n for n, (text, digest) in enumerate(texts, first) if content_digest(text) != digest]
     if wrong:
         message = f"{len(wrong):,} of {len(digests):,} documents do not decode to their text"
@@ -197,7 +223,11 @@ def _sentences(
     workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table
 ) -> Iterator[tuple[str, Finding]]:
     """Sentences end where the documents are split once more."""
-    found = read_ends(workspace.path(unit.sentences), 0, table.num_rows)
+    try:
+        found = read_ends(workspace.path(unit.sentences), 0, table.num_rows)
+    except FormatError as error:
+        yield unit.sentences, Finding("readable", str(error))
+        return
     pieces, languages = load_pieces(workspace), table.column("language").to_pylist()
     wrong = [
         number

@@ -8,7 +8,6 @@ dataset -+-> learning   labels against permuted ones, on held-out rows
          +-> twin       `full`: labels put together anew
 """
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pipeline.tasks import Workspace
-from stages.errors import DataError
+from stages.errors import TooFewLabelsError
+from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.objectives.table import PAIRS, traits_of
 from stages.verify.examples import PAIR_LABELS, classified_pairs, labelled_rows
 from stages.verify.gates import Gate, LearningConfig, LearningSettings, settings_for, to_json
-from stages.verify.rows import LabelledRows, compact_ids, cut_windows
+from stages.verify.rows import LabelledRows, compact_ids, cut_windows, take_rows
 from stages.verify.slices import learning_slices, own_labels
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ _VIEWS = 32
 """Texts of a batch of views."""
 _LEAST_VIEWS = 8
 """Fewest texts of which half are learned and half held out."""
+
+
+_ANY_LABELS = {"gated": False, "min_labelled_tokens": 1, "min_heldout_tokens": 0}
+"""Settings that a corpus of any size meets."""
 
 
 @dataclass(frozen=True)
@@ -83,43 +87,57 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
         return {**about, "passed": True, "gates": [], "contrast": _contrast(shared, train)}
     try:
         record = _learn_labels(shared, train)
-    except DataError as error:  # too few labels to say anything: not proven, and the report says why
-        return {**about, "passed": not settings.gated, "gates": [], "reason": str(error)}
-    return {**about, **record, "passed": all(gate["passed"] for gate in record["gates"])}
+    except TooFewLabelsError as error:  # no row at all
+        record = {"gates": [], "reason": str(error)}
+    proven = not (settings.gated and "reason" in record)  # if not, the report says why
+    return {**about, **record, "passed": proven and all(gate["passed"] for gate in record["gates"])}
 
 
 def _learn_labels(work: _Work, dataset: ShardDataset) -> dict[str, Any]:
     """Do every check of a dataset that has labels."""
     from stages.verify.isolation import check_isolation  # noqa: PLC0415  # brings torch
-    from stages.verify.learning import check_learning  # noqa: PLC0415  # likewise
+    from stages.verify.learning import check_learning, make_windows  # noqa: PLC0415  # likewise
+    from stages.verify.model import reproducible  # noqa: PLC0415  # likewise
     from stages.verify.twin import check_twin, has_twin, twin_rows  # noqa: PLC0415  # likewise
 
     settings, seed, machine = work.settings, work.seed, work.machine
     length = settings.row_length
     slices = learning_slices(work.folder, work.splits, settings)
     config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
-    learned = check_learning(slices.training, slices.heldout, config=config, seed=seed, machine=machine)
+    reason = {}
+    try:
+        learned = check_learning(
+            slices.training, slices.heldout, config=config, seed=seed, machine=machine
+        )
+    except TooFewLabelsError as error:  # too few for a gate of the loss, but not for those of the rest
+        reason = {"reason": str(error)}
+        config = config.model_copy(update=_ANY_LABELS)
+        learned = check_learning(
+            slices.training, slices.heldout, config=config, seed=seed, machine=machine
+        )
     whole = own_labels(length)(dataset, np.arange(min(_ROWS, len(dataset))))
     eos = dataset.vocabulary.named("eos")
-    isolation = check_isolation(learned.model, whole, kept=learned.windows.kept, eos=eos)
+    with reproducible(machine.device):
+        isolation = check_isolation(learned.model, whole, kept=learned.windows.kept, eos=eos)
     resume = _resume(work, learned)
     held: list[Gate] = [*learned.result.gates, *resume.gates]
     held += isolation.gates if isolation else ()
     record: dict[str, Any] = {
+        **reason,
         **learned.result.to_dict(),
         "heldout_split": slices.heldout_split,
         "isolation": None if isolation is None else asdict(isolation),
         "resume": asdict(resume),
         "pairs": _pairs(work),
     }
-    if settings.full and has_twin(traits_of(dataset.objective)):
+    if settings.full and not reason and has_twin(traits_of(dataset.objective)):
         anew = learning_slices(
             work.folder,
             work.splits,
             settings,
             take=lambda source, chosen: twin_rows(source, chosen, length=length),
         )
-        twin = check_learning(anew.training, anew.heldout, config=config, seed=seed, machine=machine)
+        twin = make_windows(anew.training, anew.heldout, config=config, seed=seed)
         compared = check_twin(learned, twin, config=config, seed=seed, machine=machine)
         held += compared.gates
         record["twin"] = asdict(compared)
@@ -129,7 +147,7 @@ def _learn_labels(work: _Work, dataset: ShardDataset) -> dict[str, Any]:
 def _resume(work: _Work, learned: "Learned") -> "ResumeResult":
     """Train from the loader, with a stop and without."""
     from stages.verify.model import reproducible  # noqa: PLC0415  # brings torch
-    from stages.verify.resume import check_resume  # noqa: PLC0415  # likewise
+    from stages.verify.resume import STEPS, check_resume  # noqa: PLC0415  # likewise
     from stages.verify.training import Trainer  # noqa: PLC0415  # likewise
 
     settings, windows = work.settings, learned.windows
@@ -137,7 +155,8 @@ def _resume(work: _Work, learned: "Learned") -> "ResumeResult":
 
     def prepare(batch: Batch) -> LabelledRows:
         rows = labelled_rows(batch, dataset.objective, dataset.vocabulary, length=settings.row_length)
-        return compact_ids(cut_windows(rows, settings.row_length), windows.kept)
+        cut = compact_ids(cut_windows(rows, settings.row_length), windows.kept)
+        return take_rows(cut, np.arange(min(len(cut.labels), settings.batch_rows)))
 
     def trainer() -> "Trainer":
         return Trainer(
@@ -149,23 +168,21 @@ def _resume(work: _Work, learned: "Learned") -> "ResumeResult":
         )
 
     num_rows = max(1, settings.batch_rows * settings.row_length // dataset.manifest.seq_len)
+    steps = min(STEPS, len(dataset))
     with reproducible(work.machine.device):
-        return check_resume(lambda: batches_of(work.folder, num_rows), prepare, trainer, config=settings)
+        return check_resume(
+            lambda: walk_of(work.folder, num_rows, steps=steps),
+            prepare,
+            trainer,
+            config=settings,
+            steps=steps,
+        )
 
 
-def batches_of(folder: Path, num_rows: int) -> Callable[[int], Batch]:
-    """Open a dataset anew; give what gives the batch of any step, in the loader's order."""
+def walk_of(folder: Path, num_rows: int, *, steps: int) -> Batches:
+    """Open a dataset anew, for a walk of so many steps within an epoch: there may be no other one."""
     dataset = open_dataset(folder, split="train", check="size")
-    num_rows = min(num_rows, len(dataset))
-    most = len(dataset) // num_rows
-
-    def batch_of(step: int) -> Batch:
-        epoch, place = divmod(step, most)
-        if not traits_of(dataset.objective).beyond:  # of the others, epochs may end here
-            dataset.set_epoch(epoch)
-        return dataset.batch(np.arange(place * num_rows, (place + 1) * num_rows))
-
-    return batch_of
+    return Batches(dataset, min(num_rows, len(dataset) // steps))
 
 
 def _pairs(work: _Work) -> dict[str, object] | None:
@@ -196,7 +213,7 @@ def _pairs(work: _Work) -> dict[str, object] | None:
         learned = check_learning(
             slices.training, slices.heldout, config=settings, seed=work.seed, machine=work.machine
         )
-    except DataError as error:
+    except TooFewLabelsError as error:
         return {"reason": str(error)}
     return learned.result.to_dict()
 

@@ -108,7 +108,7 @@ def merge_group(
     sections: list[Ragged] = []
     stores, owners, begins, lengths, tables = [], [], [], [], []
     for number, unit in enumerate(units):
-        store = TokenUnit.open(workspace.path(unit.tokens))
+        store = TokenUnit.open(workspace.path(unit.tokens), groups=group + 1)
         first, last = store.group_ptr[group : group + 2]
         offsets = store.offsets[first : last + 1]
         stores.append(store)

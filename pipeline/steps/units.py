@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS
+from stages.store.arrays import open_array
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name)
 """The columns that `sections_of` reads; the second is there for sources with sections alone."""
@@ -127,8 +128,7 @@ def row_groups(
 
 def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
     """Give which documents of a unit dedup kept."""
-    mask: NDArray[np.bool_] = np.load(workspace.path(unit.keep))
-    return mask
+    return open_array(workspace.path(unit.keep), dtype="|b1").astype(np.bool_)
 
 
 def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Iterator[pa.Table]:

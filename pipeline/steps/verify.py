@@ -22,9 +22,10 @@ from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.tokenize import COPY
 from pipeline.steps.units import Unit
-from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files
+from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files, check_names
 from pipeline.steps.verify_run import (
     Settings,
+    check_declared,
     check_documents,
     check_settings,
 )
@@ -54,7 +55,7 @@ class ShardCheck:
     group: int
     shards: int
     """Shards of its split."""
-    seed: int
+    settings: Settings
 
     @property
     def folder(self) -> str:
@@ -87,7 +88,7 @@ def checks_of(
         yield f"split-{split}", check_split, SplitCheck(dataset, split, shards[split], settings)
         for number in range(shards[split]):
             group = first + number
-            check = ShardCheck(units, dataset, split, number, group, shards[split], settings.seed)
+            check = ShardCheck(units, dataset, split, number, group, shards[split], settings)
             yield f"shard-{split}-{number:05d}", check_shard, check
 
 
@@ -122,8 +123,11 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         shard = manifest.shards[work.number]
     except (FormatError, IndexError) as error:
         return result_of([(place, Finding("manifest", str(error)))])
+    declared = [f.message for _, f in check_declared(workspace, work.folder, manifest, work.settings)]
+    if declared:  # by which nothing could be read, and some that no reader of arrays survives
+        return result_of([(place, Finding("settings", "; ".join(declared)))])
     place = f"{work.folder}/{shard.path}"
-    findings = list(check_files(workspace, place, shard.files))
+    findings = [*check_files(workspace, place, shard.files), *check_names(workspace, place, shard.files)]
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
@@ -137,7 +141,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
             with_sentences=traits.sentences,
             with_sections=bool(traits.sections),
         )
-    except (DataError, OSError, pa.ArrowInvalid) as error:
+    except (DataError, OSError, pa.ArrowException) as error:
         return result_of([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
@@ -145,6 +149,9 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         findings += _sentences(place, mapped, group)
     if not findings:
         findings += _laid_out(place, work, manifest, mapped, group)
+    if shard.documents != len(group.lengths):
+        message = f"the manifest says {shard.documents:,}, but {len(group.lengths):,} belong here"
+        findings.append((place, Finding("documents", message)))
     drawn = DrawnCheck(work.folder, work.number, manifest, sound=not findings)
     findings += check_columns(workspace, drawn)
     tokens = int(segments["length"].sum())
@@ -176,7 +183,7 @@ def _documents(
     for finding in check_documents(table, group, work.units):
         yield f"{place}/documents.parquet", finding
     strangers = sum(
-        shard_of(row.tobytes(), work.seed, copy=COPY, shards=work.shards) != work.number
+        shard_of(row.tobytes(), work.settings.seed, copy=COPY, shards=work.shards) != work.number
         for row in group.identities()
     )
     if strangers:

@@ -89,6 +89,7 @@ def _damaged(
     for shards in () if drawn is None else drawn.shards:
         place = f"{work.folder}/{shards[work.number].path}"
         yield from check_files(workspace, place, shards[work.number].files)
+        yield from check_names(workspace, place, shards[work.number].files)
 
 
 def _columns(
@@ -198,3 +199,14 @@ def check_files(
             yield key, Finding("digests", f"{size:,} bytes instead of {digest.bytes:,}")
         elif digest_file(path) != digest:
             yield key, Finding("digests", "its bytes are not those of the manifest")
+
+
+def check_names(
+    workspace: Workspace, folder: str, files: Mapping[str, FileDigest]
+) -> Iterator[tuple[str, Finding]]:
+    """Hold a manifest to the files that are in a folder: what it does not name has no digest."""
+    path = workspace.path(folder)
+    held = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()}
+    unnamed = sorted(held - files.keys())
+    if unnamed:
+        yield folder, Finding("files", f"the manifest does not name {', '.join(unnamed)}")

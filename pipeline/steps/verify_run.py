@@ -43,7 +43,16 @@ class Settings:
 def check_settings(
     workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
 ) -> Iterator[tuple[str, Finding]]:
-    """The manifest of a split declares what the run file and the tokenizer say, and its epochs stand."""
+    """The manifest of a split declares what the run says, and its tables and epochs stand."""
+    yield from check_declared(workspace, folder, manifest, settings)
+    yield from _tables(workspace, folder, manifest, settings)
+    yield from _epochs(workspace, folder, manifest, settings)
+
+
+def check_declared(
+    workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
+) -> Iterator[tuple[str, Finding]]:
+    """The manifest of a split declares what the run file and the tokenizer say."""
     dataset, split = folder.split("/")[-2:]
     work = ManifestWork(
         dataset,
@@ -59,8 +68,6 @@ def check_settings(
         if found[key] != wanted[key]:
             message = f"{key} = {_shown(found[key])}, but the run has {_shown(wanted[key])}"
             yield f"{folder}/{MANIFEST_NAME}", Finding("settings", message)
-    yield from _tables(workspace, folder, manifest, settings)
-    yield from _epochs(workspace, folder, manifest, settings)
 
 
 def _shown(value: object) -> str:

@@ -36,8 +36,12 @@ class TokenUnit:
     group_ptr: NDArray[np.int64]
 
     @classmethod
-    def open(cls, folder: Path) -> "TokenUnit":
+    def open(cls, folder: Path, *, groups: int = 0) -> "TokenUnit":
         """Give a unit of the store.
+
+        Args:
+            folder: the unit's.
+            groups: that it must have, at the least.
 
         Raises:
             FormatError: a file is missing, or the arrays contradict each other.
@@ -50,6 +54,9 @@ class TokenUnit:
                 f"{folder}: {len(ids):,} ids and {len(offsets) - 1:,} documents, but the offsets and"
                 " groups do not lead from 0 to these numbers; the store is damaged"
             )
+        if len(group_ptr) <= groups:
+            held = f"{len(group_ptr) - 1:,} groups, but there are {groups:,} shards or more"
+            raise FormatError(f"{folder}: {held}; the store is damaged, or of another run")
         return cls(folder, ids, offsets, group_ptr)
 
     def group(self, number: int) -> tuple[NDArray[np.integer], NDArray[np.int64]]:

@@ -45,7 +45,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.errors import DataError
+from stages.errors import TooFewLabelsError
 from stages.verify.gates import LearningResult, LearningSettings, gates
 from stages.verify.model import TinyTransformer, heldout_loss, reproducible
 from stages.verify.rows import (
@@ -112,7 +112,7 @@ def check_learning(
         clock: seconds, for tokens_per_second alone.
 
     Raises:
-        DataError: a slice has too few labels.
+        TooFewLabelsError: a slice has too few labels.
     """
     windows = make_windows(training, heldout, config=config, seed=seed)
     training, heldout = windows.training, windows.heldout
@@ -132,7 +132,7 @@ def check_learning(
         _, shuffled_loss = measured_loss(real, training, shuffled)
         control_entropy, control_loss = measured_loss(control, permuted, heldout_permuted)
         apart = labels_apart(heldout, apart=True)
-        apart_loss = heldout_loss(real.model, apart) if heldout.apart else None
+        apart_loss = heldout_loss(real.model, apart) if heldout.apart and count_labelled(apart) else None
     result = LearningResult(
         unigram_entropy=entropy,
         loss=loss,
@@ -171,7 +171,7 @@ def make_windows(
     """Give both slices as windows with compact ids.
 
     Raises:
-        DataError: a slice has too few labels.
+        TooFewLabelsError: a slice has too few labels.
     """
     training = cut_windows(training, config.row_length)
     heldout = cut_windows(heldout, config.row_length)
@@ -184,7 +184,7 @@ def make_windows(
         (heldout, "held-out", "verify.min_heldout_tokens", config.min_heldout_tokens),
     ):
         if (labelled := count_labelled(rows)) < least:
-            raise DataError(
+            raise TooFewLabelsError(
                 f"learning check: {labelled:,} labelled tokens in the {name} slice, but {bound} = "
                 f"{least:,}; give it more rows, of a larger corpus if need be, or lower {bound}"
             )

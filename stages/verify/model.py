@@ -8,6 +8,7 @@ if it stood alone.
 Axes: N rows, L tokens, M tokens of a decoder, H heads, K channels of a head, V ids.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -275,13 +276,14 @@ def summed_loss(
 def heldout_loss(
     model: TinyTransformer, heldout: LabelledRows, *, without: tuple[int, ...] = ()
 ) -> float:
-    """Give the mean loss over all labels of the held-out rows, as `summed_loss` has it."""
+    """Give the mean loss over all labels of the held-out rows, as `summed_loss` has it; NaN of none."""
     total = 0.0
     for start in range(0, len(heldout.labels), _EVALUATION_ROWS):
         chosen = np.arange(start, min(start + _EVALUATION_ROWS, len(heldout.labels)))
         rows = take_rows(heldout, chosen)
         total += summed_loss(model, rows, without=without)[0].item()
-    return total / count_labelled(heldout)
+    count = count_labelled(heldout)
+    return total / count if count else math.nan
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Resume: a training that stops half-way and goes on gives the losses of one that never stopped.
 
     one     0 1 2 3 4 5 6 7 8 9 10 11      a step each, batches straight from the loader
-    two     0 1 2 3 4 5 | 6 7 8 9 10 11    |: model, optimizer and place saved, all opened anew, loaded
+    two     0 1 2 3 4 5 | 6 7 8 9 10 11    |: model, optimizer and walk saved, all opened anew, loaded
 
 With what it shows on the way: how long a step waits for the loader, and how many tokens a second it
 takes. Those are measured, not held to bounds, since they depend on the machine and who else uses it.
@@ -11,13 +11,14 @@ import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 import torch
 
+from stages.loading.batches import Batches
+from stages.loading.dataset import Batch
 from stages.verify.gates import Gate, LearningSettings, at_most
-from stages.verify.rows import PADDING, LabelledRows
+from stages.verify.rows import PADDING, LabelledRows, count_labelled
 from stages.verify.training import Trainer, learning_rate
 
 STEPS = 12
@@ -35,8 +36,6 @@ PEAKS = {
     "T4": 65e12,
 }
 """Dense bfloat16 operations a second (T4: float16), from data sheets, by part of the name."""
-
-_Batch = TypeVar("_Batch")
 
 
 @dataclass(frozen=True)
@@ -68,28 +67,30 @@ class ResumeResult:
 
 
 def check_resume(
-    reopen: Callable[[], Callable[[int], _Batch]],
-    prepare: Callable[[_Batch], LabelledRows],
+    reopen: Callable[[], Batches],
+    prepare: Callable[[Batch], LabelledRows],
     trainer: Callable[[], Trainer],
     *,
     config: LearningSettings,
+    steps: int = STEPS,
     clock: Callable[[], float] = time.perf_counter,
 ) -> ResumeResult:
     """Train twice on the same batches, once with a stop.
 
     Args:
-        reopen: opens the loader, and gives what gives the batch of a step.
+        reopen: opens the loader.
         prepare: makes rows for the model of a batch.
         trainer: gives one with fresh weights.
         config: of the learning rate.
+        steps: of a training.
         clock: seconds, for the supply alone.
     """
     losses: list[float] = []
-    waited = worked = tokens = 0.0
-    whole, batch_of = trainer(), reopen()
-    for step in range(STEPS):
+    waited = worked = tokens = flops = 0.0
+    whole, walk = trainer(), reopen()
+    for step in range(steps):
         started = clock()
-        batch = batch_of(step)
+        batch = _next(walk)
         loaded = clock()
         rows = prepare(batch)
         prepared = clock()
@@ -98,42 +99,54 @@ def check_resume(
             waited += loaded - started
             worked += clock() - prepared
             tokens += int(np.count_nonzero(rows.segment_ids != PADDING))
-    half, resumed = STEPS // 2, []
-    first, batch_of = trainer(), reopen()
-    resumed += [_step(first, prepare(batch_of(step)), step, config) for step in range(half)]
+            flops += step_flops(whole, rows)
+    half, resumed = steps // 2, []
+    first, walk = trainer(), reopen()
+    resumed += [_step(first, prepare(_next(walk)), step, config) for step in range(half)]
     saved = io.BytesIO()
-    torch.save({"step": half, **first.state_dict()}, saved)
+    torch.save({"step": half, "walk": walk.state_dict(), **first.state_dict()}, saved)
     saved.seek(0)
     state = torch.load(saved, weights_only=True)
-    second, batch_of = trainer(), reopen()
+    second, walk = trainer(), reopen()
     second.load_state_dict(state)
-    rest = range(state["step"], STEPS)
-    resumed += [_step(second, prepare(batch_of(step)), step, config) for step in rest]
+    walk.load_state_dict(state["walk"])
+    rest = range(state["step"], steps)
+    resumed += [_step(second, prepare(_next(walk)), step, config) for step in rest]
     device = whole.model.output_bias.device
-    per_second = tokens / max(worked, 1e-9)
-    flops = flops_per_token(whole, config.row_length)
+    worked = max(worked, 1e-9)
     return ResumeResult(
-        STEPS,
+        steps,
         float(np.max(np.abs(np.subtract(losses, resumed)))),
         GPU_BOUND if device.type == "cuda" else 0.0,
-        Supply(waited / max(waited + worked, 1e-9), per_second, utilisation(flops * per_second, device)),
+        Supply(waited / (waited + worked), tokens / worked, utilisation(flops / worked, device)),
     )
+
+
+def _next(walk: Batches) -> Batch:
+    """Give the next batch and move on."""
+    batch = walk[0]
+    walk.advance()
+    return batch
 
 
 def _step(trainer: Trainer, rows: LabelledRows, step: int, config: LearningSettings) -> float:
     return trainer.step(rows, learning_rate(step, STEPS + config.warmup_steps, config=config))[0]
 
 
-def flops_per_token(trainer: Trainer, length: int) -> float:
-    """Give the operations of a training step for each token: 6 N and those of attention.
+def step_flops(trainer: Trainer, rows: LabelledRows) -> float:
+    """Give the operations of a training step: 6 N for each token and those of attention.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, arXiv 2204.02311. N leaves the embedding out, of
-    which a token reads one line.
+    which a token reads one line, and labels alone meet the output weights. A decoder is counted as if it
+    read as many tokens as the encoder.
     """
     model = trainer.model
-    weights = sum(weight.numel() for weight in model.parameters()) - model.embedding.numel()
+    tokens = np.count_nonzero(rows.segment_ids != PADDING)
+    output = model.output_weight.numel() + model.output_bias.numel()
+    weights = sum(weight.numel() for weight in model.parameters()) - model.embedding.numel() - output
     layers = len(model.blocks) + 2 * len(model.decoder or ())
-    return float(6 * weights + 12 * layers * model.shape.width * length)
+    attended = 12 * layers * model.shape.width * rows.input_ids.shape[1]
+    return float(tokens * (6 * weights + attended) + 6 * output * count_labelled(rows))
 
 
 def utilisation(flops_per_second: float, device: torch.device) -> float | None:

@@ -217,6 +217,7 @@ def log_unigram(rows: LabelledRows, num_ids: int) -> NDArray[np.float64]:
 
 
 def unigram_entropy(heldout: LabelledRows, log_probabilities: NDArray[np.float64]) -> float:
-    """Give the held-out loss of guessing every label from the training slice's frequencies."""
+    """Give the held-out loss of guessing labels from the training slice's frequencies; NaN of none."""
     targets = predicted_labels(heldout)
-    return -float(log_probabilities[targets[targets != NO_LABEL]].mean())
+    labels = targets[targets != NO_LABEL]
+    return -float(log_probabilities[labels].mean()) if len(labels) else math.nan

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.errors import DataError
+from stages.errors import TooFewLabelsError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.table import traits_of
 from stages.store.drawn import read_drawn
@@ -76,7 +76,7 @@ def learning_slices(
         take: makes rows of those of the loader; None: rows with the objective's own labels.
 
     Raises:
-        DataError: there is no row at all.
+        TooFewLabelsError: there is no row at all.
     """
     take = take or own_labels(settings.row_length)
     train = open_dataset(folder, split="train", shuffle=False)
@@ -85,8 +85,8 @@ def learning_slices(
     end, heldout = len(train), None
     if "validation" in splits:
         validation = open_dataset(folder, split="validation", shuffle=False)
-        labelled = len(validation) * _yield(validation, take, settings).labels
-        if labelled >= 2 * settings.min_heldout_tokens:
+        enough = 2 * settings.min_heldout_tokens
+        if len(validation) and len(validation) * _yield(validation, take, settings).labels >= enough:
             heldout = _rows(validation, take, spread_rows(validation, wanted, len(validation)))
     heldout_split = "train" if heldout is None else "validation"
     if heldout is None:  # too little is held out: take the end of the training split instead
@@ -130,7 +130,7 @@ def _yield(dataset: ShardDataset, take: Take, settings: LearningSettings) -> _Yi
 
 def _rows(dataset: ShardDataset, take: Take, chosen: NDArray[np.int64]) -> LabelledRows:
     if not len(dataset):
-        raise DataError(f"{dataset.folder}: no row to learn from; give the run more documents")
+        raise TooFewLabelsError(f"{dataset.folder}: no row to learn from; give the run more documents")
     if not len(chosen):
         return take_rows(take(dataset, np.arange(1)), chosen)
     cuts = range(0, len(chosen), _READ)

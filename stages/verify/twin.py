@@ -3,7 +3,7 @@
     labels given by the loader     -> losses with three seeds -+-> |loss - twin| <= max(0.15, 4 sd)
     labels from the stored tokens  -> loss of the twin        -+
 
-    unshifted   the inputs themselves, behind a prefix if there is one
+    unshifted   the inputs themselves, behind a prefix if there is one, without marks that have no loss
     masked      what is stored where a label stands
     replaced    whether the input is another token than the one stored
 
@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.loading.dataset import ShardDataset
+from stages.objectives.fim import fim_ids
 from stages.objectives.table import Traits, traits_of
 from stages.verify.examples import labelled_rows
 from stages.verify.gates import Gate, LearningSettings, at_most
-from stages.verify.learning import Learned
+from stages.verify.learning import Learned, Windows
 from stages.verify.model import heldout_loss, reproducible
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 from stages.verify.training import Machine, train
@@ -68,6 +69,8 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
     if convention == "unshifted":
         if rows.prefix_length is not None:
             there &= np.arange(rows.labels.shape[1]) >= rows.prefix_length[:, None]
+        if not getattr(dataset.objective, "train_on_sentinels", True):
+            there &= ~np.isin(rows.input_ids, fim_ids(dataset.vocabulary)[:3])
         return replace(rows, labels=np.where(there, rows.input_ids, NO_LABEL))
     stored = _stored(dataset, chosen)
     if convention == "replaced":
@@ -85,7 +88,7 @@ def _stored(dataset: ShardDataset, chosen: NDArray[np.int64]) -> NDArray[np.int6
 
 def check_twin(
     learned: Learned,
-    twin: Learned,
+    twin: Windows,
     *,
     config: LearningSettings,
     seed: int,
@@ -95,7 +98,7 @@ def check_twin(
 
     Args:
         learned: the check on the labels given.
-        twin: the check on labels put together anew.
+        twin: rows with labels put together anew.
         config: sizes.
         seed: the check's.
         machine: where to train.
@@ -113,4 +116,6 @@ def check_twin(
                 machine=machine,
             )
             losses.append(heldout_loss(trained.model, windows.heldout))
-    return TwinResult(losses[0], twin.result.loss, float(np.std(losses, ddof=1)))
+        anew = train(twin.training, config, num_ids=twin.num_ids, seed=seed, machine=machine)
+        loss = heldout_loss(anew.model, twin.heldout)
+    return TwinResult(losses[0], loss, float(np.std(losses, ddof=1)))

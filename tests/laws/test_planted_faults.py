@@ -3,6 +3,7 @@
 A slice of benchmarks/planted_faults.py: a dataset of each way of laying rows out and labelling them.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from planted_faults import STORED_FORM, WRITTEN_FORM, alarms, plant
 from stored_faults import STORED
 from written_faults import WRITTEN
 
+from pipeline.steps.learn import LearningCheck, learn
+from pipeline.tasks import Workspace
 from stages.objectives.table import KINDS
+from stages.verify.gates import LearningConfig
 
 NAMES = ("clm", "unigram", "model", "fim", "prompts", "ul2", "nsp", "sop", "crops", "whole-word")
 """Those that the slice is about."""
@@ -43,6 +47,9 @@ CASES = [
     *(("clm", STORED_FORM, fault) for fault in (*STORED, *DESCRIBED)),
     *((name, WRITTEN_FORM, fault) for name in NAMES for fault in WRITTEN),
     ("nsp", STORED_FORM, "room to borrow off by 1"),
+    ("nsp", STORED_FORM, "an id of the store past the vocabulary"),
+    ("nsp", STORED_FORM, "languages in the store that are numbers"),
+    ("nsp", STORED_FORM, "the ends of sentences cut in the store"),
     ("nsp", STORED_FORM, "the end of a sentence moved"),
     ("nsp", STORED_FORM, "the end of a sentence moved in the store too"),
     ("prompts", STORED_FORM, "a prompt off by 1"),
@@ -106,3 +113,23 @@ def test_every_fault_has_a_place_in_some_dataset_of_the_slice(
 ) -> None:
     planted = {fault for _, _, fault in campaign}
     assert {*STORED, *DESCRIBED, *WRITTEN} - planted == set()
+
+
+TINY = LearningConfig(
+    labelled_tokens=1_500, max_ids=256, heldout_rows=30, min_labelled_tokens=100, min_heldout_tokens=20
+)
+EXACT = {"finite_share", "resume", "isolation"}
+"""Gates that hold however little is learned."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "sop"])  # learned as nsp is
+def test_a_model_trains_on_every_way_of_labelling_rows(
+    material: Material, name: str, tmp_path: Path
+) -> None:
+    work = LearningCheck(name, ("train", "validation"), TINY, seed=1)
+    record = learn(Workspace(material.root, tmp_path), work)
+    assert "reason" not in record
+    held = {gate["name"]: gate for gate in record["gates"] if gate["name"] in EXACT}
+    assert all(gate["passed"] for gate in held.values()), held
+    assert ("resume" in held) is (name != "crops"), "views have a loss of their own"
+    assert json.loads(json.dumps(record, allow_nan=False)) == record

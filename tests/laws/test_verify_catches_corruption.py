@@ -4,6 +4,7 @@ Each fault is planted into a copy of a sound run whose manifest then vouches for
 that digests pass and only what the rows mean can give the fault away.
 """
 
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.session import verify_session
+from stages.errors import Interrupted
 from stages.store.digests import digest_file
 from stages.store.manifest import Manifest, write_manifest
 
@@ -204,3 +206,25 @@ def test_a_sound_run_passes_with_every_gate(copied: Path) -> None:
     assert learning["loss"] < learning["unigram_entropy"] - 0.1
     assert learning["loss"] < learning["control_loss"] - 0.1
     assert verdict["checked"]["documents"] > 200
+
+
+class Interrupting(io.StringIO):
+    """A terminal at which someone presses Ctrl-C once the token store has been looked through."""
+
+    def write(self, text: str) -> int:
+        """Stop at the name of the next step."""
+        if "verify clm" in text:
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def test_a_kill_leaves_no_old_verdict_beside_a_new_decode(copied: Path) -> None:
+    roll_rows(copied)
+    sign_again(copied)
+    found(copied)
+    verdict = copied / "commits" / "verify-clm" / "_step.json"
+    assert verdict.exists()
+    with pytest.raises(Interrupted):
+        verify_session(copied, workers=0, address=None, stream=Interrupting())
+    assert not verdict.exists()
+    assert (copied / "commits" / "decode" / "_step.json").exists()

@@ -12,12 +12,14 @@ import pytest
 
 from pipeline.steps.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
+from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
 from stages.verify.gates import LearningConfig, settings_for
 from stages.verify.rows import NO_LABEL, LabelledRows
-from stages.verify.slices import learning_slices, spread_rows
-from tests.stages.loading.test_dataset import write_dataset
-from tests.stages.loading.test_masked_rows import SHARDS, write_masked
+from stages.verify.slices import learning_slices, own_labels, spread_rows
+from stages.verify.twin import twin_rows
+from tests.stages.loading.test_dataset import ROW_LENGTH, write_dataset
+from tests.stages.loading.test_masked_rows import SHARDS, SPECIAL_IDS, write_masked
 
 SMALL = LearningConfig(row_length=8, heldout_rows=8, min_heldout_tokens=4, labelled_tokens=200)
 
@@ -119,6 +121,31 @@ def test_too_few_labels_prove_nothing_and_say_why(tmp_path: Path) -> None:
     record = learned(tmp_path, TINY.model_copy(update={"min_labelled_tokens": 100_000}))
     assert not record["passed"]
     assert "verify.min_labelled_tokens = 100,000" in record["reason"]
+    assert [gate["name"] for gate in record["gates"]] == ["finite_share", "resume"]
+    assert all(gate["passed"] for gate in record["gates"]), "what needs no labels is still looked at"
+
+
+def test_a_file_that_cannot_be_read_is_no_lack_of_labels(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path / "datasets", SHARDS)
+    (path / "train" / "epoch-0000" / "00001" / "input_ids.npy").write_bytes(b"no array")
+    with pytest.raises(FormatError):
+        learned(tmp_path, TINY)
+
+
+def test_a_twin_has_no_label_on_marks_that_have_none(tmp_path: Path) -> None:
+    marks = {"fim_prefix": 296, "fim_suffix": 297, "fim_middle": 298}
+    changes = {
+        "objective": {"kind": "fim", "fim_rate": 1.0, "train_on_sentinels": False, "form": "row"},
+        "attention": "causal_within_document",
+        "label_convention": "unshifted",
+        "special_ids": {**SPECIAL_IDS, **marks},
+        "seq_len": ROW_LENGTH + 3,
+    }
+    dataset = open_dataset(write_masked(tmp_path, changes=changes), shuffle=False)
+    given = own_labels(64)(dataset, np.arange(len(dataset)))
+    anew = twin_rows(dataset, np.arange(len(dataset)), length=64)
+    assert np.isin(given.input_ids, list(marks.values())).any()
+    assert np.array_equal(anew.labels, given.labels)
 
 
 def test_rows_are_spread_over_the_first_shards_that_hold_enough(tmp_path: Path) -> None:
@@ -127,3 +154,11 @@ def test_rows_are_spread_over_the_first_shards_that_hold_enough(tmp_path: Path) 
     assert spread_rows(dataset, 60, 120).max() == 78
     assert spread_rows(dataset, 999, 100).tolist() == list(range(100))
     assert len(spread_rows(dataset, 10, 0)) == 0
+
+
+def test_a_validation_split_without_rows_leaves_the_end_of_training_to_hold_out(tmp_path: Path) -> None:
+    path = write_dataset(tmp_path, SHARDS)
+    write_dataset(tmp_path, ([],), split="validation")
+    slices = learning_slices(path, ["train", "validation"], settings_for("clm", SMALL))
+    assert slices.heldout_split == "train"
+    assert len(slices.heldout.labels) > 0

@@ -25,11 +25,13 @@ from pipeline.steps import decode, split, verify
 from pipeline.steps.split import Choice, HeldOut, choose_validation, cluster_names
 from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.units import Unit, kept_groups, text_slices, units_of
+from pipeline.steps.verify_run import Settings
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError
 from stages.identity import content_digest
 from stages.mixing.placement import ValidationConfig, validation_hash
+from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
@@ -118,8 +120,9 @@ def findings(output: Path, folder: Path) -> list[dict[str, Any]]:
         decode.check_texts(space, decode.DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False))
         for unit in every
     ]
+    settings = Settings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11, 0)
     records += [
-        verify.check_shard(space, verify.ShardCheck(every, "clm", "train", number, number, 2, 11))
+        verify.check_shard(space, verify.ShardCheck(every, "clm", "train", number, number, 2, settings))
         for number in range(2)
     ]
     assert sum(record["documents"] for record in records) > 400

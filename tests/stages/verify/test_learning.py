@@ -303,3 +303,18 @@ def test_labels_on_all_tokens_shorten_no_training() -> None:
     assert len(step_rows(everywhere, config, seed=0)) == pytest.approx(len(usual), rel=0.2)
     shorter = step_rows(everywhere, config.model_copy(update={"label_share": 1.0}), seed=0)
     assert len(shorter) < len(usual) / 4
+
+
+def test_targets_without_eos_and_sentinels_have_no_loss_apart() -> None:
+    plain = language(60, seed=1, length=32)
+    rows = replace(
+        plain,
+        attention="encoder_decoder",
+        segment_ids=np.zeros_like(plain.segment_ids),
+        decoder_input_ids=np.roll(plain.labels, 1, axis=1),
+        apart=(5,),
+    )
+    never = replace(rows, labels=np.where(rows.labels == 5, NO_LABEL, rows.labels))
+    config = SHORT.model_copy(update={"labelled_tokens": 1_000, "gated": False})
+    assert check_learning(rows, rows, config=config, seed=0).result.apart_loss is not None
+    assert check_learning(rows, never, config=config, seed=0).result.apart_loss is None

@@ -188,3 +188,10 @@ def test_rows_are_cut_into_windows_and_the_last_is_padded() -> None:
     assert cut.segment_ids.tolist() == [[0, 0, 0], [0, 0, -1], [0, 0, 1]]
     assert cut.position_ids.tolist() == [[0, 1, 2], [3, 4, 0], [0, 1, 0]]
     assert [array.dtype for array in arrays_of(cut)] == [np.int64, np.int64, np.int32, np.int32]
+
+
+def test_the_loss_of_no_label_is_not_a_number() -> None:
+    rows = targets([[0, 5]], [[NO_LABEL, NO_LABEL]])
+    model = tiny(10, attention="encoder_decoder")
+    assert math.isnan(heldout_loss(model, rows))
+    assert math.isnan(unigram_entropy(rows, np.zeros(10)))

@@ -26,6 +26,8 @@ class Numbers:
 
     fingerprint = "rows"
     pad = 0
+    epoch = 0
+    shuffle = False
 
     def __init__(self, shift: int = 0) -> None:
         self.shift = shift

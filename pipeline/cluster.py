@@ -29,6 +29,8 @@ _MIN_OBJECT_STORE = 80 << 20
 _MAX_OBJECT_STORE = 1 << 30
 _LEAN = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
 """Workers give memory back: one heap for all libraries, which is trimmed after each task."""
+_RAY_ERRORS = (RayError, ConnectionError, RuntimeError, TimeoutError, OSError)
+"""What `ray.init` raises where Ray does not start; and a bare `Exception` on too busy a machine."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,9 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
                     _join(config.address, empty)
                 else:
                     _start(config, Path(folder), empty)
-        except Exception as error:  # a bare one is what Ray raises where a busy machine is too slow
+        except Exception as error:
+            if not (isinstance(error, _RAY_ERRORS) or type(error) is Exception):
+                raise
             if config.address:
                 raise ConfigError(
                     f"--address {config.address}: no cluster: {error}; a node of it must run on this"

@@ -28,3 +28,13 @@ def test_ray_that_starts_too_slowly_stops_the_run(
     monkeypatch.setattr(ray, "init", too_slow)
     with pytest.raises(error, match=message), ray_cluster(ClusterConfig(1, address, 2 << 30)):
         pytest.fail("it did not start")
+
+
+def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(**_: object) -> NoReturn:
+        raise TypeError("init() got an unexpected keyword argument")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", wrong)
+    with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30)):
+        pytest.fail("it did not start")

@@ -198,6 +198,7 @@ def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None
 def _print_learning(console: Console, learning: dict[str, Any]) -> None:
     if "reason" in learning:
         console.print(f"  learning   not proven: {learning['reason']}", markup=False)
+        _print_failed_gates(console, learning["gates"])
         return
     if "contrast" in learning:
         loss, chance = (_number(learning["contrast"][key]) for key in ("loss", "chance"))
@@ -216,7 +217,11 @@ def _print_learning(console: Console, learning: dict[str, Any]) -> None:
         f"  supply     {supply['wait_share']:.2%} of the time waiting for the loader,"
         f" {supply['tokens_per_second']:,.0f} tokens a second{mfu}"
     )
-    for gate in learning["gates"]:
+    _print_failed_gates(console, learning["gates"])
+
+
+def _print_failed_gates(console: Console, gates: list[dict[str, Any]]) -> None:
+    for gate in gates:
         if not gate["passed"]:
             console.print(
                 f"  gate {gate['name']}: {_number(gate['value'])}, must be {gate['relation']}"

@@ -9,6 +9,13 @@ from pipeline.cluster import ClusterConfig, ray_cluster
 from stages.errors import ConfigError, Stopped
 
 
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a start that fails from leaving its token's path to the tests that follow in this process."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "of nobody")
+
+
 def too_slow(**_: object) -> NoReturn:
     """Stand for `ray.init` on a machine that is too busy: it raises nothing more telling."""
     raise Exception("The current node timed out during startup.")  # noqa: TRY002  # as Ray does
@@ -24,7 +31,6 @@ def too_slow(**_: object) -> NoReturn:
 def test_ray_that_starts_too_slowly_stops_the_run(
     address: str | None, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", too_slow)
     with pytest.raises(error, match=message), ray_cluster(ClusterConfig(1, address, 2 << 30)):
         pytest.fail("it did not start")
@@ -34,7 +40,6 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.
     def wrong(**_: object) -> NoReturn:
         raise TypeError("init() got an unexpected keyword argument")
 
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", wrong)
     with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30)):
         pytest.fail("it did not start")

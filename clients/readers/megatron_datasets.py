@@ -31,6 +31,10 @@ MASKING = {
 }
 
 
+ONE_EPOCH = 1
+"""Samples asked of BERT's and T5's datasets: they end with the epoch in which they have as many."""
+
+
 class Ids:
     """What Megatron asks of a tokenizer when texts are ids already.
 
@@ -71,7 +75,7 @@ def bert_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str,
     """Give the pairs of BERT's dataset that were not cut, unmasked and in their own order."""
     config = BERTMaskedWordPieceDatasetConfig(classification_head=True, **options, **MASKING)
     documents = np.arange(len(low.document_indices) - 1, dtype=np.int32)
-    samples = BERTMaskedWordPieceDataset(low, prefix, documents, None, Split.train, config)
+    samples = BERTMaskedWordPieceDataset(low, prefix, documents, ONE_EPOCH, Split.train, config)
     parts, order, pad = [], [], config.tokenizer.pad
     for number, (first, last, _) in enumerate(samples.sample_index):
         sample = samples[number]
@@ -91,7 +95,7 @@ def t5_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str, A
     length = options["sequence_length"]
     config = T5MaskedWordPieceDatasetConfig(sequence_length_decoder=length, **options, **MASKING)
     documents = np.arange(len(low.document_indices) - 1, dtype=np.int32)
-    samples = T5MaskedWordPieceDataset(low, prefix, documents, None, Split.train, config)
+    samples = T5MaskedWordPieceDataset(low, prefix, documents, ONE_EPOCH, Split.train, config)
     sentinels = set(config.tokenizer.additional_special_tokens_ids)
     parts: list[int] = []
     order: list[int] = []

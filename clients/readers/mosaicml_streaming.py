@@ -4,6 +4,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 for name in ("torchvision", "torchvision.datasets", "torchvision.transforms"):
     # imported for its vision datasets; PyPI's wheel of it asks for another build of torch
     sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__spec__ = ModuleSpec(name, None)  # transformers looks for one
 sys.modules["torchvision.datasets"].VisionDataset = object  # type: ignore[attr-defined]
 sys.modules["torchvision.datasets.folder"] = types.ModuleType("torchvision.datasets.folder")
 sys.modules["torchvision.datasets.folder"].default_loader = None  # type: ignore[attr-defined]

@@ -1,17 +1,20 @@
 """The runner, the last steps: what is checked of what was made.
 
 decode   the token store against the texts, once for all datasets
-verify   the rows of each dataset against the token store, and that a model learns from them
+verify   the rows of each dataset against the token store; then, of those where nothing is found, that
+         a model learns from them, several at a time
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.commits import Commit
 from pipeline.config import Dataset
 from pipeline.runner import Run
 from pipeline.steps import decode, learn, verify
 from pipeline.steps.units import Unit
 from pipeline.steps.verify_run import Settings
+from pipeline.tasks import Task
 
 
 def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> Mapping[str, Any]:
@@ -33,28 +36,51 @@ def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> 
 
 
 def run_verify(
+    run: Run, units: tuple[Unit, ...], shards: Mapping[str, int], *, texts: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """Check every dataset: its documents, its rows, and that a model learns from it.
+
+    Models are trained last and side by side: each takes one thread, and nothing of the others.
+
+    Args:
+        run: the run.
+        units: of ingest.
+        shards: their number, by split.
+        texts: what `run_decode` found.
+    """
+    records: dict[str, Mapping[str, Any]] = {}
+    sound: dict[str, dict[str, Any]] = {}
+    for dataset in run.file.datasets:
+        step = run.plan[f"verify-{dataset.name}"]
+        whole = run.execution.whole(step)
+        if whole:
+            records[dataset.name] = whole.record
+            continue
+        record = _check_rows(run, dataset, units, shards, texts=texts)
+        if record["passed"] and run.file.verify.learning:
+            sound[dataset.name] = record
+        else:
+            records[dataset.name] = run.execution.finish(step, record).record
+
+    def learned(name: str, commit: Commit) -> None:
+        record = {**sound[name], "passed": bool(commit.record["passed"]), "learning": commit.record}
+        records[name] = run.execution.finish(run.plan[f"verify-{name}"], record).record
+
+    work = {name: (run.plan[f"verify-{name}"], _learning(run, name, shards)) for name in sound}
+    run.execution.across(work, learned, title="learn from")
+    return {dataset.name: records[dataset.name] for dataset in run.file.datasets}
+
+
+def _check_rows(
     run: Run,
     dataset: Dataset,
     units: tuple[Unit, ...],
     shards: Mapping[str, int],
     *,
     texts: Mapping[str, Any],
-) -> Mapping[str, Any]:
-    """Check one dataset: its documents, its rows, and that a model learns from it.
-
-    Args:
-        run: the run.
-        dataset: one of its datasets.
-        units: of ingest.
-        shards: their number, by split.
-        texts: what `run_decode` found.
-    """
+) -> dict[str, Any]:
+    """Check one dataset's files; give the record of its verdict, before anything is learned."""
     name = f"verify-{dataset.name}"
-    step = run.plan[name]
-    whole = run.execution.whole(step)
-    if whole:
-        return whole.record
-    splits = [part for part in ("train", "validation") if shards[part]]
     settings = Settings(
         dataset.objective, run.file.packing_of(dataset), run.file.seed, dataset.epochs_on_disk
     )
@@ -62,27 +88,28 @@ def run_verify(
         run.task(name, unit, function, check)
         for unit, function, check in verify.checks_of(dataset.name, settings, units, shards)
     ]
-    commits = run.execution.run(step, tasks, title=f"verify {dataset.name}")
+    commits = run.execution.run(run.plan[name], tasks, title=f"verify {dataset.name}")
     records = [commit.record for commit in commits.values()]
     findings = [*texts["findings"], *(found for record in records for found in record["findings"])]
-    learning = None
-    if not findings and run.file.verify.learning:
-        learned = learn.LearningCheck(dataset.name, tuple(splits), run.file.verify, run.file.seed)
-        commit = run.execution.one(
-            step,
-            run.task(name, "learning", learn.learn, learned),
-            title=f"learn from {dataset.name}",
-            num_gpus=1.0 if run.execution.has_gpu() else 0.0,
-        )
-        learning = commit.record
-    record = {
-        "passed": not findings and (learning is None or bool(learning["passed"])),
+    return {
+        "passed": not findings,
         "findings": findings,
-        "learning": learning,
+        "learning": None,
         "checked": {
             key: sum(record.get(key, 0) for record in records)
             for key in ("rows", "documents", "tokens", "padding")
         },
-        "fingerprints": {part: commits[f"split-{part}"].record.get("fingerprint") for part in splits},
+        "fingerprints": {
+            part: commits[f"split-{part}"].record.get("fingerprint") for part in _splits(shards)
+        },
     }
-    return run.execution.finish(step, record).record
+
+
+def _learning(run: Run, dataset: str, shards: Mapping[str, int]) -> Task:
+    """Give the task that trains on a dataset, of a name of its own: several are done at a time."""
+    check = learn.LearningCheck(dataset, _splits(shards), run.file.verify, run.file.seed)
+    return run.task(f"verify-{dataset}", f"learning-{dataset}", learn.learn, check)
+
+
+def _splits(shards: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(part for part in ("train", "validation") if shards[part])

@@ -120,9 +120,9 @@ def _join(address: str, empty: Path) -> None:
     )
 
 
-def has_gpu() -> bool:
-    """Say whether the cluster has a GPU to give."""
-    return bool(ray.cluster_resources().get("GPU", 0) >= 1)
+def num_gpus() -> int:
+    """Give how many GPUs the cluster has."""
+    return int(ray.cluster_resources().get("GPU", 0))
 
 
 def num_nodes() -> int:

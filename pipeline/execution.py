@@ -1,6 +1,6 @@
 """Execution: tasks in, commits out; the bridge between steps, pools, commits and the journal."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pipeline.pool import Pool
 
 Follow = Callable[[Task, Commit], Task | None]
+_NAMED = 3
+"""Names of which people read all."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +81,36 @@ class Execution:
             self._do(step, waiting, done, title=title, follow=follow)
         return {unit: done[unit] for chain in chains for unit in _chain(chain, done, follow)}
 
-    def one(self, step: StepPlan, task: Task, *, title: str, num_gpus: float = 0.0) -> Commit:
+    def across(
+        self,
+        work: Mapping[str, tuple[StepPlan, Task]],
+        done: Callable[[str, Commit], None],
+        *,
+        title: str,
+    ) -> None:
+        """Do a task each of several steps, as many at a time as there are workers; or GPUs, if any.
+
+        Args:
+            work: the step and its task, by what people call it; no two units have the same name.
+            done: told of each commit, of those that were there first.
+            title: what people read before the names.
+        """
+        waiting = {}
+        for name, (step, task) in work.items():
+            commit = self.commits.get(step.name, task.unit, task.fingerprint)
+            if commit is None:
+                waiting[name] = (step, task)
+            else:
+                done(name, commit)
+        if waiting:
+            self._do_across(waiting, done, title=title)
+
+    def one(self, step: StepPlan, task: Task, *, title: str) -> Commit:
         """Do one task on an actor of its own that takes no CPU from the pools."""
         commit = self.commits.get(step.name, task.unit, task.fingerprint)
         if commit is None:
             done: dict[str, Commit] = {}
-            kind = _PoolKind(1, num_cpus=0.0, num_gpus=num_gpus)
-            self._do(step, [task], done, title=title, kind=kind)
+            self._do(step, [task], done, title=title, kind=_PoolKind(1, num_cpus=0.0))
             commit = done[task.unit]
         return commit
 
@@ -108,15 +133,6 @@ class Execution:
         commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
         return commit
-
-    def has_gpu(self) -> bool:
-        """Say whether Ray has a GPU to give."""
-        if not self.resources.workers:
-            return False
-        self._start()
-        from pipeline.cluster import has_gpu  # noqa: PLC0415  # Ray is imported only where it runs
-
-        return has_gpu()
 
     def close(self) -> None:
         """Leave Ray."""
@@ -147,10 +163,7 @@ class Execution:
         kind: "_PoolKind | None" = None,
     ) -> None:
         def commit(task: Task, outcome: Outcome) -> Task | None:
-            committed = self.commits.put(step.name, task.unit, task.fingerprint, outcome)
-            metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
-            self.journal.log("commit", step=step.name, unit=task.unit, **metrics)
-            done[task.unit] = committed
+            committed = done[task.unit] = self._keep(step, task, outcome)
             following = follow(task, committed) if follow else None
             self.progress.advance(more=following is not None)
             if following is not None:
@@ -158,14 +171,64 @@ class Execution:
             return following
 
         self.progress.start(step.name, title, total=len(tasks))
-        self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))
-        for task in tasks:
-            self.journal.log("dispatch", step=step.name, unit=task.unit)
+        self._begin(step, tasks, title=title)
         self.watch.take_peak()
         with self._pool_for(step.name, kind) as pool:
             pool.run(tasks, commit)
         self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
         self.progress.stop()
+
+    def _do_across(
+        self,
+        work: Mapping[str, tuple[StepPlan, Task]],
+        done: Callable[[str, Commit], None],
+        *,
+        title: str,
+    ) -> None:
+        named = {task.unit: (name, step) for name, (step, task) in work.items()}
+        assert len(named) == len(work), "two units of one name would write into one folder"
+        peak = 0
+
+        def commit(task: Task, outcome: Outcome) -> None:
+            nonlocal peak
+            name, step = named[task.unit]
+            committed = self._keep(step, task, outcome)
+            self.progress.advance(more=False)
+            peak = max(peak, self.watch.take_peak())
+            self.journal.log("end", step=step.name, title=f"{title} {name}", peak_memory=peak)
+            done(name, committed)
+
+        steps = [step.name for step, _ in work.values()]
+        self.progress.start(listed(steps), f"{title} {listed(list(work))}", total=len(work))
+        for name, (step, task) in work.items():
+            self._begin(step, [task], title=f"{title} {name}")
+        self.watch.take_peak()
+        neediest = max(steps, key=lambda step: self.needs[step].bytes)
+        with self._pool_for(neediest, self._on_gpus(neediest, len(work))) as pool:
+            pool.run([task for _, task in work.values()], commit)
+        self.progress.stop()
+
+    def _begin(self, step: StepPlan, tasks: Sequence[Task], *, title: str) -> None:
+        self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))
+        for task in tasks:
+            self.journal.log("dispatch", step=step.name, unit=task.unit)
+
+    def _keep(self, step: StepPlan, task: Task, outcome: Outcome) -> Commit:
+        """Commit what a task made, and log what that took."""
+        commit = self.commits.put(step.name, task.unit, task.fingerprint, outcome)
+        metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
+        self.journal.log("commit", step=step.name, unit=task.unit, **metrics)
+        return commit
+
+    def _on_gpus(self, step: str, tasks: int) -> "_PoolKind | None":
+        """Give a pool of an actor for each GPU, or None if Ray has none to give."""
+        if not self.resources.workers:
+            return None
+        self._start()
+        from pipeline.cluster import num_gpus  # noqa: PLC0415  # Ray is imported only where it runs
+
+        size = min(num_gpus(), tasks, self._fitting(step))
+        return _PoolKind(size, num_cpus=0.0, num_gpus=1.0) if size else None
 
     def _fitting(self, step: str) -> int:
         """Give how many workers of a step fit into memory, and tell people if not all do."""
@@ -173,7 +236,7 @@ class Execution:
         memory = self.resources.memory
         fitting = fitting_workers(memory, workers, step=step, need=need.bytes, remedy=need.remedy)
         if self.resources.address:
-            from pipeline.cluster import num_nodes  # noqa: PLC0415  # see has_gpu
+            from pipeline.cluster import num_nodes  # noqa: PLC0415  # see _on_gpus
 
             self._start()
             fitting = min(workers, fitting * num_nodes())
@@ -187,19 +250,19 @@ class Execution:
 
     @contextmanager
     def _pool_for(self, step: str, kind: "_PoolKind | None") -> Iterator["Pool"]:
-        """Give the run's pool, with as many actors as fit the step, or one made for a single task."""
-        from pipeline.pool import InlinePool  # noqa: PLC0415  # see has_gpu
+        """Give the run's pool, with as many actors as fit the step, or one made for a few tasks."""
+        from pipeline.pool import InlinePool  # noqa: PLC0415  # see _on_gpus
 
         if not self.resources.workers or (kind and not kind.size):
             yield InlinePool(self.root, self.attempt, watch=self.watch)
         elif kind:
-            if self._pool and not self._leaves_room(step, self._pool[0].size):
+            if self._pool and not self._leaves_room(step, self._pool[0].size, actors=kind.size):
                 self._close_pool()
             pool = self._start_pool(kind)
             try:
                 yield pool
             finally:
-                pool.close()  # with what its libraries hold: only this task needed them
+                pool.close()  # with what its libraries hold: only these tasks needed them
         else:
             fitting = self._fitting(step)
             if self._pool is None or self._pool[0].size != fitting:
@@ -208,7 +271,7 @@ class Execution:
             yield self._pool[1]
 
     def _start_pool(self, kind: "_PoolKind") -> "Pool":
-        from pipeline.pool import RayPool  # noqa: PLC0415  # see has_gpu
+        from pipeline.pool import RayPool  # noqa: PLC0415  # see _on_gpus
 
         self._start()
         return RayPool(
@@ -220,9 +283,9 @@ class Execution:
             watch=self.watch,
         )
 
-    def _leaves_room(self, step: str, idle: int) -> bool:
-        """Say whether a worker of a step fits beside the pool's idle ones."""
-        return self.resources.memory >= BASE + (idle + 1) * WORKER + self.needs[step].bytes
+    def _leaves_room(self, step: str, idle: int, *, actors: int) -> bool:
+        """Say whether so many workers of a step fit beside the pool's idle ones."""
+        return self.resources.memory >= BASE + idle * WORKER + actors * (WORKER + self.needs[step].bytes)
 
     def _close_pool(self) -> None:
         if self._pool is not None:
@@ -232,7 +295,7 @@ class Execution:
     def _start(self) -> None:
         if self._started or not self.resources.workers:
             return
-        from pipeline.cluster import ClusterConfig, ray_cluster  # noqa: PLC0415  # see has_gpu
+        from pipeline.cluster import ClusterConfig, ray_cluster  # noqa: PLC0415  # see _on_gpus
 
         self.progress.note("starting Ray" if not self.resources.address else "joining Ray")
         config = ClusterConfig(self.resources.workers, self.resources.address, self.resources.memory)
@@ -248,3 +311,14 @@ def _chain(
     while task is not None:
         yield task.unit
         task = follow(task, done[task.unit]) if follow else None
+
+
+def listed(names: Sequence[str]) -> str:
+    """Give names as people read them, the first few of many.
+
+    clm mlm t5 ul2 -> "clm, mlm and 2 more"
+    """
+    if len(names) <= _NAMED:
+        return ", ".join(names)
+    few = ", ".join(names[: _NAMED - 1])
+    return f"{few} and {len(names) - _NAMED + 1} more"

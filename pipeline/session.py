@@ -216,12 +216,9 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
     elif name == "decode":
         records[name] = checking.run_decode(run, units, records["split"]["shards"])
     else:
-        records[name] = {
-            dataset.name: checking.run_verify(
-                run, dataset, units, records["split"]["shards"], texts=records["decode"]
-            )
-            for dataset in file.datasets
-        }
+        records[name] = checking.run_verify(
+            run, units, records["split"]["shards"], texts=records["decode"]
+        )
 
 
 def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[StepStatus]) -> None:

@@ -163,6 +163,23 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
     assert first.loss != other.loss
 
 
+def test_every_step_takes_one_thread_however_many_there_are() -> None:
+    threads, used = torch.get_num_threads(), set()
+    torch.set_num_threads(3)
+    try:
+        check_learning(
+            language(200, seed=1),
+            language(30, seed=2),
+            config=SHORT,
+            seed=0,
+            progress=lambda *_: used.add(torch.get_num_threads()),
+        )
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+    assert used == {1}
+
+
 def test_global_generators_threads_and_arguments_are_left_alone() -> None:
     training, heldout = language(200, seed=1), language(30, seed=2)
     for array in arrays_of(training) + arrays_of(heldout):

@@ -4,6 +4,7 @@ decode   the token store against the texts, once for all datasets
 verify   the rows of each dataset against the token store, and that a model learns from them
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,11 @@ def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> 
         "findings": [finding for record in records for finding in record["findings"]],
         "documents": sum(record["documents"] for record in records),
     }
+    returned: Counter[str] = Counter()
+    for part in records:
+        returned.update(part.get("returned", {}))
+    if returned:
+        record["returned"] = dict(sorted(returned.items()))
     return run.execution.finish(step, record).record
 
 
@@ -84,5 +90,6 @@ def run_verify(
             for key in ("rows", "documents", "tokens", "padding")
         },
         "fingerprints": {part: commits[f"split-{part}"].record.get("fingerprint") for part in splits},
+        **({"returned": texts["returned"]} if "returned" in texts else {}),
     }
     return run.execution.finish(step, record).record

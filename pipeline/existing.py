@@ -72,7 +72,10 @@ def _require(dataset: Dataset, roles: Roles, *, seq_len: int, name: str) -> None
     """Refuse a tokenizer with which a dataset could not be made."""
     objective = dataset.objective
     who = f"dataset {dataset.name!r}: kind = {objective.kind!r}"
-    require_roles(roles, ("eos", "pad", *special_names(objective)), who=who, name=name)
+    needed = ["eos", "pad", *special_names(objective)]
+    if isinstance(objective, CausalLM) and roles.ids.get("pad") == roles.ids.get("eos"):
+        needed.remove("pad")  # its rows say how far they are filled
+    require_roles(roles, needed, who=who, name=name)
     try:
         refuse_impossible(objective, seq_len=seq_len, num_sentinels=roles.sentinels)
     except ConfigError as error:

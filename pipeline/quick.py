@@ -1,4 +1,4 @@
-"""Quick: texts in, a trainer's files out, in one call: the run and the export that one would write oneself.
+"""Quick: texts in, a trainer's files out, in one call: a run and an export that anyone could write.
 
     WORK/        an ordinary run: no deduplication, an existing tokenizer, one dataset of whole documents
     TO/          its export
@@ -66,9 +66,10 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     report = session.run_session(run, stream=stream)
     if not report["passed"]:
         findings = report["verify"][DATASET]["findings"]
+        first = ": ".join(findings[0][key] for key in ("file", "check", "message"))
         raise VerificationError(
-            f"{request.folder}: verify: FAIL: {len(findings):,} findings, the first {findings[0]['file']}:"
-            f" {findings[0]['check']}: {findings[0]['message']}; nothing is exported"
+            f"{request.folder}: verify: FAIL: {len(findings):,} findings; the first: {first}; nothing"
+            " is exported"
         )
     asked = export.Request(request.folder, DATASET, request.format, request.to)
     exported = export.export_dataset(asked, stream=stream)
@@ -118,6 +119,6 @@ def _refuse_format(request: Request, format_: Format) -> None:
         )
     if request.seq_len is not None and format_.holds is Holds.DOCUMENTS:
         raise ConfigError(
-            f"--seq-len {request.seq_len}: {format_.name} holds whole documents, of which the trainer cuts"
-            " its own rows; leave --seq-len out"
+            f"--seq-len {request.seq_len}: {format_.name} holds whole documents, of which the trainer"
+            " cuts its own rows; leave --seq-len out"
         )

@@ -272,7 +272,7 @@ def print_quick(report: dict[str, Any], *, as_json: bool) -> None:
         return
     console = _console()
     run = report["run"]
-    console.print(_documents(run["documents"]))
+    console.print(_documents({k: v for k, v in run["documents"].items() if k != "removed"}))
     for warning in run["warnings"]:
         console.print(f"warning: {warning}", markup=False)
     for name, verdict in run["verify"].items():

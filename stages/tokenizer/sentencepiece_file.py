@@ -113,6 +113,8 @@ class SentencePieceFile:
 
 
 def _load(data: bytes, *, name: str) -> sentencepiece.SentencePieceProcessor:
+    if not data:  # which the library takes for none given
+        raise FormatError(f"{name}: not a SentencePiece model: it is empty")
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=data)
     except (OSError, RuntimeError) as error:

@@ -266,7 +266,7 @@ def _disarmed(data: bytes, names: Mapping[str, str], *, plain: bool = False) -> 
     """Give a file whose special pieces no text can write out; `plain` takes texts as they are."""
     file = json.loads(data)
     file |= {"truncation": None, "padding": None, "post_processor": None}
-    for token in file["added_tokens"]:
+    for token in file["added_tokens"] or []:
         if token["content"] in names:
             flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
             token.update(flags, content=names[token["content"]])
@@ -275,7 +275,8 @@ def _disarmed(data: bytes, names: Mapping[str, str], *, plain: bool = False) -> 
         model["vocab"] = [[names.get(piece, piece), score] for piece, score in model["vocab"]]
     else:
         model["vocab"] = {names.get(piece, piece): number for piece, number in model["vocab"].items()}
-        model["unk_token"] = names.get(model["unk_token"], model["unk_token"])
+        unknown = model.get("unk_token")
+        model["unk_token"] = names.get(unknown, unknown)
     if model["type"] == "BPE":
         model["dropout"] = None
         pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])

@@ -281,7 +281,7 @@ def test_the_plan_knows_the_file_by_its_bytes_and_the_roles_by_their_ids(
 
 def test_another_tokenizer_takes_the_place_of_the_one_that_was(corpus: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
-    trained = run_file("gpt2", tokenizer={"train": {"vocab_size": 900, "sample_size": "20KiB"}})
+    trained = run_file("gpt2", tokenizer={"train": {"vocab_size": 2000, "sample_size": "1MiB"}})
     for file, expected in (
         (trained, {"tokenizer.model", "special_ids.json", "fairness.json"}),
         (run_file("gpt2"), {"tokenizer.json", "special_ids.json"}),

@@ -107,9 +107,9 @@ class TokenizerSection(Config):
 
     @model_validator(mode="after")
     def _one_tokenizer(self) -> "TokenizerSection":
-        if self.path is not None and "train" in self.model_fields_set:
+        if self.path is not None and self.train != TrainConfig():
             raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
-        if self.path is None and "special" in self.model_fields_set:
+        if self.path is None and self.special != SpecialPieces():
             raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
         return self
 

@@ -176,7 +176,7 @@ def test_the_verdict_says_how_documents_come_back(
         assert f"{returned[way]} {said[way]}" in printed
     lossy = name in ("bert", "t5")
     assert ("its normaliser changes" in printed) == lossy
-    assert ("tokens are unknown" in printed and "in two" in printed) == lossy
+    assert ("tokens are unknown" in printed) == lossy
     languages = {row["language"]: row for row in report["languages"]}
     assert (languages["two"].get("unknown", 0) >= 33) == lossy
 
@@ -267,7 +267,7 @@ def test_the_plan_knows_the_file_by_its_bytes_and_the_roles_by_their_ids(
     same = states(file.model_validate({**file.model_dump(), "tokenizer": by_id}), corpus, output)
     assert set(same.values()) == {State.DONE, State.NEW}
     content = json.loads(data_of("bert"))
-    (tmp_path / "elsewhere.json").write_text(json.dumps(content | {"version": "1.0 "}))
+    (tmp_path / "elsewhere.json").write_text(json.dumps(content, indent=3))
     for changed in (by_id, {"path": "bert/tokenizer.json", "special": {"eos": "[CLS]"}}):
         other = states(
             RunFile.model_validate({**file.model_dump(), "tokenizer": changed}), corpus, output

@@ -19,12 +19,12 @@ import tokenizers
 from tokenizers import models, pre_tokenizers
 
 from pipeline import export as export_module
+from pipeline import session
 from pipeline.commits import Commits
-from pipeline.quick import Request, quick_export
+from pipeline.quick import Request, quick_export, run_file
 from pipeline.report.terminal import print_quick
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.export.table import FORMATS
-from stages.loading import dataset as loading
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
 
@@ -242,14 +242,13 @@ def test_a_file_that_is_no_tokenizer_is_refused(folder: Path) -> None:
         quick(tokenizer=Path("x.json"))
 
 
-def test_what_fails_its_checks_is_not_exported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn = loading.ShardDataset.draw
-
-    def shifted(self: Any, *arguments: Any) -> Any:
-        columns = drawn(self, *arguments)
-        return columns | {"labels": np.roll(columns["labels"], 1, axis=1)}
-
-    monkeypatch.setattr(loading.ShardDataset, "draw", shifted)
+def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
+    run = session.Request(run_file(request()), folder, folder / "out.work", 0, until="draw")
+    session.run_session(run, stream=None)
+    place = next((folder / "out.work").glob("datasets/documents/train/*/*/input_ids.npy"))
+    ids = np.load(place)
+    ids[0, 0] += 1
+    np.save(place, ids)
     with pytest.raises(VerificationError, match=r"out\.work: verify: FAIL: .*nothing is exported"):
         quick()
     assert not (folder / "out").exists()

@@ -165,7 +165,7 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
 def _wanted(step: StepPlan, unit: str) -> str | None:
     """Give the fingerprint that a unit's commit must have."""
     if step.name == "tokenizer" and unit.startswith(f"{SAMPLE}-"):
-        return step.units[SAMPLE]
+        return step.units.get(SAMPLE)  # an existing tokenizer has no samples
     if step.name != "ingest":
         return step.fingerprint
     key = unit.replace(".", "/", 1).rpartition("-")[0]

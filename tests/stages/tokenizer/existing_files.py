@@ -3,6 +3,7 @@
 import io
 import json
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -38,7 +39,7 @@ def kind_of_file(name: str) -> TokenizerKind:
 @cache
 def data_of(name: str) -> bytes:
     """Give the content of one of `FILES`."""
-    return {
+    makers: dict[str, Callable[[], bytes]] = {
         "gpt2": _gpt2,
         "bert": _bert,
         "t5": _t5,
@@ -55,7 +56,8 @@ def data_of(name: str) -> bytes:
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
         ),
-    }[name]()
+    }
+    return makers[name]()
 
 
 def changed(data: bytes, **changes: Any) -> bytes:

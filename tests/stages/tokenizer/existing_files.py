@@ -39,7 +39,11 @@ def kind_of_file(name: str) -> TokenizerKind:
 @cache
 def data_of(name: str) -> bytes:
     """Give the content of one of `FILES`."""
-    makers: dict[str, Callable[[], bytes]] = {
+    return _maker(name)()
+
+
+def _maker(name: str) -> Callable[[], bytes]:
+    return {
         "gpt2": _gpt2,
         "bert": _bert,
         "t5": _t5,
@@ -56,8 +60,7 @@ def data_of(name: str) -> bytes:
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
         ),
-    }
-    return makers[name]()
+    }[name]
 
 
 def changed(data: bytes, **changes: Any) -> bytes:

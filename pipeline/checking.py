@@ -5,6 +5,7 @@ verify   the rows of each dataset against the token store; then, of those where 
          a model learns from them, several at a time
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,11 @@ def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> 
         "findings": [finding for record in records for finding in record["findings"]],
         "documents": sum(record["documents"] for record in records),
     }
+    returned: Counter[str] = Counter()
+    for part in records:
+        returned.update(part.get("returned", {}))
+    if returned:
+        record["returned"] = dict(sorted(returned.items()))
     return run.execution.finish(step, record).record
 
 
@@ -102,6 +108,7 @@ def _check_rows(
         "fingerprints": {
             part: commits[f"split-{part}"].record.get("fingerprint") for part in _splits(shards)
         },
+        **({"returned": texts["returned"]} if "returned" in texts else {}),
     }
 
 

@@ -155,6 +155,56 @@ def export(  # one parameter an option
 
 
 @app.command()
+def quick(  # noqa: PLR0913  # one parameter an option
+    paths: Annotated[
+        list[str], typer.Argument(metavar="FILES...", help="Files or globs of texts, or URLs.")
+    ],
+    tokenizer: Annotated[
+        Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
+    ],
+    format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.")],
+    text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
+    seq_len: Annotated[
+        int | None, typer.Option(metavar="N", help="Tokens in a row, of formats that hold rows.")
+    ] = None,
+    validation: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the documents that is held out.")
+    ] = 0.01,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
+    ] = None,
+    work: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]")
+    ] = None,
+    workers: Workers = None,
+    replace: Annotated[  # noqa: FBT002  # typer's way
+        bool, typer.Option("--replace", help="Redo what other texts or options made.")
+    ] = False,
+    as_json: AsJson = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
+    from pipeline.quick import Request, quick_export
+    from pipeline.report.terminal import print_quick
+
+    request = Request(
+        tuple(paths),
+        tokenizer,
+        format_,
+        to,
+        text_column=text_column,
+        seq_len=seq_len,
+        validation=validation,
+        special=tuple(special or ()),
+        work=work,
+        workers=_cores() if workers is None else workers,
+        replace=replace,
+    )
+    print_quick(quick_export(request, stream=sys.stderr), as_json=as_json)
+
+
+@app.command()
 def compare(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of runs.")],
     datasets: Annotated[

@@ -22,7 +22,7 @@ from pipeline.datasets import SPLITS, find_dataset, finished_splits
 from pipeline.progress import Progress
 from pipeline.report.comparison import render_comparison
 from pipeline.session import read_plan
-from pipeline.steps.tokenizer import MODEL
+from pipeline.steps.adopt import tokenizer_of
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage, make_folder
 from stages.comparing.classes import Classes, classes_of
@@ -33,7 +33,6 @@ from stages.loading.dataset import open_dataset
 from stages.objectives.table import PAIRS, read_objective, traits_of
 from stages.store.manifest import read_manifest
 from stages.store.token_store import TokenUnit
-from stages.tokenizer.encode import Tokenizer
 from stages.verify.gates import to_json
 
 FOLDER = "compare"
@@ -135,9 +134,7 @@ def _open_run(folder: Path, name: str) -> _Run:
         if commit is None:
             raise ConfigError(f"{folder}: step {step} is not done; finish the run first")
         records[step] = commit.record
-    num_bytes = np.array(
-        [len(piece) for piece in Tokenizer.load(folder / MODEL).piece_bytes()], np.int64
-    )
+    num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
     run = _Run(folder, name, Ids(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
     for unit in units_of(records["ingest"]):
         _add_unit(run, unit, train_groups=records["split"]["shards"]["train"])

@@ -23,6 +23,7 @@ from stages.objectives.table import KINDS, Objective, refuse_impossible, traits_
 from stages.packing.layout import PackingConfig
 from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
+from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
 from stages.verify.gates import LearningConfig
@@ -96,9 +97,21 @@ class Dedup(Config):
 
 
 class TokenizerSection(Config):
-    """The tokenizer."""
+    """The tokenizer: trained by the run, or an existing one."""
 
     train: TrainConfig = TrainConfig()
+    path: str | None = None
+    """An existing tokenizer instead, relative to the run file: a SentencePiece model (`.model`) or a
+    tokenizer.json of Hugging Face (`.json`)."""
+    special: SpecialPieces = SpecialPieces()
+
+    @model_validator(mode="after")
+    def _one_tokenizer(self) -> "TokenizerSection":
+        if self.path is not None and self.train != TrainConfig():
+            raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
+        if self.path is None and self.special != SpecialPieces():
+            raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
+        return self
 
 
 class Dataset(Config):
@@ -158,8 +171,10 @@ class RunFile(Config):
     def _objectives_fit_their_rows(self) -> "RunFile":
         for dataset in self.datasets:
             seq_len = self.packing_of(dataset).seq_len
+            # how many an existing tokenizer has is known once it is read: pipeline.existing
+            sentinels = NUM_SENTINELS if self.tokenizer.path is None else seq_len
             try:
-                refuse_impossible(dataset.objective, seq_len=seq_len, num_sentinels=NUM_SENTINELS)
+                refuse_impossible(dataset.objective, seq_len=seq_len, num_sentinels=sentinels)
             except ConfigError as error:
                 raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
@@ -224,7 +239,7 @@ def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{path}: " + "; ".join(_explain(error))) from error
+        raise ConfigError(f"{path}: " + "; ".join(explain(error))) from error
 
 
 def _override(content: dict[str, Any], override: str) -> None:
@@ -245,7 +260,7 @@ def _override(content: dict[str, Any], override: str) -> None:
     table[last] = value
 
 
-def _explain(error: ValidationError) -> list[str]:
+def explain(error: ValidationError) -> list[str]:
     """Give one sentence for each fault: the dotted key, the value, the bound."""
     sentences = []
     faults = [(_place(fault["loc"]), fault) for fault in error.errors()]

@@ -38,7 +38,6 @@ from stages.store.digests import digest_file, sync_path
 SUMMARY = "export.json"
 PARTS = "parts.jsonl"
 READ_ME = "READ.md"
-TOKENIZER = "tokenizer.model"
 FOLDER = "EXPORT"
 """What the lines to read call the export's folder."""
 ABOUT = "about"
@@ -96,9 +95,10 @@ def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]
     sources = _open(request, format_)
     for source in sources:
         _require_verified(request, source)
+        format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
         format_.refuse(source)
     identity = _identity(request, format_, sources)
-    summary = _summary(request.to)
+    summary = read_summary(request.to)
     already = summary is not None
     if summary is None:
         parts = _parts(format_, sources)
@@ -189,16 +189,16 @@ def _write_whole(
     to: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
 ) -> Summary:
     """Write all parts beside the target, and give the folder its name."""
-    _refuse_target(to)
+    refuse_target(to)
     folder = to.with_name(f"{to.name}.partial")
     try:
         make_folder(folder.absolute())
     except OSError as error:
         raise ConfigError(f"--to {to}: cannot be made: {error.strerror}") from error
     with enough_disk(folder), run_lock(folder), signals_stop():
-        if _summary(to) is not None:
+        if read_summary(to) is not None:
             raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
-        _refuse_target(to)
+        refuse_target(to)
         _refuse_strangers(folder)
         summary = _write_parts(folder, identity, parts, stream=stream)
         text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
@@ -211,8 +211,12 @@ def _write_whole(
     return summary
 
 
-def _refuse_target(to: Path) -> None:
-    """Refuse a target that a folder cannot be renamed to."""
+def refuse_target(to: Path) -> None:
+    """Refuse a target that a folder cannot be renamed to.
+
+    Raises:
+        ConfigError: a link, or something else than an empty folder.
+    """
     if to.is_symlink() or not to.name:
         raise ConfigError(f"--to {to}: is a link or has no name of its own; name the folder itself")
     if to.exists() and not (to.is_dir() and not any(to.iterdir())):
@@ -293,7 +297,7 @@ def _write_about(format_: Format, sources: Sequence[ExportSource], files: Export
     if place.exists():
         if digest_file(place).sha256 != known.sha256:
             raise FormatError(f"{place}: not the tokenizer that made {sources[0].manifest.name}")
-        files.write(TOKENIZER, place.read_bytes())
+        files.write(place.name, place.read_bytes())
     lines = [
         f"# {sources[0].manifest.name} for {format_.client}",
         "",
@@ -319,7 +323,7 @@ def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]
             yield f"{source.split}: {totals.rows:,} rows"
 
 
-def _summary(folder: Path) -> Summary | None:
+def read_summary(folder: Path) -> Summary | None:
     """Give what a finished export holds, or None if there is none."""
     try:
         return Summary.model_validate_json((folder / SUMMARY).read_bytes())

@@ -32,6 +32,8 @@ SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""
 DRAWN = 64 << 20
 """The columns of 2^20 tokens and what they are made of."""
+EXISTING = 512 << 20
+"""The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
 LOGITS = 256 << 20
 """The logits of a model and what is made of them; the model itself is not counted."""
 LEARNING = 512 << 20
@@ -53,17 +55,18 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     longest = int(file.ingest.max_document_bytes)
     text = BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * longest
     shorter, smaller = "lower ingest.max_document_bytes", "lower tokenizer.train.sample_size"
-    train = training_memory(file.tokenizer.train)
+    train = training_memory(file.tokenizer.train) if file.tokenizer.path is None else 0
+    encode = text + (EXISTING if file.tokenizer.path is not None else 0)
     needs = {
         "ingest": Need(BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter),
         "dedup": Need(max(KEY_BYTES * MAX_KEYS, PAIRS + text), shorter),
         "tokenizer": Need(max(text, train), smaller if train > text else shorter),
-        "split": Need(text, shorter),
-        "tokenize": Need(text + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
+        "split": Need(encode, shorter),
+        "tokenize": Need(encode + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
     }
     if file.needs_sentences:
         needs["sentences"] = Need(text, shorter)
-    needs["decode"] = Need(text + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
+    needs["decode"] = Need(encode + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
     for dataset in file.datasets:
         sections = SECTION_ROW * bool(traits_of(dataset.objective).sections)
         rows = (DOCUMENT_ROW + sections) * MAX_DOCUMENTS

@@ -15,6 +15,7 @@ from typing import Any
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile, Source
 from pipeline.inputs import InputFile
+from pipeline.steps.adopt import Adoption
 from stages.config import canonical_json
 from stages.objectives.table import traits_of
 from stages.reading.formats import TextSplit
@@ -78,8 +79,10 @@ class StepStatus:
     why: str = ""
 
 
-def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
-    """Give the steps of a run in the order they run."""
+def plan_steps(
+    run: RunFile, files: Sequence[InputFile], adopted: Adoption | None = None
+) -> list[StepPlan]:
+    """Give the steps of a run in the order they run; `adopted` is its tokenizer if it trains none."""
     sources = {source.name: source for source in run.sources}
     per_file = {file.key: _file_fingerprint(run, sources[file.source], file) for file in files}
     ingest_config = {
@@ -97,7 +100,7 @@ def plan_steps(run: RunFile, files: Sequence[InputFile]) -> list[StepPlan]:
     validation = run.validation.model_dump(mode="json")
     add("dedup", {"dedup": run.dedup.model_dump(mode="json")}, "ingest")
     steps[-1] = replace(steps[-1], warning=section_loss(run))
-    steps.append(_tokenizer_step(run, steps[-1]))
+    steps.append(_tokenizer_step(run, steps[-1], adopted))
     shards = {"shards": run.packing.shards, "shard_size": run.packing.shard_size}
     split = {"validation": validation, "packing": shards, "seed": run.seed}
     add("split", split, "tokenizer")
@@ -162,7 +165,7 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
 def _wanted(step: StepPlan, unit: str) -> str | None:
     """Give the fingerprint that a unit's commit must have."""
     if step.name == "tokenizer" and unit.startswith(f"{SAMPLE}-"):
-        return step.units[SAMPLE]
+        return step.units.get(SAMPLE)  # an existing tokenizer has no samples
     if step.name != "ingest":
         return step.fingerprint
     key = unit.replace(".", "/", 1).rpartition("-")[0]
@@ -213,8 +216,12 @@ def _step(
     return StepPlan(name, fingerprint, config, tuple(i.name for i in inputs), units or {})
 
 
-def _tokenizer_step(run: RunFile, dedup: StepPlan) -> StepPlan:
+def _tokenizer_step(run: RunFile, dedup: StepPlan, adopted: Adoption | None) -> StepPlan:
     """Give the tokenizer's step; its samples stay while only the training of the model changes."""
+    if adopted is not None:
+        what = {"sha256": adopted.sha256, "special_ids": dict(adopted.special_ids)}
+        step = _step("tokenizer", {"tokenizer": {adopted.kind.value: what}}, [dedup])
+        return replace(step, warning=adopted.loss)
     train = run.tokenizer.train
     held_out = {"validation": {"fraction": run.validation.fraction}, "seed": run.seed}
     sampling = train.model_dump(mode="json", include=set(SamplingConfig.model_fields))

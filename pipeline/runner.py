@@ -18,6 +18,7 @@ from pipeline.execution import Execution
 from pipeline.inputs import InputFile
 from pipeline.plan import SAMPLE, StepPlan
 from pipeline.steps import (
+    adopt,
     dedup,
     ingest,
     materialise,
@@ -48,6 +49,8 @@ class Run:
     plan: Mapping[str, StepPlan]
     """Steps by name."""
     execution: Execution
+    adopted: adopt.Adoption | None = None
+    """The existing tokenizer, if the run trains none."""
 
     def task(self, step: str, unit: str, function: Function, payload: object) -> Task:
         """Give one task of a step."""
@@ -173,13 +176,16 @@ def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
 
 
 def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Draw the balanced sample and train on it."""
+    """Draw the balanced sample and train on it, or take the existing tokenizer."""
     step, config = run.plan["tokenizer"], run.file.tokenizer.train
     if step.warning:
         run.execution.progress.note(f"warning: {step.warning}")
     whole = run.execution.whole(step)
     if whole:
         return whole.record
+    if run.adopted is not None:
+        task = run.task("tokenizer", "adopt", adopt.adopt_tokenizer, run.adopted)
+        return _only_tokenizer(run, run.execution.here(step, task, title="take the tokenizer"))
     sizes = {name: counts["bytes"] for name, counts in kept["languages"].items()}
     rates = tokenizer.sampling_rates(sizes, config)
     run.execution.run(
@@ -199,8 +205,16 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )
-    commit = run.execution.one(step, task, title="train the tokenizer")
-    return run.execution.finish(step, commit.record).record
+    return _only_tokenizer(run, run.execution.one(step, task, title="train the tokenizer"))
+
+
+def _only_tokenizer(run: Run, commit: Commit) -> Mapping[str, Any]:
+    """Finish the step when no tokenizer but the committed one is there: a kill may have left another."""
+    storage = run.execution.commits.storage
+    for key in list(storage.list(adopt.FOLDER)):
+        if key not in commit.files:
+            storage.delete(key)
+    return run.execution.finish(run.plan["tokenizer"], commit.record).record
 
 
 def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from pipeline import checking, runner
 from pipeline.commits import Commits
 from pipeline.config import RunFile
 from pipeline.execution import Execution, Resources
+from pipeline.existing import find_tokenizer
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
 from pipeline.memory import MemoryWatch
@@ -65,9 +66,11 @@ def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
     _require_models(request.file)
     require_memory(request.file, step_needs(request.file))
+    adopted = find_tokenizer(request.file, request.base)
     files = find_inputs(request.file, request.base, output=request.output)
+    steps = plan_steps(request.file, files, adopted)
     commits = Commits(LocalStorage(request.output))
-    return status_of(plan_steps(request.file, files), commits, before=_last_plan(request.output))
+    return status_of(steps, commits, before=_last_plan(request.output))
 
 
 def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
@@ -163,8 +166,9 @@ def open_execution(
 
 def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
+    adopted = find_tokenizer(request.file, request.base)
     files = find_inputs(request.file, request.base, output=request.output)
-    steps = plan_steps(request.file, files)
+    steps = plan_steps(request.file, files, adopted)
     _settle_stale(
         request,
         execution,
@@ -172,7 +176,8 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     )
     remember_digests(files, request.output)
     _keep_plan(request, steps)
-    run = runner.Run(request.file, files, {step.name: step for step in steps}, execution)
+    plan = {step.name: step for step in steps}
+    run = runner.Run(request.file, files, plan, execution, adopted)
     records: dict[str, Any] = {}
     for name in STEPS:
         _step(run, name, records)
@@ -230,7 +235,7 @@ def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[Ste
         listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
         raise ConfigError(
             f"{request.output}: holds a run of another config; these would be redone: {listed}."
-            " Run with --replace to redo them, or choose another --output"
+            " Run with --replace to redo them, or choose another folder"
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)

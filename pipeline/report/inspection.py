@@ -23,7 +23,7 @@ from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import IGNORED
 from stages.objectives.table import traits_of
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import RunTokenizer, open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
 _COLUMNS = ("own_id", "id", "source", "language", "path", "position", "tokens")
@@ -66,7 +66,8 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
     if not 0 <= row < len(rows):
         raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
     shard, number = rows.locate(row)
-    tokenizer = Tokenizer.load(rows.folder / rows.manifest.tokenizer.file)
+    place = (rows.folder / rows.manifest.tokenizer.file).resolve()
+    tokenizer = open_tokenizer(place, rows.manifest.special_ids)
     columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
     return {
         "dataset": dataset,
@@ -97,7 +98,7 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[dict[str, A
 
 
 def _sequences(
-    rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: Tokenizer
+    rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: RunTokenizer
 ) -> Iterator[dict[str, Any]]:
     """Give the row's sequences of tokens, padding left out."""
     pad = rows.vocabulary.named("pad")
@@ -106,7 +107,7 @@ def _sequences(
     apart = traits_of(rows.objective).label_convention == "targets"
     for number, ids in enumerate(inputs):
         name = "input_ids" if len(inputs) == 1 else f"input_ids[{number}]"
-        kept = ids != pad
+        kept = columns["segment_ids"] >= 0 if "segment_ids" in columns else ids != pad
         other = None if apart or labels is None else labels[kept]
         original = columns.get("original_ids")
         cells = _cells(rows, ids[kept], other, None if original is None else original[kept], tokenizer)
@@ -122,7 +123,7 @@ def _cells(
     ids: NDArray[np.int64],
     labels: NDArray[np.int64] | None,
     original: NDArray[np.int64] | None,
-    tokenizer: Tokenizer,
+    tokenizer: RunTokenizer,
 ) -> list[dict[str, Any]]:
     """Give each token with its role, and what stood there if it is not what is shown."""
     truth = ids

@@ -1,7 +1,7 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +44,7 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "passed": all(v["passed"] for v in verify.values()) if verify else None,
         "documents": _documents(records),
         "tokenizer": records.get("tokenizer"),
-        "warnings": list(
-            filter(None, [section_loss(file), normalization_loss(file.tokenizer.train.normalization)])
-        ),
+        "warnings": list(filter(None, _warnings(file, records))),
         "languages": _languages(records),
         "split": records.get("split"),
         "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},
@@ -58,6 +56,24 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
     }
     _require_conservation(report, records)
     return report
+
+
+def _warnings(file: RunFile, records: Mapping[str, Any]) -> Iterator[str | None]:
+    """Give what settings and the tokenizer cost."""
+    yield section_loss(file)
+    if file.tokenizer.path is None:
+        yield normalization_loss(file.tokenizer.train.normalization)
+        return
+    yield records.get("tokenizer", {}).get("warning")
+    rows = [row for row in _languages(records) if row.get("unknown")]
+    if rows:
+        unknown, tokens = (sum(row[key] for row in _languages(records)) for key in ("unknown", "tokens"))
+        worst = max(rows, key=lambda row: row["unknown"] / row["tokens"])
+        yield (
+            f"tokenizer: {unknown:,} tokens are unknown, {unknown / tokens:.2%} of all, and in"
+            f" {worst['language']} {worst['unknown'] / worst['tokens']:.2%}: it has no piece for these"
+            " characters, and rows do not have them"
+        )
 
 
 def _documents(records: Mapping[str, Any]) -> dict[str, Any]:

@@ -185,14 +185,30 @@ def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None
         console.print(f"  and {more:,} more findings, in verify/{name}/verdict.json")
     if not verdict["findings"]:
         console.print(
-            f"  mechanics  {checked['rows']:,} rows, {checked['documents']:,} documents decode to"
-            f" their texts, {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding"
+            f"  mechanics  {checked['rows']:,} rows, {_returned(verdict)},"
+            f" {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding"
         )
     learning = verdict["learning"]
     if learning is None and verdict["passed"]:
         console.print("  learning   not asked for: the mechanics decide alone")
     elif learning:
         _print_learning(console, learning)
+
+
+def _returned(verdict: dict[str, Any]) -> str:
+    """Say how documents come back from their ids; those of an existing tokenizer may not all do."""
+    if "returned" not in verdict:
+        return f"{verdict['checked']['documents']:,} documents decode to their texts"
+    ways = {
+        "text": "documents decode to their texts",
+        "normalised": "to their normalised texts",
+        "encoded": "are what encoding gives again (what they do not spell, the tokenizer loses)",
+    }
+    return ", ".join(
+        f"{verdict['returned'][way]:,} {said}"
+        for way, said in ways.items()
+        if way in verdict["returned"]
+    )
 
 
 def _print_learning(console: Console, learning: dict[str, Any]) -> None:
@@ -247,6 +263,26 @@ def print_export(report: dict[str, Any], *, as_json: bool) -> None:
     for note in report["notes"]:
         console.print(f"- {note}", markup=False)
     console.print(f"\nHow {report['client']} reads it:\n\n{report['read']}", markup=False)
+
+
+def print_quick(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print what was read, what was checked, what was exported and where the run is."""
+    if as_json:
+        print(json.dumps(report, indent=1, ensure_ascii=False))
+        return
+    console = _console()
+    run = report["run"]
+    console.print(_documents({k: v for k, v in run["documents"].items() if k != "removed"}))
+    for warning in run["warnings"]:
+        console.print(f"warning: {warning}", markup=False)
+    for name, verdict in run["verify"].items():
+        _print_verdict(console, name, verdict)
+    if "validation" not in report["export"]["splits"]:
+        console.print("no document was held out: raise --validation if the trainer wants some")
+    console.print(
+        f"the run is in {report['work']}; delete it once you need no other format\n", markup=False
+    )
+    print_export(report["export"], as_json=False)
 
 
 def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:

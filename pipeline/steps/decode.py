@@ -2,15 +2,18 @@
 
     documents   each unit holds exactly the documents that dedup kept, described as ingest has them, in
                 the groups of their shards
-    texts       the ids of each document decode to its text, those of each section to its own
+    texts       the ids of each document decode to its text, those of each section to its own; what an
+                existing tokenizer loses it must at least lose again: the same ids
     sentences   end where the documents are split once more, if a dataset asks
 
 Findings, never exceptions: a damaged file is what it looks for. `verify` then holds the rows of every
 dataset to the ids of the store, token by token, and so to the texts.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -37,7 +40,7 @@ from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of
 from stages.ragged import batches, joined
 from stages.store.token_store import TokenUnit, read_ends
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import RunTokenizer
 from stages.tokenizer.sentences import split_sentences
 from stages.verify.mechanics import Finding
 
@@ -48,6 +51,17 @@ _NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
 _BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
 _INGESTED = ("own_id", "language", "position")
 """Columns of the token store's documents that are ingest's."""
+
+
+class Returned(StrEnum):
+    """How a document comes back from its ids."""
+
+    TEXT = "text"
+    """As it was."""
+    NORMALISED = "normalised"
+    """As the tokenizer's normaliser leaves it."""
+    ENCODED = "encoded"
+    """Not as a whole, but encoding it again gives the same ids."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +87,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
     """Compare a unit of the token store with the documents that were kept of it, and their texts."""
     unit = work.made.unit
     listed = f"{unit.tokens}/documents.parquet"
+    returned: Counter[str] = Counter()
     try:
         groups = work.made.train_shards + work.made.validation_shards
         store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)
@@ -83,12 +98,13 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
         if not found:
             found += [(listed, f) for f in _described(workspace, work.made, store, table)]
-            found += _texts(workspace, unit, store, table)
+            found += _texts(workspace, unit, store, table, returned)
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
         return result_of([(unit.tokens, Finding("readable", str(error)))], documents=0)
-    return result_of(found, documents=table.num_rows)
+    counted = {"returned": dict(returned)} if returned else {}
+    return result_of(found, documents=table.num_rows, **counted)
 
 
 def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table) -> Iterator[Finding]:
@@ -159,14 +175,23 @@ def _described(
 
 
 def _texts(
-    workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table
+    workspace: Workspace,
+    unit: Unit,
+    store: TokenUnit,
+    table: pa.Table,
+    returned: Counter[str],
 ) -> Iterator[tuple[str, Finding]]:
-    """The ids of each document decode to its text, and those of each section to its own."""
-    if unit.sections > 1:
-        for finding in _sections(workspace, unit, store, table.column("id").to_pylist()):
-            yield f"{unit.tokens}/sections", finding
-        return
+    """The ids of each document decode to its text, and those of each section to its own.
+
+    How documents come back from an existing tokenizer is counted in `returned`.
+    """
     tokenizer, digests = load_tokenizer(workspace), table.column("digest")
+    if unit.sections > 1 or not tokenizer.exact:
+        counts: Counter[str] = Counter()
+        for finding in _sections(workspace, unit, store, table.column("id").to_pylist(), counts):
+            yield f"{unit.tokens}/{'sections' if unit.sections > 1 else 'ids.npy'}", finding
+        returned.update({} if tokenizer.exact else counts)
+        return
     wrong = []
     for first, documents in _split(store):
         bodies = [document[:-1] for document in documents]
@@ -186,23 +211,29 @@ def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
         yield first, np.split(ids, offsets[1:-1] - offsets[0])
 
 
-def _decoded(tokenizer: Tokenizer, documents: Sequence[NDArray[np.integer]]) -> list[str]:
+def _decoded(tokenizer: RunTokenizer, documents: Sequence[NDArray[np.integer]]) -> list[str]:
     """Give the text of each document; ids past the model give none."""
     size = tokenizer.vocab_size
     return tokenizer.decode([ids if ((ids >= 0) & (ids < size)).all() else ids[:0] for ids in documents])
 
 
 def _sections(
-    workspace: Workspace, unit: Unit, store: TokenUnit, identities: Sequence[bytes]
+    workspace: Workspace,
+    unit: Unit,
+    store: TokenUnit,
+    identities: Sequence[bytes],
+    returned: Counter[str],
 ) -> Iterator[Finding]:
-    """The ids of each section decode to its text."""
+    """The ids of each section come back as its text; most documents are one."""
     tokenizer = load_tokenizer(workspace)
-    try:
-        groups = range(len(store.group_ptr) - 1)
-        ends = joined([store.sections(group, count=unit.sections) for group in groups])
-    except FormatError as error:
-        yield Finding("sections", str(error))
-        return
+    ends = None
+    if unit.sections > 1:
+        try:
+            groups = range(len(store.group_ptr) - 1)
+            ends = joined([store.sections(group, count=unit.sections) for group in groups])
+        except FormatError as error:
+            yield Finding("sections", str(error))
+            return
     numbers = {identity: number for number, identity in enumerate(identities)}
     wrong = []
     for table in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
@@ -210,13 +241,32 @@ def _sections(
             for identity, texts in zip(part.column("id").to_pylist(), sections_of(part), strict=True):
                 number = numbers[identity]
                 ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1] - 1])
-                found = _decoded(tokenizer, np.split(ids, ends[number][:-1]))
-                if found != list(map(tokenizer.normalise, texts)):
-                    wrong.append(identity)
+                parts = [ids] if ends is None else np.split(ids, ends[number][:-1])
+                back = _come_back(tokenizer, texts, parts)
+                returned.update([] if back is None else [back.value])
+                wrong += [identity] if back is None else []
     if wrong:
         whole = f"of {len(identities):,} documents"
         message = f"those of {len(wrong):,} {whole} do not decode to their text"
-        yield Finding("sections", f"{message}; the first is document {wrong[0].hex()}")
+        check = "sections" if unit.sections > 1 else "text"
+        yield Finding(check, f"{message}; the first is document {wrong[0].hex()}")
+
+
+def _come_back(
+    tokenizer: RunTokenizer, texts: list[str], parts: Sequence[NDArray[np.integer]]
+) -> Returned | None:
+    """Say how the sections of a document come back from their ids, or None if those are of another."""
+    special = [] if tokenizer.exact else [*tokenizer.special_ids.values()]
+    if not any(np.isin(ids, special).any() for ids in parts):  # these spell nothing, wherever they stand
+        found = _decoded(tokenizer, parts)
+        if found == texts:
+            return Returned.TEXT
+        if found == list(map(tokenizer.normalise, texts)):
+            return Returned.NORMALISED
+    if tokenizer.exact:
+        return None
+    again = tokenizer.encode(texts)
+    return Returned.ENCODED if all(map(np.array_equal, again, parts)) else None
 
 
 def _sentences(

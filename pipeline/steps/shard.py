@@ -1,6 +1,6 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
+from pipeline.steps.adopt import model_key, special_ids_of
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.tokenizer import MODEL
 from pipeline.steps.units import Unit, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
@@ -57,7 +57,6 @@ from stages.store.manifest import (
     sum_totals,
     write_manifest,
 )
-from stages.tokenizer.special import special_ids
 
 _COUNTED = 1 << 20
 """Tokens counted together."""
@@ -119,12 +118,14 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
     for name, column in by_row.items():
         write_array(folder / f"{name}.npy", column)
     _write_segments(folder / "segments", layout)
-    _write_rows(folder / "input_ids.npy", layout, group, dtype=id_dtype(work.vocab_size))
+    special = special_ids_of(workspace.root)
+    dtype = id_dtype(work.vocab_size)
+    _write_rows(folder / "input_ids.npy", layout, group, dtype=dtype, pad=special["pad"])
     if group.sentences is not None:
         write_array(folder / SENTENCES / "ptr.npy", group.sentences.ptr.astype("<i8"))
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
-        write_array(folder / UNIGRAM, _unigram(group, work.vocab_size))
+        write_array(folder / UNIGRAM, _unigram(group, work.vocab_size, special.values()))
     pq.write_table(documents_of(group, work.units), folder / "documents.parquet", compression="zstd")
     tokens = int(layout.length.sum())
     return {
@@ -197,14 +198,16 @@ def _pack(lengths: NDArray[np.int64], work: ShardWork, row_length: int) -> Layou
     return pack(lengths, row_length=row_length, growth=traits.growth)
 
 
-def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dtype[np.generic]) -> None:
+def _write_rows(
+    path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dtype[np.generic], pad: int
+) -> None:
     """Write the rows through a mapped file: of the tokens nothing is held."""
     shape = (layout.num_rows, layout.row_length)
     if not layout.num_rows:
         write_array(path, np.empty(shape, dtype))
         return
     rows = np.lib.format.open_memmap(path, "w+", dtype, shape)
-    rows[:] = special_ids()["pad"]
+    rows[:] = pad
     group.copy(
         np.asarray(rows).reshape(-1),
         layout.doc,
@@ -215,12 +218,12 @@ def _write_rows(path: Path, layout: Layout, group: MergedGroup, *, dtype: np.dty
     rows.flush()
 
 
-def _unigram(group: MergedGroup, vocab_size: int) -> NDArray[np.int64]:
+def _unigram(group: MergedGroup, vocab_size: int, special: Iterable[int]) -> NDArray[np.int64]:
     """Count the shard's ordinary tokens up by id: (vocab_size,) int64."""
     counts = np.zeros(vocab_size, np.int64)
     for first, last in batches(group.lengths, _COUNTED):
         counts += np.bincount(group.tokens(first, last), minlength=vocab_size)
-    counts[list(special_ids().values())] = 0
+    counts[list(special)] = 0
     return np.cumsum(counts)
 
 
@@ -274,7 +277,7 @@ def manifest_of(
     tables: Mapping[str, FileDigest] | None = None,
 ) -> Manifest:
     """Give the manifest of a split, not signed: what the run's settings say of any shards."""
-    traits = traits_of(work.objective)
+    traits, model = traits_of(work.objective), model_key(workspace.root)
     return Manifest(
         format_version=FORMAT_VERSION,
         name=work.dataset,
@@ -287,9 +290,9 @@ def manifest_of(
         seq_len=work.packing.seq_len,
         packing=work.packing.strategy.value,
         vocab_size=work.vocab_size,
-        special_ids=special_ids(),
+        special_ids=special_ids_of(workspace.root),
         tokenizer=TokenizerFile(
-            file=f"../../../{MODEL}", sha256=digest_file(workspace.path(MODEL)).sha256
+            file=f"../../../{model}", sha256=digest_file(workspace.path(model)).sha256
         ),
         columns=_columns(work, widths_of(work.objective, work.packing.seq_len)),
         tables=dict(tables or {}),

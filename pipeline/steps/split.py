@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.tokenizer import MODEL
+from pipeline.steps.adopt import model_key, tokenizer_of
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
@@ -28,7 +28,7 @@ from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
 from stages.pieces import Pieces
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import RunTokenizer
 
 VALIDATION = "split/validation.parquet"
 _NAME = f"S{ID_BYTES}"
@@ -179,13 +179,13 @@ class HeldOut:
         return found
 
 
-def load_tokenizer(workspace: Workspace) -> Tokenizer:
+def load_tokenizer(workspace: Workspace) -> RunTokenizer:
     """Give the run's tokenizer, loaded once a worker."""
-    path = workspace.path(MODEL)
+    path = workspace.path(model_key(workspace.root))
     key = f"tokenizer {path} {path.stat().st_ino}"
     if key not in workspace.cache:
-        workspace.cache[key] = Tokenizer.load(path)
-    tokenizer: Tokenizer = workspace.cache[key]
+        workspace.cache[key] = tokenizer_of(workspace.root)
+    tokenizer: RunTokenizer = workspace.cache[key]
     return tokenizer
 
 

@@ -26,7 +26,7 @@ from stages.mixing.placement import order_of, shard_of
 from stages.ragged import Ragged, joined, ragged_of
 from stages.store.arrays import id_dtype
 from stages.store.token_store import write_unit
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import RunTokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
 COPY = 0
@@ -54,6 +54,7 @@ class _Documents:
     """After how many of its tokens each section of a document ends; of sources with sections alone."""
     tables: list[pa.Table] = field(default_factory=list)
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Documents, bytes and tokens of each; unknown tokens too if the tokenizer has any."""
     space_symbols: int = 0
 
 
@@ -73,7 +74,7 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
     }
 
 
-def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> None:
+def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> None:
     """Encode a slice of documents; what is kept of it is ids and the small columns."""
     texts = sections_of(table)
     eos = np.array([tokenizer.eos], documents.dtype)
@@ -88,6 +89,9 @@ def _encode(tokenizer: Tokenizer, table: pa.Table, documents: _Documents) -> Non
     sizes = table.column("text_bytes").to_pylist()
     for name, size, tokens in zip(names, sizes, map(len, encoded), strict=True):
         documents.languages[name].update(documents=1, bytes=size, tokens=tokens)
+    if tokenizer.unk is not None:
+        for name, ids_ in zip(names, encoded, strict=True):
+            documents.languages[name]["unknown"] += int(np.count_nonzero(ids_ == tokenizer.unk))
     table = table.select([name for name in table.column_names if name in _EMPTY.schema.names])
     if tokenizer.normalises:
         digests = [content_digest("".join(map(tokenizer.normalise, text))) for text in texts]

@@ -204,13 +204,14 @@ def _contents(
     broken = mechanics.check_segments(rows, documents=len(group.lengths))
     if broken:
         return [*found, *((segments, finding) for finding in broken)]
-    found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=manifest.special_ids["pad"])]
+    pad, eos = (manifest.special_ids[name] for name in ("pad", "eos"))
+    found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=pad, closes=pad == eos)]
     found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=group.lengths)]
     if unigram is not None:
         special = np.array(sorted(manifest.special_ids.values()))
         counted = mechanics.check_unigram(rows, unigram, special=special)
         found += [(f"{place}/{UNIGRAM}", f) for f in counted]
-    tally = mechanics.DocumentTally(manifest.special_ids["eos"])
+    tally = mechanics.DocumentTally(eos)
     reassembly = mechanics.Reassembly(rows, group.lengths)
     for first, last in batches(group.lengths, _BATCH_TOKENS):
         ends = np.cumsum(group.lengths[first:last])

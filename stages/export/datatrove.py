@@ -17,8 +17,6 @@ from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds
 from stages.export.source import ExportSource
 
-TOKENIZER = "tokenizer.model"
-
 
 def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
     if not source.manifest.shards[shard].documents:
@@ -31,7 +29,8 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
             ends = end + np.cumsum(block.lengths)
             index.write(ends.astype("<u8"))
             end = int(ends[-1])
-    files.write(f"{name}.metadata", f"{TOKENIZER}|{dtype.itemsize}\n{end}\n{human_count(end)}".encode())
+    about = f"{source.tokenizer}|{dtype.itemsize}\n{end}\n{human_count(end)}"
+    files.write(f"{name}.metadata", about.encode())
 
 
 def human_count(tokens: int) -> str:

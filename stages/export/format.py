@@ -61,16 +61,19 @@ class Format:
     finish: Callable[[ExportSource, ExportFiles], None] = nothing_more
     refuse: Callable[[ExportSource], None] = accept_all
     notes: Callable[[Sequence[ExportSource]], Sequence[str]] = no_notes
+    needs_sentences: bool = False
+    """Whether the dataset must say where sentences end."""
+    max_vocabulary: int | None = None
+    """Ids that its integers can hold."""
 
+    def refuse_vocabulary(self, size: int, *, name: str) -> None:
+        """Refuse ids that the format's integers cannot hold.
 
-def refuse_vocabulary(source: ExportSource, *, name: str, most: int) -> None:
-    """Refuse ids that a format's integers cannot hold.
-
-    Raises:
-        ConfigError: the vocabulary is too large.
-    """
-    if source.manifest.vocab_size > most:
-        raise ConfigError(
-            f"--format {name}: holds ids below {most:,}, but {source.manifest.name} has a vocabulary of"
-            f" {source.manifest.vocab_size:,}; export it as megatron, olmo-core or datatrove"
-        )
+        Raises:
+            ConfigError: the vocabulary is too large.
+        """
+        if self.max_vocabulary is not None and size > self.max_vocabulary:
+            raise ConfigError(
+                f"--format {self.name}: holds ids below {self.max_vocabulary:,}, but {name} has a"
+                f" vocabulary of {size:,}; export it as megatron, olmo-core or datatrove"
+            )

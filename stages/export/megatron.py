@@ -138,8 +138,10 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     notes = [
         f"For Megatron's scripts: {given}.",
         f"A document ends in the id {sources[0].eos}, which must be the tokenizer's eod.",
-        f"The pad id {sources[0].manifest.special_ids['pad']} stands in no document.",
     ]
+    special = sources[0].manifest.special_ids
+    if special["pad"] != special["eos"]:
+        notes.append(f"The pad id {special['pad']} stands in no document.")
     if any(source.manifest.totals.tokens >= I32_LIMIT for source in sources):
         notes.append(
             f"A slice train[a:b] of {I32_LIMIT:,} tokens or more overflows in Megatron's 32-bit sums;"
@@ -174,6 +176,7 @@ MEGATRON_SENTENCES = Format(
     write_part=_write_part,
     finish=partial(_finish, split=True),
     refuse=_refuse_sentences,
+    needs_sentences=True,
     read=_read,
     notes=_notes_sentences,
 )

@@ -11,16 +11,12 @@ import pickle  # written, never read
 from collections.abc import Sequence
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds, refuse_vocabulary
+from stages.export.format import Format, Holds
 from stages.export.source import ExportSource
 
 MAX_VOCABULARY = 1 << 16
 META = "meta.pkl"
 _FILES = {"train": "train.bin", "validation": "val.bin"}
-
-
-def _refuse(source: ExportSource) -> None:
-    refuse_vocabulary(source, name="nanogpt", most=MAX_VOCABULARY)
 
 
 def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
@@ -46,7 +42,7 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     return (
         "Put the files into nanoGPT's data/NAME/ and set dataset = 'NAME' in its config.",
         "meta.pkl tells train.py the size of the vocabulary, which would be 50,304 otherwise.",
-        f"A document ends in the id {sources[0].eos}, where nanoGPT's own files have 50256.",
+        f"A document ends in the id {sources[0].eos}; nanoGPT's own files end it in 50256.",
         "sample.py knows GPT-2's tokenizer alone: decode what it samples with the run's own.",
     )
 
@@ -59,6 +55,6 @@ NANOGPT = Format(
     write_part=_write_part,
     read=_read,
     finish=_finish,
-    refuse=_refuse,
+    max_vocabulary=MAX_VOCABULARY,
     notes=_notes,
 )

@@ -85,6 +85,11 @@ class ExportSource:
         """The id that closes each document."""
         return self.manifest.special_ids["eos"]
 
+    @property
+    def tokenizer(self) -> str:
+        """The name of the tokenizer's file, a copy of which stands beside the export."""
+        return Path(self.manifest.tokenizer.file).name
+
     def lengths(self, shard: int) -> NDArray[np.int64]:
         """Give the tokens of each document of a shard, its EOS included: (D,)."""
         return self.dataset.whole_shard(shard).lengths

@@ -199,8 +199,9 @@ def _restored(  # noqa: C901, PLR0911  # one for each objective
         case NextSentence() | SentenceOrder():
             return sentence_pairs.restore_pairs(columns, objective, vocabulary)
         case CausalLM():
-            ids = columns["input_ids"]
-            return ids, np.count_nonzero(ids != vocabulary.named("pad"), axis=1)
+            ids, pad = columns["input_ids"], vocabulary.named("pad")
+            filled = columns["segment_ids"] >= 0 if pad == vocabulary.named("eos") else ids != pad
+            return ids, np.count_nonzero(filled, axis=1)
         case MaskedLM():
             return mlm.restore_mlm(columns, objective, vocabulary)
         case FIM():

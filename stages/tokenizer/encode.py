@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from stages.errors import FormatError
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
-from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
+from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
 from stages.tokenizer.words import word_starts
 
 _STRETCH = 4096
@@ -38,8 +38,10 @@ _BATCH = 1 << 18
 """Characters encoded together."""
 _SYMBOLS = re.compile(f"({SPACE_SYMBOL}+)")
 _INT32 = np.dtype(np.int32)
-_NO_NORMALIZER = b"\x0a\x08identity\x12\x00\x18\x00\x20\x00\x28\x01"
-"""A NormalizerSpec: name, no rules, no dummy prefix, no white space removed, spaces escaped."""
+_SPEC = b"\x0a\x08identity\x12\x00\x18\x00\x20\x00\x28\x01"
+NO_NORMALIZER = b"\x1a" + bytes([len(_SPEC)]) + _SPEC
+"""The field that ends a model without a normaliser: name, no rules, no dummy prefix, no white space
+removed, spaces escaped. Of a message that stands twice in a protocol buffer the later fields count."""
 
 
 class Tokenizer:
@@ -49,14 +51,23 @@ class Tokenizer:
         processor: a loaded SentencePiece model.
     """
 
+    exact = True
+    """Whether the ids of every text spell it, as normalised."""
+    unk = None
+    """No text gives an unknown id."""
+    writes_all = True
+    """Whether every text can be written, and its parts join to it."""
+
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
         self._processor = processor
         bytes_ = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in SPACE_SYMBOL.encode()]
         self._space = np.array(bytes_, np.int32)
         self.vocab_size: int = processor.get_piece_size()
         self.normalises: bool = changes_text(processor.normalize)
+        self.has_bytes: bool = all(map(processor.is_byte, bytes_))
         self.eos: int = processor.eos_id()
         self.pad: int = processor.pad_id()
+        self.special_ids = special_ids()
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
@@ -124,13 +135,11 @@ class Tokenizer:
     def verbatim(self) -> "Tokenizer":
         """Give the same pieces without a normaliser: for text that has been through it already.
 
-        A part of a normalised text need not come out of the normaliser as it went in. Of a message that
-        stands twice in a protocol buffer, as the spec does then, the later fields count.
+        A part of a normalised text need not come out of the normaliser as it went in.
         """
         if not self.normalises:
             return self
-        spec = b"\x1a" + bytes([len(_NO_NORMALIZER)]) + _NO_NORMALIZER
-        proto = self._processor.serialized_model_proto() + spec
+        proto = self._processor.serialized_model_proto() + NO_NORMALIZER
         return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=proto))
 
     def byte_ids(self) -> NDArray[np.bool_]:
@@ -173,7 +182,12 @@ class Tokenizer:
                 yield part[start:]
 
     def _separable(self, before: str, after: str) -> bool:
-        """Say whether no piece, and no rule of the normaliser, could reach over two characters."""
+        """Say whether no piece, and no rule of the normaliser, could reach over two characters.
+
+        Characters without a piece, side by side, are one unknown token where there are no byte pieces.
+        """
+        if not self.has_bytes and after != " ":
+            return False
         if not self.normalises:
             return (before + after).replace(" ", SPACE_SYMBOL) not in self._joined
         if after not in " \n" or before.isspace():  # rules compose characters, but never with these
@@ -184,7 +198,9 @@ class Tokenizer:
     @cached_property
     def _joined(self) -> frozenset[str]:
         """Every two characters that stand side by side in a piece."""
-        pieces = map(self._processor.id_to_piece, range(num_reserved(), self.vocab_size))
+        library = self._processor
+        ids = (n for n in range(self.vocab_size) if not (library.is_control(n) or library.is_unknown(n)))
+        pieces = map(library.id_to_piece, ids)
         return frozenset(piece[n : n + 2] for piece in pieces for n in range(len(piece) - 1))
 
 

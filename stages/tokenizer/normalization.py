@@ -20,6 +20,8 @@ class Normalization(StrEnum):
 
 
 _SAMPLES = {
+    "upper case": "A",
+    "accents": "\u00e9",
     "line feeds": "a\nb",
     "tabs": "a\tb",
     "runs of spaces": "  a   b ",

@@ -37,6 +37,25 @@ def word_starts(pieces: Sequence[str], is_byte: NDArray[np.bool_]) -> NDArray[np
     return np.array(found, np.bool_)
 
 
+def starts_of_spelled(pieces: Sequence[bytes]) -> NDArray[np.bool_]:
+    """Say of every id whether it begins a word, by the bytes that it stands for.
+
+    Args:
+        pieces: of all ids; nothing for special ids.
+
+    Returns:
+        (V,) bool; that of ids that stand for nothing is True.
+    """
+    return np.array([_spelled_begins(piece) for piece in pieces], np.bool_)
+
+
+def _spelled_begins(piece: bytes) -> bool:
+    if piece and piece[0] in _CONTINUATION:
+        return False
+    first = piece[:4].decode(errors="ignore")[:1]
+    return not first or _begins(SPACE_SYMBOL if first == " " else first)
+
+
 def _byte_begins(byte: int) -> bool:
     return byte not in _CONTINUATION and (byte >= _CONTINUATION.stop or _begins(chr(byte)))
 

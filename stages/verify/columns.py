@@ -95,8 +95,9 @@ def _broken(
     convention = traits_of(objective).label_convention
     if "segment_ids" in columns:
         yield from _segments(stored, columns, objective)
-    if "labels" in columns and convention != "replaced":
-        yield "label_is_pad", (columns["labels"] == vocabulary.named("pad")).any(axis=1)
+    pad = vocabulary.named("pad")
+    if "labels" in columns and convention != "replaced" and pad != vocabulary.named("eos"):
+        yield "label_is_pad", (columns["labels"] == pad).any(axis=1)
     if convention == TARGETS:
         yield from _targets(columns, vocabulary)
     elif convention == PAIRS:

@@ -89,15 +89,19 @@ def check_segments(rows: Rows, *, documents: int) -> list[Finding]:
     ]
 
 
-def check_padding(rows: Rows, *, pad: int) -> list[Finding]:
-    """Padding is the pad id, stands where no segment lies, and nowhere else; segments are sound."""
+def check_padding(rows: Rows, *, pad: int, closes: bool = False) -> list[Finding]:
+    """Padding is the pad id, stands where no segment lies, and nowhere else; segments are sound.
+
+    With `closes` the pad id is EOS too, so it stands in segments; where, is a matter of the documents.
+    """
     row_ptr, length = rows.segments["row_ptr"], rows.segments["length"]
     filled = np.add.reduceat(length, row_ptr[:-1]) if len(length) else length
     places = np.arange(rows.input_ids.shape[1])
     counts, firsts = [0, 0], ["", ""]
     for start, ids in _row_blocks(rows.input_ids):
         covered = places < filled[start : start + len(ids), None]
-        for kind, wrong in enumerate((~covered & (ids != pad), covered & (ids == pad))):
+        inside = covered & (ids == pad) & (not closes)
+        for kind, wrong in enumerate((~covered & (ids != pad), inside)):
             bad = np.argwhere(wrong)
             if len(bad) and not counts[kind]:
                 firsts[kind] = f"row {start + bad[0][0]}, position {bad[0][1]}"

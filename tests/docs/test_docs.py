@@ -32,12 +32,13 @@ from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
 from stages.store import manifest
+from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
 from stages.verify.gates import LearningConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = ("plan", "run", "status", "verify", "inspect", "export", "compare", "schema")
+COMMANDS = ("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema")
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
 Followed = tuple[Path, str]
@@ -53,6 +54,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[dedup.minhash]", MinHashConfig),
     ("[tokenizer]", TokenizerSection),
     ("[tokenizer.train]", TrainConfig),
+    ("[tokenizer.special]", SpecialPieces),
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),
@@ -74,9 +76,10 @@ sources and datasets are letters, digits, `_` and `-`, and no two are the same. 
 the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set packing.seq_len=1024`.
 
 `language` of a source is a string, one language for all of it, or the table `[sources.language]`.
-`near` of `[dedup]` needs `exact`. A dataset's own `packing` sets `seq_len` and `strategy`; `shards` and
-`shard_size` are always the run's, since all datasets are made from one token store. What the objectives
-are for, and how to choose one: [objectives.md](objectives.md).
+`near` of `[dedup]` needs `exact`. `[tokenizer]` has `path`, with `[tokenizer.special]` if need be, or
+`[tokenizer.train]`: [tokenizers.md](tokenizers.md). A dataset's own `packing` sets `seq_len` and
+`strategy`; `shards` and `shard_size` are always the run's, since all datasets are made from one token
+store. What the objectives are for, and how to choose one: [objectives.md](objectives.md).
 """
 
 

@@ -27,6 +27,7 @@ ALL = [
 HOMES = {
     "torch": {"comparing", "loading", "verify"},
     "sentencepiece": {"tokenizer"},
+    "tokenizers": {"tokenizer"},
     "sentencex": {"tokenizer"},
     "datasketch": {"dedup"},
     "zstandard": {"reading", "store"},
@@ -76,6 +77,7 @@ HEAVY = [
     "numba",
     "sentencepiece",
     "sentencex",
+    "tokenizers",
     "datasketch",
     "zstandard",
     "orjson",

@@ -185,7 +185,7 @@ def test_ids_keep_their_values_at_every_border_of_the_dtypes(
         assert read_back("nanogpt", files, ours) == documents
     else:
         with pytest.raises(ConfigError, match="below 65,536, but tiny has a vocabulary of 65,537"):
-            FORMATS["nanogpt"].refuse(opened)
+            FORMATS["nanogpt"].refuse_vocabulary(opened.manifest.vocab_size, name="tiny")
 
 
 def test_a_dataset_without_sentences_is_refused_with_the_kinds_that_have_them(tmp_path: Path) -> None:

@@ -1,0 +1,86 @@
+"""Adopt: a tokenizer that was trained elsewhere becomes the run's, as it is, with its special ids."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.steps.tokenizer import SPECIAL_IDS
+from pipeline.tasks import Workspace
+from stages.errors import FormatError
+from stages.store.digests import digest_file
+from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
+
+FOLDER = "tokenizer"
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A tokenizer's file, and what was found out of it."""
+
+    path: Path
+    sha256: str
+    kind: TokenizerKind
+    special_ids: Mapping[str, int]
+    vocab_size: int
+    loss: str | None
+    """What its normaliser loses, for people."""
+
+
+def adopt_tokenizer(workspace: Workspace, work: Adoption) -> dict[str, Any]:
+    """Copy the file and write down its special ids.
+
+    Raises:
+        FormatError: the file is another one than when the run was planned.
+    """
+    target = workspace.create(f"{FOLDER}/{work.kind}")
+    try:
+        target.write_bytes(work.path.read_bytes())
+    except OSError as error:
+        raise FormatError(f"{work.path}: cannot be read: {error.strerror}") from error
+    if digest_file(target).sha256 != work.sha256:
+        raise FormatError(f"{work.path}: changed since the run was planned; run again")
+    text = json.dumps(dict(work.special_ids), indent=1)
+    workspace.create(SPECIAL_IDS).write_text(text + "\n", encoding="utf-8")
+    return {
+        "vocab_size": work.vocab_size,
+        "file": work.kind.value,
+        "sha256": work.sha256,
+        "warning": work.loss,
+    }
+
+
+def model_key(root: Path) -> str:
+    """Give the key of a run's tokenizer.
+
+    Raises:
+        FormatError: there is none.
+    """
+    for kind in TokenizerKind:
+        if (root / FOLDER / kind).exists():
+            return f"{FOLDER}/{kind}"
+    raise FormatError(f"{root / FOLDER}: holds no tokenizer; run it to its end")
+
+
+def special_ids_of(root: Path) -> dict[str, int]:
+    """Give the special ids of a run's tokenizer by role.
+
+    Raises:
+        FormatError: they are not there, or damaged.
+    """
+    place = root / SPECIAL_IDS
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+        return {str(name): int(number) for name, number in content.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise FormatError(f"{place}: cannot be read: {error}") from error
+
+
+def tokenizer_of(root: Path) -> RunTokenizer:
+    """Give a run's tokenizer, trained or adopted.
+
+    Raises:
+        FormatError: there is none, or it is damaged.
+    """
+    return open_tokenizer(root / model_key(root), special_ids_of(root))

@@ -1,0 +1,213 @@
+"""Tokenizers that were trained elsewhere: a SentencePiece model, or a tokenizer.json.
+
+Their ids are those that their library gives, but that no text gives a special one. What they cannot
+give back, such as unknown characters, upper case, white space, is gone for good. So a text of theirs is
+held to its ids in one of two ways: the ids spell the text as the normaliser leaves it, or encoding the
+text again gives them.
+
+    " Hello  world"   normalise -> "Hello world"
+                      ids       -> _Hello _world   spell -> " Hello world" -> "Hello world"
+
+A space that the file puts before every text, and what spells it, is left out of both.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import ConfigError, FormatError
+from stages.pieces import Pieces
+from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
+from stages.tokenizer.normalization import changed_samples
+from stages.tokenizer.roles import Described
+from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
+from stages.tokenizer.special import special_ids
+from stages.tokenizer.words import starts_of_spelled
+
+_INT32 = np.dtype(np.int32)
+
+
+SPACE = " "
+
+
+class TokenizerKind(StrEnum):
+    """What a tokenizer's file is; its value is the file's name in a run."""
+
+    SENTENCEPIECE = "tokenizer.model"
+    HUGGING_FACE = "tokenizer.json"
+
+
+class TokenizerFile(Protocol):
+    """A tokenizer as its file has it."""
+
+    size: int
+    unk: int | None
+    writes_all: bool
+    """Whether every text can be written, and its parts join to it."""
+
+    def normalise(self, text: str) -> str:
+        """Give a text as the normaliser leaves it."""
+        ...
+
+    def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
+        """Give the ids of each text."""
+        ...
+
+    def verbatim(self) -> "TokenizerFile":
+        """Give the same pieces without a normaliser, if every text can be written."""
+        ...
+
+    def piece_bytes(self) -> list[bytes]:
+        """Give what each id stands for; nothing for special ids."""
+        ...
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Give each id as people read it."""
+        ...
+
+
+class ExistingTokenizer:
+    """A tokenizer that was trained elsewhere, with its special ids.
+
+    Args:
+        file: as it was loaded with them.
+        special_ids: by role.
+    """
+
+    exact = False
+    """Whether the ids of every text spell it, as normalised."""
+
+    def __init__(self, file: TokenizerFile, special_ids: Mapping[str, int]) -> None:
+        self._file = file
+        self.special_ids = dict(special_ids)
+        self.vocab_size = file.size
+        self.eos, self.pad = special_ids["eos"], special_ids["pad"]
+        self.unk = file.unk
+        self.writes_all = file.writes_all
+        self._special = np.zeros(file.size, np.bool_)
+        self._special[[n for n in special_ids.values() if n != file.unk]] = True
+
+    def encode(
+        self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
+    ) -> list[NDArray[np.integer]]:
+        """Give the ids of each text, (n,) of `dtype`; of special ids only the unknown one's."""
+        found = []
+        for ids in self._file.encode(texts):
+            assert not self._special[ids].any(), "a text gave a special id"
+            found.append(ids.astype(dtype))
+        return found
+
+    def normalise(self, text: str) -> str:
+        """Give a text as the normaliser leaves it, without a space that is put before every text."""
+        return self._bare(self._file.normalise(text))
+
+    @cached_property
+    def normalises(self) -> bool:
+        """Say whether the normaliser changes anything."""
+        return bool(self.changes())
+
+    def changes(self) -> tuple[str, ...]:
+        """Name what the normaliser changes among samples."""
+        return changed_samples(self.normalise)
+
+    def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
+        """Give what ids spell; special ids give nothing, what is no UTF-8 gives U+FFFD."""
+        return [self._bare(self._spelling.spell(row).tobytes().decode(errors="replace")) for row in ids]
+
+    def verbatim(self) -> "ExistingTokenizer":
+        """Give the same pieces without a normaliser: for text that has been through it already.
+
+        Only a tokenizer that can write every text has that.
+        """
+        return ExistingTokenizer(self._file.verbatim(), self.special_ids)
+
+    def piece_bytes(self) -> list[bytes]:
+        """Give what each id stands for: (vocab_size,); nothing for special ids."""
+        return self._file.piece_bytes()
+
+    def word_starts(self) -> NDArray[np.bool_]:
+        """Say of every id whether it begins a word: (vocab_size,) bool."""
+        return starts_of_spelled(self.piece_bytes())
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """Give each id as people read it."""
+        return self._file.pieces(ids)
+
+    def _bare(self, text: str) -> str:
+        return text.removeprefix(SPACE) if self._begins_with_space else text
+
+    @cached_property
+    def _spelling(self) -> Pieces:
+        return Pieces(self.piece_bytes())
+
+    @cached_property
+    def _begins_with_space(self) -> bool:
+        (ids,) = self._file.encode(["a"])
+        return self._spelling.spell(ids).tobytes().startswith(SPACE.encode())
+
+
+RunTokenizer = Tokenizer | ExistingTokenizer
+"""The tokenizer of a run: trained by it, or taken."""
+
+
+def kind_of(path: Path) -> TokenizerKind:
+    """Give what a tokenizer's file is, by its ending.
+
+    Raises:
+        ConfigError: neither of the two.
+    """
+    endings = {".model": TokenizerKind.SENTENCEPIECE, ".json": TokenizerKind.HUGGING_FACE}
+    if path.suffix not in endings:
+        raise ConfigError(
+            f"tokenizer.path = {str(path)!r}: must be a SentencePiece model (.model), or a"
+            " tokenizer.json of Hugging Face (.json)"
+        )
+    return endings[path.suffix]
+
+
+def describe(data: bytes, kind: TokenizerKind, *, name: str) -> Described:
+    """Say what a tokenizer's file says of its ids.
+
+    Raises:
+        FormatError: the file is not of its kind.
+    """
+    if kind is TokenizerKind.SENTENCEPIECE:
+        return describe_sentencepiece(data, name=name)
+    return describe_huggingface(data, name=name)
+
+
+def existing_tokenizer(
+    data: bytes, kind: TokenizerKind, special: Mapping[str, int], *, name: str
+) -> ExistingTokenizer:
+    """Give a tokenizer from its file's content.
+
+    Raises:
+        FormatError: the file is not of its kind.
+    """
+    ids = set(special.values())
+    if kind is TokenizerKind.SENTENCEPIECE:
+        return ExistingTokenizer(SentencePieceFile.open(data, ids, name=name), special)
+    return ExistingTokenizer(HuggingFaceFile.open(data, ids, name=name), special)
+
+
+def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:
+    """Give the tokenizer of a run from its file and its special ids.
+
+    A model whose ids are those of a run is one: it is known to give every text back.
+
+    Raises:
+        FormatError: the file is gone, or not of its kind.
+    """
+    if path.name == TokenizerKind.SENTENCEPIECE and special == special_ids():
+        return Tokenizer.load(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
+    return existing_tokenizer(data, TokenizerKind(path.name), special, name=str(path))

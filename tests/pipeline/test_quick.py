@@ -1,0 +1,276 @@
+"""What `shardmill quick` promises.
+
+Tokenized files in one call, the ids those of the tokenizer's library; the same command goes on wherever
+it was stopped and ends in the same bytes, and does nothing when all is done; what cannot end is refused
+first.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from pipeline import export as export_module
+from pipeline import session
+from pipeline.commits import Commits
+from pipeline.quick import Request, quick_export, run_file
+from pipeline.report.terminal import print_quick
+from stages.errors import ConfigError, FormatError, VerificationError
+from stages.export.table import FORMATS
+from tests.stages.tokenizer.existing_files import data_of, texts
+from tests.stages.tokenizer.test_pieces import SAMPLE
+
+WRITTEN = "a text that says <|endoftext|> and </s>"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two files of texts and two tokenizers, in the current folder."""
+    every = [*texts(), WRITTEN]
+    rows = [json.dumps({"text": text, "body": text.upper()}) + "\n" for text in every]
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.jsonl").write_text("".join(rows[:5]))
+    (tmp_path / "texts" / "b.jsonl").write_text("".join(rows[5:]))
+    (tmp_path / "gpt2.json").write_bytes(data_of("gpt2"))
+    (tmp_path / "bert.json").write_bytes(data_of("bert"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def request(**changes: Any) -> Request:
+    """Give what most tests ask for."""
+    asked = Request(("texts/*.jsonl",), Path("gpt2.json"), "nanogpt", Path("out"), validation=0.3)
+    return replace(asked, **changes)
+
+
+def quick(**changes: Any) -> dict[str, Any]:
+    return quick_export(request(**changes), stream=None)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def documents(*places: Path) -> list[tuple[int, ...]]:
+    """Give the documents of nanoGPT's files, sorted: all that stands before each EOS, which is id 0."""
+    found = []
+    for place in places:
+        ids = np.fromfile(place, "<u2")
+        ends = np.flatnonzero(ids == 0)
+        assert ends[-1] == len(ids) - 1
+        found += [tuple(part[:-1].tolist()) for part in np.split(ids, ends + 1)[:-1]]
+    return sorted(found)
+
+
+def test_files_hold_the_ids_of_the_library_and_every_document_once(folder: Path) -> None:
+    report = quick()
+    library = tokenizers.Tokenizer.from_str(data_of("gpt2").decode())
+    expected = [tuple(library.encode(text).ids) for text in texts()]
+    pieces = [*library.encode("a text that says <|endoft").ids]
+    found = documents(folder / "out" / "train.bin", folder / "out" / "val.bin")
+    assert len(found) == len(texts()) + 1
+    assert set(expected) <= set(found)
+    (written,) = set(found) - set(expected)
+    assert list(written)[: len(pieces) - 3] == pieces[:-3], "the piece that is written out is text"
+    assert report["run"]["documents"]["removed"] == {"exact": 0, "minhash": 0}
+    assert report["run"]["verify"]["documents"]["learning"] is None
+    assert report["work"] == "out.work"
+    assert contents(folder / "out")["tokenizer.json"] == data_of("gpt2")
+
+
+def test_texts_that_stand_twice_stay_both(folder: Path) -> None:
+    (folder / "texts" / "c.jsonl").write_bytes((folder / "texts" / "a.jsonl").read_bytes())
+    report = quick(validation=0.0)
+    assert report["run"]["documents"]["kept"] == len(texts()) + 6
+    assert list(report["export"]["splits"]) == ["train"]
+
+
+def test_a_second_call_does_nothing(folder: Path) -> None:
+    first = quick()
+    ignored = {"log.jsonl", "status.json", "report", "verify", "run.json", "inputs.json", "lock"}
+
+    def times() -> dict[Path, int]:
+        return {
+            path: path.stat().st_mtime_ns
+            for place in (folder / "out", folder / "out.work")
+            for path in place.rglob("*")
+            if path.is_file() and not ignored & set(path.relative_to(place).parts)
+        }
+
+    before = times()
+    second = quick()
+    assert len(before) > 40
+    assert times() == before
+    assert (first["export"].pop("already"), second["export"].pop("already")) == (False, True)
+    assert first["export"] == second["export"]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick(to=Path("whole"))
+    expected = contents(folder / "whole")
+    put, keep = Commits.put, export_module.keep_part
+    killed = 0
+    for last in (0, 3, 7, 11):
+        with monkeypatch.context() as patch:
+            done = 0
+
+            def put_or_die(self: Commits, *arguments: Any, last: int = last) -> Any:
+                nonlocal done
+                if done == last:
+                    raise Killed
+                done += 1
+                return put(self, *arguments)
+
+            patch.setattr(Commits, "put", put_or_die)
+            with pytest.raises(Killed):
+                quick(to=Path(f"out-{last}"))
+        assert not (folder / f"out-{last}").exists()
+        quick(to=Path(f"out-{last}"))
+        assert contents(folder / f"out-{last}") == expected
+        killed += 1
+    with monkeypatch.context() as patch:
+
+        def keep_and_die(place: Path, part: Any) -> None:
+            keep(place, part)
+            raise Killed
+
+        patch.setattr(export_module, "keep_part", keep_and_die)
+        with pytest.raises(Killed):
+            quick(to=Path("half"))
+    quick(to=Path("half"))
+    assert contents(folder / "half") == expected
+    assert killed == 4
+
+
+def test_another_format_is_made_of_the_same_run(folder: Path) -> None:
+    quick()
+    since = (folder / "out.work" / "log.jsonl").stat().st_size
+    report = quick(format="megatron", to=Path("megatron"), work=Path("out.work"))
+    log = (folder / "out.work" / "log.jsonl").read_bytes()[since:].splitlines()
+    assert not [line for line in log if json.loads(line)["event"] == "dispatch"]
+    assert {"train.bin", "train.idx", "tokenizer.json"} <= report["export"]["files"].keys()
+
+
+def test_formats_of_rows_take_their_length(folder: Path) -> None:
+    report = quick(format="hf-parquet", seq_len=48)
+    (file,) = [name for name in report["export"]["files"] if name.startswith("train/")]
+    table = pq.read_table(folder / "out" / file)
+    assert {len(row) for row in table.column("input_ids").to_pylist()} == {48}
+    with pytest.raises(ConfigError, match=r"seq_len: 48 -> 32.*--replace"):
+        quick(format="hf-parquet", seq_len=32)
+    with pytest.raises(ConfigError, match="the dataset was made anew since"):
+        quick(format="hf-parquet", seq_len=32, replace=True)
+    assert quick(format="hf-parquet", seq_len=32, to=Path("other"), work=Path("out.work"))
+
+
+def test_another_text_field_is_read(folder: Path) -> None:
+    quick(text_column="body")
+    library = tokenizers.Tokenizer.from_str(data_of("gpt2").decode())
+    found = documents(folder / "out" / "train.bin", folder / "out" / "val.bin")
+    assert tuple(library.encode(texts()[0].upper()).ids) in found
+
+
+def test_a_lossy_tokenizer_is_said_to_be_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    del folder
+    with pytest.raises(ConfigError, match=r"needs the special id 'eos'.*\[tokenizer\.special\] eos"):
+        quick(tokenizer=Path("bert.json"))
+    report = quick(tokenizer=Path("bert.json"), special=("eos=[SEP]",), validation=0.0)
+    print_quick(report, as_json=False)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "its normaliser changes upper case, accents, line feeds" in printed
+    assert "are what encoding gives again (what they do not spell, the tokenizer loses)" in printed
+    assert "no document was held out: raise --validation" in printed
+    assert "the run is in out.work" in printed
+    assert "How nanoGPT reads it" in printed
+    again = quick(tokenizer=Path("bert.json"), special=("eos=3",), validation=0.0)
+    assert again["export"]["already"], "the same id, named otherwise"
+
+
+def large() -> bytes:
+    """Give a tokenizer of more ids than nanoGPT's files can hold."""
+    vocab = {"</s>": 0, "[UNK]": 1} | {f"w{number}": 2 + number for number in range(65_535)}
+    made = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))  # noqa: S106  # no password
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens(["</s>"])
+    return str(made.to_str()).encode()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"format": "nanogtp"}, r"--format nanogtp: no such format; did you mean 'nanogpt'\?"),
+        ({"format": "megatron-sentences"}, "needs to know where sentences end.*write a run file"),
+        ({"seq_len": 64}, "--seq-len 64: nanogpt holds whole documents.*leave --seq-len out"),
+        ({"format": "mds", "seq_len": 1}, r"quick: packing\.seq_len = 1: .*greater than or equal to 2"),
+        ({"tokenizer": Path("large.json")}, r"holds ids below 65,536, but large\.json has .* 65,537"),
+        ({"tokenizer": Path("gone.json")}, r"tokenizer\.path = 'gone\.json': no such file"),
+        ({"tokenizer": Path("texts/a.jsonl")}, "must be a SentencePiece model"),
+        ({"special": ("eos",)}, "--special eos: must be ROLE=PIECE or ROLE=ID, such as eos=</s>"),
+        ({"special": ("eod=3",)}, r"tokenizer\.special\.eod: no such key"),
+        ({"special": ("eos=99999",)}, r"special\.eos = 99999: gpt2\.json has the ids 0 to "),
+        ({"validation": 0.9}, r"quick: validation\.fraction = 0\.9: .*less than or equal to 0\.5"),
+        ({"to": Path("texts")}, "--to texts: is there and no export"),
+        ({"to": Path()}, "has no name of its own"),
+        ({"paths": ("nothing/*.jsonl",)}, r"sources\.texts\.paths: 'nothing/\*\.jsonl' matches no file"),
+    ],
+)
+def test_what_cannot_end_is_not_begun(changes: dict[str, Any], said: str, folder: Path) -> None:
+    (folder / "large.json").write_bytes(large())
+    with pytest.raises(ConfigError, match=said):
+        quick(**changes)
+    assert not (folder / "out").exists()
+    assert not list(folder.glob("*/commits"))
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(folder: Path) -> None:
+    (folder / "x.json").write_text("{}")
+    with pytest.raises(FormatError, match=r"tokenizer\.path = 'x\.json': not a tokenizer\.json"):
+        quick(tokenizer=Path("x.json"))
+
+
+def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
+    run = session.Request(run_file(request()), folder, folder / "out.work", 0, until="draw")
+    session.run_session(run, stream=None)
+    place = next((folder / "out.work").glob("datasets/documents/train/*/*/input_ids.npy"))
+    ids = np.load(place)
+    ids[0, 0] += 1
+    np.save(place, ids)
+    with pytest.raises(VerificationError, match=r"out\.work: verify: FAIL: .*nothing is exported"):
+        quick()
+    assert not (folder / "out").exists()
+
+
+def test_the_command_says_where_the_run_is(folder: Path) -> None:
+    from stages.tokenizer.train import TrainConfig, train_model  # noqa: PLC0415  # only here
+
+    (folder / "ours.model").write_bytes(train_model(SAMPLE, TrainConfig(vocab_size=556)))
+    command = [sys.executable, "-m", "pipeline.cli", "quick", "texts/a.jsonl", "texts/b.jsonl"]
+    command += ["--tokenizer", "ours.model", "--format", "olmo-core", "--to", "out", "--workers", "0"]
+    environment = {"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [*command, "--json", "--work", "elsewhere"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    content = json.loads(done.stdout)
+    assert content["work"] == "elsewhere"
+    assert "returned" not in content["run"]["verify"]["documents"], "it gives every text back"
+    assert "tokenize" in done.stderr
+    assert content["export"]["format"] in FORMATS

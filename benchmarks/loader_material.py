@@ -4,6 +4,8 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stages.packing.best_fit import pack_best_fit
@@ -81,8 +83,12 @@ def _write_shard(split: Path, path: str, *, rows: int, seq_len: int, seed: int) 
     write_array(folder / "input_ids.npy", ids)
     for name, dtype in SEGMENT_COLUMNS.items():
         write_array(folder / "segments" / f"{name}.npy", getattr(layout, name).astype(dtype))
+    documents = pa.table({"doc": layout.doc, "doc_offset": layout.doc_offset})  # no row is made of them
+    pq.write_table(documents, folder / "documents.parquet")
     files: dict[str, FileDigest] = {
-        file.relative_to(folder).as_posix(): digest_file(file) for file in sorted(folder.rglob("*.npy"))
+        file.relative_to(folder).as_posix(): digest_file(file)
+        for file in sorted(folder.rglob("*.*"))
+        if file.is_file()
     }
     return Shard(
         path=path,

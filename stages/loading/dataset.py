@@ -6,7 +6,6 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 
 import copy
 import itertools
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,7 +19,17 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
-from stages.loading.mapped import MappedShard, Part, by_shard, check_segments, map_shard, num_rows
+from stages.loading.kept import Kept
+from stages.loading.mapped import (
+    SPLITTING,
+    MappedShard,
+    Part,
+    by_shard,
+    check_segments,
+    map_shard,
+    num_rows,
+    row_files,
+)
 from stages.loading.order import EpochOrder
 from stages.loading.segments import dense_segments
 from stages.objectives.clm import CausalLM
@@ -32,20 +41,13 @@ from stages.objectives.whole_shard import WholeShard
 from stages.seeding import MAX_EPOCHS, shard_field
 from stages.store.arrays import open_array
 from stages.store.drawn import DrawnManifest, read_drawn
-from stages.store.manifest import (
-    OBJECTIVE_ID,
-    PROMPT,
-    ROOM,
-    WORD_STARTS,
-    Manifest,
-    read_manifest,
-)
+from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, WORD_STARTS, Manifest, read_manifest
 
 MAX_OPEN_SHARDS = 128
 """Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
 objectives that need more beside the rows up to six."""
 _DERIVED = ("position_ids", "segment_ids")
-_NEEDED = ("row_ptr", "length")
+_CAUSAL = ("input_ids", "labels", *_DERIVED)
 _NO_SEGMENTS = np.empty(0, np.int32)
 
 Batch = dict[str, NDArray[np.int64]]
@@ -64,7 +66,8 @@ class ShardDataset(Sequence[Batch]):
         manifest: its manifest.
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
-        check: "xxh3" hashes each file when its shard is first touched; "size" trusts its header.
+        check: "xxh3" hashes each file when its shard is first touched; "size" trusts it if it is as
+            long as it must be.
         columns: the columns wanted; None gives all of them.
         drawn: the epochs that stand on disk; all others are drawn, and so are these without it.
     """
@@ -96,14 +99,13 @@ class ShardDataset(Sequence[Batch]):
             of_shards = [shard.rows for shard in manifest.shards]
             self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
         self._order = EpochOrder(len(self), seed=manifest.seed, epoch=epoch)
-        self._mapped: OrderedDict[int, MappedShard] = OrderedDict()
+        self._mapped: Kept[int, MappedShard] = Kept(MAX_OPEN_SHARDS)
         self._checked: set[int] = set()
-        self._max_open = MAX_OPEN_SHARDS
         self._elsewhere: ShardDataset | None = None  # the same in the epoch that `at` was last asked for
 
     def __getstate__(self) -> dict[str, object]:
         """Give what another process needs: it maps the files itself."""
-        return self.__dict__ | {"_mapped": OrderedDict(), "_elsewhere": None}
+        return self.__dict__ | {"_elsewhere": None}
 
     @property
     def fingerprint(self) -> str:
@@ -155,16 +157,16 @@ class ShardDataset(Sequence[Batch]):
     def batch(self, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
         rows = np.asarray(positions, np.int64)
-        outside = rows[(rows < 0) | (rows >= len(self))]
-        if len(outside):
-            raise IndexError(f"row {outside[0]} of {len(self)}")
+        outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
+        if outside.any():
+            raise IndexError(f"row {rows[outside][0]} of {len(self)}")
         if self.shuffle:
             order = self._order
             if order.epoch != self.epoch:
                 order = EpochOrder(len(self), seed=self.manifest.seed, epoch=self.epoch)
                 self._order = order
             rows = order.rows(rows)
-        shards = np.searchsorted(self._row_ptr, rows, side="right") - 1
+        shards = self._row_ptr.searchsorted(rows, "right") - 1
         return self._read(by_shard(shards, rows - self._row_ptr[shards]))
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
@@ -174,15 +176,13 @@ class ShardDataset(Sequence[Batch]):
         there = self._elsewhere
         if there is None or there.epoch != epoch:
             there = copy.copy(self)
-            there._mapped = self._mapped  # noqa: SLF001  # its own, which a copy for elsewhere leaves out
             there.set_epoch(epoch)
             self._elsewhere = there
         return there.batch(positions)
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
-        self._max_open = max(1, MAX_OPEN_SHARDS // datasets)
-        self._elsewhere = None
+        self._mapped.bound = max(1, MAX_OPEN_SHARDS // datasets)
         if self._drawn is not None:
             self._drawn.share_descriptors(datasets)
 
@@ -264,14 +264,14 @@ class ShardDataset(Sequence[Batch]):
         return {name: column for name, column in batch.items() if self._wants(name)}
 
     def _columns(self, parts: Sequence[Part]) -> Batch:
-        """Give what the objective makes of rows; where it has no segments they are not among it."""
+        """Give what the objective makes of rows; where it has no segments they may be missing."""
         written = self._drawn is not None and self.epoch < self._drawn.epochs
         if isinstance(self.objective, CausalLM) and not written and (kernels := _kernels()):
-            input_ids, labels = self._empty(parts), self._empty(parts)
+            names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
+            columns, first = self._empty(len(names), parts), self.objective.mask_first_token
             for number, places, rows in parts:
-                shard, first = self._map(number).packed, self.objective.mask_first_token
-                kernels.fill_causal(shard, rows, places, input_ids, labels, first)
-            return {"input_ids": input_ids, "labels": labels}
+                kernels.fill_causal(self._map(number).packed, rows, places, columns, first)
+            return dict(zip(names, columns, strict=True))
         stored = None if written else self._stored(parts)
         if stored is not None and not self._traits.dynamic:  # no draw, so no shard that keys it
             return {name: column.astype(np.int64) for name, column in self._draw(stored).items()}
@@ -296,7 +296,7 @@ class ShardDataset(Sequence[Batch]):
     def _segments(self, parts: Sequence[Part]) -> Batch:
         """Give the documents of rows: segment_ids and position_ids, each (N, L)."""
         if kernels := _kernels():
-            segment_ids, position_ids = self._empty(parts), self._empty(parts)
+            segment_ids, position_ids = self._empty(2, parts)
             for number, places, rows in parts:
                 shard = self._map(number).packed[1:]
                 kernels.fill_segments(shard, rows, places, segment_ids, position_ids)
@@ -307,28 +307,27 @@ class ShardDataset(Sequence[Batch]):
             )
         return {"position_ids": position_ids, "segment_ids": segment_ids}
 
-    def _empty(self, parts: Sequence[Part]) -> NDArray[np.int64]:
-        return np.empty((num_rows(parts), self.widths.stored), np.int64)
+    def _empty(self, columns: int, parts: Sequence[Part]) -> NDArray[np.int64]:
+        """Give columns in one piece: malloc hands several back to the kernel, which clears them anew."""
+        return np.empty((columns, num_rows(parts), self.widths.stored), np.int64)
 
     def _wants(self, name: str) -> bool:
         return self._wanted is None or name in self._wanted
 
     def _map(self, number: int) -> MappedShard:
         """Give a shard's arrays, mapping it if need be and unmapping the one least recently used."""
-        if number in self._mapped:
-            self._mapped.move_to_end(number)
-            return self._mapped[number]
+        return self._mapped.get(number, self._newly_mapped)
+
+    def _newly_mapped(self, number: int) -> MappedShard:
         shard = self.manifest.shards[number]
         first = number not in self._checked
-        if first and self._check == "xxh3":
-            check_digests(self.folder / shard.path, shard.files)
-        mapped = map_shard(self.folder, shard, self.manifest, segments=_NEEDED)
+        if first:
+            check = check_digests if self._check == "xxh3" else check_sizes
+            check(self.folder / shard.path, shard.files)
+        mapped = map_shard(self.folder, shard, self.manifest, segments=SPLITTING)
         if first:
             check_segments(mapped, self.folder / shard.path)
             self._checked.add(number)
-        self._mapped[number] = mapped
-        while len(self._mapped) > self._max_open:
-            self._mapped.popitem(last=False)
         return mapped
 
 
@@ -359,6 +358,9 @@ def open_dataset(
 ) -> ShardDataset:
     """Open one split of a dataset, the folder `DIR/datasets/NAME`; `ShardDataset` says what it takes.
 
+    The manifest is checked, and that each file that rows are made of is there and as long as it says;
+    a shard's other files are looked at when it is first touched.
+
     Raises:
         ConfigError: no such split.
         FormatError: the dataset is not whole, was changed, or says what this reader cannot do.
@@ -382,7 +384,7 @@ def open_dataset(
         )
     check_digests(folder, manifest.tables)
     for shard in manifest.shards:
-        check_sizes(f"{folder}/{shard.path}", shard.files)
+        check_sizes(f"{folder}/{shard.path}", row_files(shard))
     for part in () if drawn is None else itertools.chain.from_iterable(drawn.shards):
         check_sizes(f"{folder}/{part.path}", part.files)
     return dataset

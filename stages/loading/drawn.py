@@ -1,7 +1,6 @@
 """Materialised epochs: columns that were drawn once and are read from their files since."""
 
 import os
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.loading.kept import Kept
 from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file
@@ -37,42 +37,33 @@ class DrawnEpochs:
         self._manifest = manifest
         self._rows = rows
         self._check = check
-        self._max_open = MAX_OPEN_FOLDERS
-        self._mapped: OrderedDict[tuple[int, int], dict[str, NDArray[np.integer]]] = OrderedDict()
+        self._mapped: Kept[tuple[int, int], Columns] = Kept(MAX_OPEN_FOLDERS)
         self._checked: set[tuple[int, int]] = set()
-
-    def __getstate__(self) -> dict[str, object]:
-        """Give what another process needs: it maps the files itself."""
-        return self.__dict__ | {"_mapped": OrderedDict()}
 
     def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:
         """Give the columns of some rows of a shard, each (N, ...)."""
-        return {name: column[rows] for name, column in self._map((epoch, shard)).items()}
+        return {
+            name: column[rows] for name, column in self._mapped.get((epoch, shard), self._map).items()
+        }
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer folders at a time."""
-        self._max_open = max(1, MAX_OPEN_FOLDERS // datasets)
+        self._mapped.bound = max(1, MAX_OPEN_FOLDERS // datasets)
 
     def counts(self, epoch: int, shard: int) -> dict[str, int]:
         """Give what was counted apart of a shard in an epoch."""
         return self._manifest.shards[epoch][shard].counts
 
-    def _map(self, key: tuple[int, int]) -> dict[str, NDArray[np.integer]]:
-        if key in self._mapped:
-            self._mapped.move_to_end(key)
-            return self._mapped[key]
+    def _map(self, key: tuple[int, int]) -> Columns:
         epoch, number = key
         shard = self._manifest.shards[epoch][number]
         if self._check and key not in self._checked:
             check_digests(self._folder / shard.path, shard.files)
             self._checked.add(key)
-        self._mapped[key] = {
+        return {
             name: self._open(self._folder / shard.path / f"{name}.npy", name, self._rows[number])
             for name in self._manifest.columns
         }
-        while len(self._mapped) > self._max_open:
-            self._mapped.popitem(last=False)
-        return self._mapped[key]
 
     def _open(self, path: Path, name: str, rows: int) -> NDArray[np.integer]:
         column = self._manifest.columns[name]

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,16 @@ from stages.errors import FormatError
 from stages.objectives.table import read_objective, traits_of
 from stages.ragged import Ragged
 from stages.store.arrays import open_array
+from stages.store.digests import FileDigest
 from stages.store.manifest import SEGMENT_COLUMNS, SENTENCES, UNIGRAM, Manifest, Shard
+
+SPLITTING = ("row_ptr", "length")
+"""The columns of segments that say which tokens of a row belong together."""
+_BESIDE = {
+    "documents.parquet",
+    *(f"segments/{name}.npy" for name in SEGMENT_COLUMNS if name not in SPLITTING),
+}
+"""Files of a shard that say which documents its rows are of; no row is made of them."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +37,7 @@ class MappedShard:
     sentences: Ragged | None = None
     """Where the sentences of each document end, if the objective asks."""
 
-    @property
+    @cached_property
     def packed(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
         """Rows and where documents lie in them: input_ids, row_ptr, length."""
         return self.columns["input_ids"], self.segments["row_ptr"], self.segments["length"]
@@ -59,11 +69,11 @@ def map_shard(
         )
         for name in segments
     }
-    unigram = None
-    if UNIGRAM in shard.files:
+    traits, unigram = traits_of(read_objective(manifest.objective)), None
+    if traits.unigram:
         unigram = open_array(path / UNIGRAM, shape=(manifest.vocab_size,), dtype="<i8")
     sentences = None
-    if traits_of(read_objective(manifest.objective)).sentences:
+    if traits.sentences:
         parts = {"ptr": shard.documents + 1, "ends": None}
         ptr, ends = (
             open_array(path / SENTENCES / f"{name}.npy", shape=None if n is None else (n,), dtype="<i8")
@@ -71,6 +81,11 @@ def map_shard(
         )
         sentences = Ragged(ptr.astype(np.int64), ends.astype(np.int64))
     return MappedShard(columns, mapped, unigram, sentences)  # type: ignore[arg-type]
+
+
+def row_files(shard: Shard) -> dict[str, FileDigest]:
+    """Give the files of a shard that its rows are made of."""
+    return {name: digest for name, digest in shard.files.items() if name not in _BESIDE}
 
 
 def check_segments(shard: MappedShard, place: Path) -> None:

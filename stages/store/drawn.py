@@ -13,12 +13,12 @@ import hashlib
 import json
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from stages.config import Config, canonical_json
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
-from stages.store.manifest import FORMAT_VERSION, Column
+from stages.store.manifest import Column, read_signed
 
 DRAWN_NAME = "drawn.json"
 
@@ -78,17 +78,7 @@ def read_drawn(folder: Path, *, dataset: str) -> DrawnManifest | None:
     path = folder / DRAWN_NAME
     if not path.exists():
         return None
-    try:
-        manifest = DrawnManifest.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise FormatError(f"{path}: {place}: {first['msg']}") from error
-    if manifest.format_version != FORMAT_VERSION:
-        known = f"this reader knows {FORMAT_VERSION}"
-        raise FormatError(f"{path}: format_version {manifest.format_version}; {known}")
-    if manifest.fingerprint != manifest.content_fingerprint():
-        raise FormatError(f"{path}: the content does not match its fingerprint; it was changed")
+    manifest = read_signed(path, DrawnManifest)
     if manifest.dataset != dataset:
         raise FormatError(
             f"{path}: drawn of the dataset {manifest.dataset[:12]}, but beside it lies {dataset[:12]};"

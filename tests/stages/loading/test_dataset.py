@@ -9,6 +9,7 @@ import json
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -269,6 +270,8 @@ def test_an_unfinished_split_is_refused(tmp_path: Path) -> None:
 
 
 FILES = ["input_ids.npy", *(f"segments/{name}.npy" for name in SEGMENT_COLUMNS)]
+OF_ROWS = ["input_ids.npy", "segments/row_ptr.npy", "segments/length.npy"]
+BESIDE = [name for name in FILES if name not in OF_ROWS]
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-1]),
     "grown": lambda file: file.write_bytes(file.read_bytes() + b"\0"),
@@ -276,14 +279,32 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", OF_ROWS)
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_of_another_size_is_refused_on_opening(tmp_path: Path, damage: str, name: str) -> None:
+def test_a_file_of_rows_of_another_size_is_refused_on_opening(
+    tmp_path: Path, damage: str, name: str
+) -> None:
     path = write_dataset(tmp_path)
     DAMAGES[damage](path / SHARD / name)
     with pytest.raises(FormatError) as error:
         open_dataset(path, check="size")
     assert str(path / SHARD / name) in str(error.value)
+
+
+@pytest.mark.parametrize("check", ["xxh3", "size"])
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_beside_them_of_another_size_is_refused_when_its_shard_is_first_touched(
+    tmp_path: Path, damage: str, name: str, check: Literal["xxh3", "size"]
+) -> None:
+    path = write_dataset(tmp_path)
+    DAMAGES[damage](path / SHARD / name)
+    dataset = open_dataset(path, shuffle=False, check=check)
+    assert plain(dataset[0]) == ROWS[0]  # of the other shard
+    for _ in range(2):
+        with pytest.raises(FormatError) as error:
+            dataset[2]
+        assert str(path / SHARD / name) in str(error.value)
 
 
 @pytest.mark.parametrize("name", FILES)

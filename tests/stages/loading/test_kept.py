@@ -1,0 +1,66 @@
+"""What bounded mappings promise: the least recently used goes, and threads may share them."""
+
+import pickle
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stages.loading import dataset as dataset_module
+from stages.loading.dataset import open_dataset
+from stages.loading.kept import Kept
+from tests.stages.loading.test_dataset import EOS, write_dataset
+
+THREADS, SHARDS, BATCHES = 4, 24, 100
+
+
+@pytest.fixture
+def _impatient() -> Iterator[None]:
+    """Let threads take turns every ten microseconds."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_the_least_recently_used_goes() -> None:
+    made: list[int] = []
+
+    def double(key: int) -> int:
+        made.append(key)
+        return 2 * key
+
+    kept: Kept[int, int] = Kept(2)
+    assert [kept.get(key, double) for key in (1, 2, 1, 3, 1, 2)] == [2, 4, 2, 6, 2, 4]
+    assert made == [1, 2, 3, 2]
+    assert len(kept) == 2
+
+
+def test_a_copy_for_another_process_is_empty_and_has_the_bound() -> None:
+    kept: Kept[int, int] = Kept(3)
+    kept.get(1, abs)
+    again: Kept[int, int] = pickle.loads(pickle.dumps(kept))  # noqa: S301  # our own bytes
+    assert (len(kept), len(again), again.bound) == (1, 0, 3)
+
+
+@pytest.mark.usefixtures("_impatient")
+@pytest.mark.parametrize("bound", [1, 2, 5])
+def test_threads_share_few_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
+    shards = tuple([[[100 + number, EOS]]] for number in range(SHARDS))
+    path = write_dataset(tmp_path, shards)
+    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", bound)
+    dataset = open_dataset(path, check="size", shuffle=False)
+
+    def firsts(number: int) -> list[int]:
+        some = np.random.default_rng(number).integers(0, SHARDS, 5)
+        found: list[int] = (dataset.batch(some)["input_ids"][:, 0] - 100 - some).tolist()
+        return found
+
+    assert firsts(BATCHES) == [0] * 5  # compiles what it needs before there are many
+    with ThreadPoolExecutor(THREADS) as pool:
+        found = list(pool.map(firsts, range(BATCHES)))
+    assert found == [[0] * 5] * BATCHES
+    assert len(dataset._mapped) <= bound  # noqa: SLF001  # the bound itself

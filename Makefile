@@ -29,7 +29,7 @@ setup: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[run,dev]'
+	  --constraint constraints.txt --editable '.[run,dev,examples]'
 	touch $@
 
 demo: setup

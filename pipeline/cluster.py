@@ -54,7 +54,7 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder:
+    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _own_token(config, Path(folder)):
         empty = Path(folder) / "empty"
         empty.mkdir()
         try:
@@ -62,7 +62,7 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
                 if config.address:
                     _join(config.address, empty)
                 else:
-                    _start(config, Path(folder), empty)
+                    _start(config, empty)
         except Exception as error:
             if not (isinstance(error, _RAY_ERRORS) or type(error) is Exception):
                 raise
@@ -91,13 +91,30 @@ def _own_signals() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
-def _start(config: ClusterConfig, folder: Path, empty: Path) -> None:
-    """Start Ray on this machine, its token in a private file (Ray's own is readable by all)."""
-    if "RAY_AUTH_TOKEN_PATH" not in os.environ and "RAY_AUTH_TOKEN" not in os.environ:
-        token = folder / "token"
-        token.touch(mode=0o600)
-        token.write_text(secrets.token_hex(32))
-        os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+@contextlib.contextmanager
+def _own_token(config: ClusterConfig, folder: Path) -> Iterator[None]:
+    """Guard a Ray that starts here by a token in a private file (Ray's own is readable by all)."""
+    if config.address or not os.environ.keys().isdisjoint(("RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")):
+        yield
+        return
+    file = folder / "token"
+    file.touch(mode=0o600)
+    file.write_text(_token())
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(file)
+    try:
+        yield
+    finally:
+        os.environ.pop("RAY_AUTH_TOKEN_PATH", None)
+
+
+@cache
+def _token() -> str:
+    """Draw the token of this process: Ray reads one once, and keeps it for every later start."""
+    return secrets.token_hex(32)
+
+
+def _start(config: ClusterConfig, empty: Path) -> None:
+    """Start Ray on this machine."""
     store = min(max(config.memory // OBJECT_STORE_SHARE, _MIN_OBJECT_STORE), _MAX_OBJECT_STORE)
     ray.init(
         address="local",

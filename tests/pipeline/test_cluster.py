@@ -1,5 +1,8 @@
 """What starting Ray promises: where Ray does not start, the run stops and says so; it can be resumed."""
 
+import os
+import subprocess
+import sys
 from typing import NoReturn
 
 import pytest
@@ -7,13 +10,6 @@ import ray
 
 from pipeline.cluster import ClusterConfig, ray_cluster
 from stages.errors import ConfigError, Stopped
-
-
-@pytest.fixture(autouse=True)
-def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep a start that fails from leaving its token's path to the tests that follow in this process."""
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "of nobody")
 
 
 def too_slow(**_: object) -> NoReturn:
@@ -31,15 +27,32 @@ def too_slow(**_: object) -> NoReturn:
 def test_ray_that_starts_too_slowly_stops_the_run(
     address: str | None, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", too_slow)
+    before = dict(os.environ)
     with pytest.raises(error, match=message), ray_cluster(ClusterConfig(1, address, 2 << 30)):
         pytest.fail("it did not start")
+    assert {**os.environ, "RAY_USAGE_STATS_ENABLED": ""} == {**before, "RAY_USAGE_STATS_ENABLED": ""}
 
 
 def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(**_: object) -> NoReturn:
         raise TypeError("init() got an unexpected keyword argument")
 
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", wrong)
     with pytest.raises(TypeError), ray_cluster(ClusterConfig(1, None, 2 << 30)):
         pytest.fail("it did not start")
+
+
+def test_a_process_starts_ray_for_one_run_after_another() -> None:
+    program = """if True:
+        import os, ray
+        from pipeline.cluster import ClusterConfig, ray_cluster
+        for start in range(2):
+            with ray_cluster(ClusterConfig(1, None, 2 << 30)):
+                print(start, ray.get(ray.put("answers")))
+            assert "RAY_AUTH_TOKEN_PATH" not in os.environ
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["0 answers", "1 answers"], done.stderr

@@ -3,7 +3,6 @@
 #   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
 #   make test      set up, then the tests
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
-#   make examples  set up transformers and Lightning too, then the tests of the training examples
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
@@ -22,7 +21,7 @@ FAULTS ?= faults-output
 COMPARE ?= compare-output
 WORKERS ?= $(shell nproc)
 
-.PHONY: setup demo test check examples lint-docker campaign clients bench faults compare scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench faults compare scale clean
 
 setup: $(VENV)/.ready
 
@@ -47,11 +46,6 @@ lint-docker: setup
 	$(BIN)/hadolint docker/Dockerfile docker/Dockerfile.gpu
 	$(BIN)/yamllint --strict docker
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
-
-examples: setup
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --constraint constraints.txt --editable '.[examples]'
-	$(BIN)/python -m pytest tests/examples
 
 campaign: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws

@@ -136,7 +136,7 @@ def generated(model: PreTrainedModel, prompt: Tensor) -> list[int]:
 def look(model: PreTrainedModel, rows: ShardDataset) -> str:
     """Give what the model makes of a row: what follows, what was masked, what stood in the gaps."""
     model.eval()
-    row = {name: torch.from_numpy(column)[None] for name, column in rows[0].items()}
+    row = {name: torch.as_tensor(column)[None] for name, column in rows[0].items()}
     ids, special = row["input_ids"], rows.manifest.special_ids
     match rows.objective.kind:
         case "mlm":

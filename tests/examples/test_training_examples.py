@@ -1,19 +1,23 @@
-"""What the training examples promise: they run as they are, and go on where they stopped.
-
-Those of transformers and Lightning run where these are installed, as `make examples` does.
-"""
+"""What the training examples promise: they run as they are, and go on where they stopped."""
 
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import run_small
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
 ROOT = Path(__file__).resolve().parents[2]
+TRANSFORMERS = {
+    "clm": "generated",
+    "mlm": "masks filled with",
+    "span_corruption": "gaps filled with",
+    "fim": "middle filled with",
+}
+"""What is shown of a model of each kind."""
 
 
 def run(*arguments: str | Path) -> str:
@@ -43,7 +47,6 @@ def test_two_processes_stop_and_one_goes_on(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.skipif(find_spec("lightning") is None, reason="lightning is not installed: make examples")
 def test_lightning_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
     script = ("examples/train_lightning.py", write_dataset(tmp_path, (rows,)))
@@ -52,10 +55,16 @@ def test_lightning_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     assert seen == [["4", "8", "12"], ["16", "20", "24"]]
 
 
-@pytest.mark.skipif(
-    find_spec("transformers") is None, reason="transformers is not installed: make examples"
-)
-def test_transformers_trains_and_generates(tmp_path: Path) -> None:
-    rows = [[[10 + number, 11 + number, EOS]] for number in range(40)]
-    output = run("examples/train_transformers.py", write_dataset(tmp_path, (rows,)), "--steps", "3")
-    assert re.search(r"clm: loss \d+\.\d+, 12 rows\ngenerated \[", output)
+@pytest.fixture(scope="module")
+def datasets(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Datasets of a real run, one for each model."""
+    output = tmp_path_factory.mktemp("examples") / "run"
+    kinds = [{"name": kind, "objective": {"kind": kind}} for kind in TRANSFORMERS]
+    run_small(small_corpus, output, datasets=kinds, packing={"seq_len": 64})
+    return output / "datasets"
+
+
+@pytest.mark.parametrize(("kind", "shown"), TRANSFORMERS.items())
+def test_transformers_trains_and_generates(datasets: Path, kind: str, shown: str) -> None:
+    output = run("examples/train_transformers.py", datasets / kind, "--steps", "3")
+    assert re.search(rf"{kind}: loss \d+\.\d+, 12 rows\n{shown} \[\d", output), output

@@ -20,6 +20,8 @@ CLIENTS ?= clients-output
 FAULTS ?= faults-output
 COMPARE ?= compare-output
 WORKERS ?= $(shell nproc)
+COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
+CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test check lint-docker campaign clients bench faults compare scale clean
 
@@ -60,16 +62,18 @@ faults: setup
 	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
 
 compare: setup
-	$(BIN)/shardmill run examples/compare.toml --output $(COMPARE)/clean --workers $(WORKERS)
-	$(BIN)/shardmill run examples/compare.toml --output $(COMPARE)/raw --workers $(WORKERS) \
-	  --set dedup.exact=false --set dedup.near=false
-	$(BIN)/shardmill run examples/compare.toml --output $(COMPARE)/share --workers $(WORKERS) \
-	  --set tokenizer.train.alpha=1.0
+	$(COMPARE_RUN)/clean
+	$(COMPARE_RUN)/raw $(CLM_ALONE) --set dedup.exact=false --set dedup.near=false
+	$(COMPARE_RUN)/share $(CLM_ALONE) --set tokenizer.train.alpha=1.0
+	$(BIN)/shardmill run examples/english.toml --output $(COMPARE)/english-tokenizer --workers $(WORKERS) \
+	  --until tokenizer
+	$(COMPARE_RUN)/english $(CLM_ALONE) \
+	  --set 'tokenizer={path="$(abspath $(COMPARE))/english-tokenizer/tokenizer/tokenizer.model"}'
 	$(BIN)/shardmill compare $(COMPARE)/clean --tokens 2000000 --seeds 3
 	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/raw --dataset clm --tokens 8000000 --seeds 3 \
 	  --output $(COMPARE)/raw-or-clean
-	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/share --dataset clm --tokens 2000000 --seeds 3 \
-	  --output $(COMPARE)/tokenizers
+	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/share $(COMPARE)/english --dataset clm \
+	  --tokens 2000000 --seeds 3 --output $(COMPARE)/tokenizers
 
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }

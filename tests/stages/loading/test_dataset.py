@@ -403,9 +403,10 @@ def test_segments_that_leave_their_row_are_refused_before_they_are_read(
 def test_the_kernel_writes_nothing_behind_a_row_whose_segments_are_too_long() -> None:
     kernels = pytest.importorskip("stages.loading.kernels")
     shard = (np.full((1, 4), 9, np.uint16), np.array([0, 2]), np.array([6, 1], np.int32))
-    ids, labels, first = (np.zeros(shape, np.int64) for shape in ((2, 4), (2, 4), 1))
-    kernels.fill_causal(shard, first, first, ids, labels, True)  # noqa: FBT003  # a kernel takes no keywords
-    assert labels.tolist() == [[-100, 9, 9, 9], [0, 0, 0, 0]]
+    columns, first = np.zeros((4, 2, 4), np.int64), np.zeros(1, np.int64)
+    kernels.fill_causal(shard, first, first, columns, True)  # noqa: FBT003  # a kernel takes no keywords
+    assert columns[:, 0].tolist() == [[9, 9, 9, 9], [-100, 9, 9, 9], [0, 1, 2, 3], [0, 0, 0, 0]]
+    assert not columns[:, 1].any()
 
 
 def test_a_process_without_file_descriptors_is_no_damage(tmp_path: Path) -> None:

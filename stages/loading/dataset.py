@@ -158,7 +158,7 @@ class ShardDataset(Sequence[Batch]):
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
         rows = np.asarray(positions, np.int64)
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
-        if outside.any():
+        if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
         if self.shuffle:
             order = self._order
@@ -261,6 +261,8 @@ class ShardDataset(Sequence[Batch]):
         packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
         if packed and any(map(self._wants, _DERIVED)):
             batch |= self._segments(parts)
+        if self._wanted is None:
+            return batch
         return {name: column for name, column in batch.items() if self._wants(name)}
 
     def _columns(self, parts: Sequence[Part]) -> Batch:

@@ -170,7 +170,9 @@ def read_signed(path: Path, model: type[_Model]) -> _Model:
         FileNotFoundError: no such file.
     """
     with _no_collection():
-        return _signed(path, model)  # of its own, so that what it read is gone when garbage is looked for
+        return _signed(
+            path, model
+        )  # of its own, so that what it read is gone when garbage is looked for
 
 
 def _signed(path: Path, model: type[_Model]) -> _Model:

@@ -158,7 +158,7 @@ class ShardDataset(Sequence[Batch]):
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
         rows = np.asarray(positions, np.int64)
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
-        if outside.any():
+        if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
         if self.shuffle:
             order = self._order
@@ -261,17 +261,18 @@ class ShardDataset(Sequence[Batch]):
         packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
         if packed and any(map(self._wants, _DERIVED)):
             batch |= self._segments(parts)
-        return {name: column for name, column in batch.items() if self._wants(name)}
+        keep = self._wanted
+        return batch if keep is None else {name: batch[name] for name in batch if name in keep}
 
     def _columns(self, parts: Sequence[Part]) -> Batch:
         """Give what the objective makes of rows; where it has no segments they may be missing."""
         written = self._drawn is not None and self.epoch < self._drawn.epochs
         if isinstance(self.objective, CausalLM) and not written and (kernels := _kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
-            columns, first = self._empty(len(names), parts), self.objective.mask_first_token
+            filled, first = self._empty(len(names), parts), self.objective.mask_first_token
             for number, places, rows in parts:
-                kernels.fill_causal(self._map(number).packed, rows, places, columns, first)
-            return dict(zip(names, columns, strict=True))
+                kernels.fill_causal(self._map(number).packed, rows, places, filled, first)
+            return dict(zip(names, filled, strict=True))
         stored = None if written else self._stored(parts)
         if stored is not None and not self._traits.dynamic:  # no draw, so no shard that keys it
             return {name: column.astype(np.int64) for name, column in self._draw(stored).items()}

@@ -77,7 +77,10 @@ def check_digests(folder: Path, files: dict[str, FileDigest]) -> None:
     for name, digest in files.items():
         path = folder / name
         if xxh3_file(path) != digest.xxh3:
-            raise FormatError(f"{path}: its bytes are not those of the manifest; it was changed")
+            raise FormatError(
+                f"{path}: its bytes are not those of the manifest; it was changed,"
+                " so copy the dataset again, or make it anew"
+            )
 
 
 def check_sizes(folder: Path | str, files: dict[str, FileDigest]) -> None:
@@ -94,4 +97,7 @@ def check_sizes(folder: Path | str, files: dict[str, FileDigest]) -> None:
             size = -1
         if size != digest.bytes:
             found = f"{size:,} bytes" if size >= 0 else "missing"
-            raise FormatError(f"{path}: {found}, but the manifest says {digest.bytes:,} bytes")
+            raise FormatError(
+                f"{path}: {found}, but the manifest says {digest.bytes:,} bytes; copy the dataset again,"
+                " or make it anew"
+            )

@@ -118,12 +118,11 @@ def check_segments(shard: MappedShard, place: Path) -> None:
 def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Part]:
     """Give the parts of a batch, whose rows stand in these shards at these numbers: (N,) each."""
     order = shards.argsort(kind="stable")
-    ordered, rows = shards[order], rows[order]
-    ends = [*((ordered[1:] != ordered[:-1]).nonzero()[0] + 1).tolist(), len(shards)]
-    begins = [0, *ends[:-1]] if len(shards) else []
+    ends = {shard: end for end, shard in enumerate(shards[order].tolist(), 1)}  # its last entry stays
+    begins, rows = [0, *ends.values()], rows[order]
     return [
-        Part(int(ordered[begin]), order[begin:end], rows[begin:end])
-        for begin, end in zip(begins, ends, strict=False)
+        Part(shard, order[begin:end], rows[begin:end])
+        for begin, (shard, end) in zip(begins, ends.items(), strict=False)
     ]
 
 

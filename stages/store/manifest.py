@@ -169,24 +169,29 @@ def read_signed(path: Path, model: type[_Model]) -> _Model:
         FormatError: another version, or a content that its fingerprint denies.
         FileNotFoundError: no such file.
     """
-    text = path.read_bytes()
     with _no_collection():
-        try:
-            content = from_json(text, allow_inf_nan=False, cache_strings="keys")
-        except ValueError as error:
-            raise FormatError(f"{path}: not JSON: {error}") from error
-        version = content.get("format_version") if isinstance(content, dict) else None
-        if version != FORMAT_VERSION:
-            raise FormatError(f"{path}: format_version {version}; this reader knows {FORMAT_VERSION}")
-        try:
-            manifest = model.model_validate(content)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise FormatError(f"{path}: {place}: {first['msg']}") from error
-        if not _is_signed(content):
-            raise FormatError(f"{path}: the content does not match its fingerprint; it was changed")
-        return manifest
+        return _signed(
+            path, model
+        )  # of its own, so that what it read is gone when garbage is looked for
+
+
+def _signed(path: Path, model: type[_Model]) -> _Model:
+    try:
+        content = from_json(path.read_bytes(), allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        raise FormatError(f"{path}: not JSON: {error}") from error
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != FORMAT_VERSION:
+        raise FormatError(f"{path}: format_version {version}; this reader knows {FORMAT_VERSION}")
+    try:
+        manifest = model.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise FormatError(f"{path}: {place}: {first['msg']}") from error
+    if not _is_signed(content):
+        raise FormatError(f"{path}: the content does not match its fingerprint; it was changed")
+    return manifest
 
 
 @contextmanager

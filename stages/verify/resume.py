@@ -9,7 +9,10 @@ takes. Those are measured, not held to bounds, since they depend on the machine 
 
 import io
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +26,8 @@ from stages.verify.training import Trainer, learning_rate
 
 STEPS = 12
 """Steps of a training, each of which has its loss compared."""
+AHEAD = 2
+"""Batches that are read ahead."""
 GPU_BOUND = 1e-3
 """Difference of losses that is allowed on a GPU, whose kernels add up in no fixed order."""
 PEAKS = {
@@ -43,7 +48,8 @@ class Supply:
     """What the loader gave, and how fast it was used up; depends on the machine and its other users."""
 
     wait_share: float
-    """Share of the time of loading and training that went to loading, the first step left out."""
+    """Share of the time of waiting and training that went to waiting for a batch, the first step left
+    out; a thread reads ahead meanwhile, as trainers do."""
     tokens_per_second: float
     """Tokens trained on in a second of training."""
     mfu: float | None
@@ -87,19 +93,20 @@ def check_resume(
     """
     losses: list[float] = []
     waited = worked = tokens = flops = 0.0
-    whole, walk = trainer(), reopen()
-    for step in range(steps):
-        started = clock()
-        batch = _next(walk)
-        loaded = clock()
-        rows = prepare(batch)
-        prepared = clock()
-        losses.append(_step(whole, rows, step, config))
-        if step:
-            waited += loaded - started
-            worked += clock() - prepared
-            tokens += int(np.count_nonzero(rows.segment_ids != PADDING))
-            flops += step_flops(whole, rows)
+    whole = trainer()
+    with closing(read_ahead(reopen(), steps)) as batches:
+        for step in range(steps):
+            started = clock()
+            batch = next(batches)
+            loaded = clock()
+            rows = prepare(batch)
+            prepared = clock()
+            losses.append(_step(whole, rows, step, config))
+            if step:
+                waited += loaded - started
+                worked += clock() - prepared
+                tokens += int(np.count_nonzero(rows.segment_ids != PADDING))
+                flops += step_flops(whole, rows)
     half, resumed = steps // 2, []
     first, walk = trainer(), reopen()
     resumed += [_step(first, prepare(_next(walk)), step, config) for step in range(half)]
@@ -120,6 +127,19 @@ def check_resume(
         GPU_BOUND if device.type == "cuda" else 0.0,
         Supply(waited / (waited + worked), tokens / worked, utilisation(flops / worked, device)),
     )
+
+
+def read_ahead(walk: Batches, steps: int) -> Generator[Batch, None, None]:
+    """Give the batches of so many steps, which a thread reads while those before are trained on.
+
+    The walk stays where it is; whoever closes the generator waits until the thread is done.
+    """
+    with ThreadPoolExecutor(1) as reader:
+        ahead = deque(reader.submit(walk.__getitem__, step) for step in range(min(AHEAD, steps)))
+        for step in range(steps):
+            if step + AHEAD < steps:
+                ahead.append(reader.submit(walk.__getitem__, step + AHEAD))
+            yield ahead.popleft().result()
 
 
 def _next(walk: Batches) -> Batch:

@@ -18,6 +18,7 @@ from stages.loading.batches import Batches
 from stages.loading.dataset import ShardDataset
 from tests.stages.loading.test_batches import numbered, numbers, order
 
+pytestmark = pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls it
 ROWS, EPOCH, TAKEN = 23, 2, 3
 Tensors = dict[str, torch.Tensor]
 

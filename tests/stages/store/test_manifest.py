@@ -4,6 +4,7 @@ It is read back as it was signed; any change to its content, another version, a 
 missing file is refused by name; its fingerprint is a function of the content alone.
 """
 
+import gc
 import json
 from pathlib import Path
 
@@ -162,3 +163,16 @@ def test_bringing_a_tree_to_the_disk_changes_nothing_in_it(tmp_path: Path) -> No
         "a/b/file",
     ]
     assert (tmp_path / "a" / "b" / "file").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_reading_leaves_the_search_for_garbage_as_it_was(tmp_path: Path, *, enabled: bool) -> None:
+    (tmp_path / MANIFEST_NAME).write_text("7")
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        with pytest.raises(FormatError):
+            read_manifest(tmp_path)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()

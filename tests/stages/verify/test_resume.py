@@ -1,6 +1,8 @@
 """What the resume check promises: no bit of difference, unless a batch, a weight or a moment differs."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from itertools import count
 
@@ -9,10 +11,19 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from stages.errors import FormatError
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch
 from stages.verify.model import reproducible
-from stages.verify.resume import STEPS, ResumeResult, check_resume, step_flops, utilisation
+from stages.verify.resume import (
+    AHEAD,
+    STEPS,
+    ResumeResult,
+    check_resume,
+    read_ahead,
+    step_flops,
+    utilisation,
+)
 from stages.verify.rows import NO_LABEL, LabelledRows, count_labelled, log_unigram, take_rows
 from stages.verify.training import Machine, State, Trainer
 from tests.stages.verify.languages import NUM_IDS, language
@@ -122,3 +133,28 @@ def test_operations_are_six_for_each_weight_that_a_token_or_a_label_meets() -> N
     expected = ROWS.labels.size * (6 * body + 12 * 2 * 64 * 32) + 6 * output * labels
     assert step_flops(made, half) == pytest.approx(expected)
     assert utilisation(1e12, torch.device("cpu")) is None
+
+
+@pytest.mark.parametrize("steps", [0, 1, AHEAD, AHEAD + 1, 7])
+def test_batches_read_ahead_are_those_of_the_walk_which_stays(steps: int) -> None:
+    walk = sound()
+    walk.advance(3)
+    given = [batch["number"].tolist() for batch in read_ahead(walk, steps)]
+    assert given == [walk[step]["number"].tolist() for step in range(steps)]
+    assert walk.place() == sound().place(3)
+
+
+def test_what_stops_the_reading_comes_with_its_batch_and_no_thread_stays() -> None:
+    class Damaged(Numbers):
+        def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+            if positions[0] == 8:
+                raise FormatError("a shard was changed")
+            return super().at(epoch, positions)
+
+    threads = threading.active_count()
+    with closing(read_ahead(Batches(Damaged(), 4), 6)) as batches:
+        assert [len(next(batches)["number"]) for _ in range(2)] == [4, 4]
+        assert threading.active_count() == threads + 1
+        with pytest.raises(FormatError, match="was changed"):
+            next(batches)
+    assert threading.active_count() == threads

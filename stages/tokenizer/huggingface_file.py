@@ -22,7 +22,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import tokenizers
@@ -267,7 +266,7 @@ def _read(data: bytes, *, name: str) -> _Content:
     return content
 
 
-def _kind(model: dict[str, Any]) -> str:
+def _kind(model: Mapping[str, object]) -> str:
     """Give the type of a model, which files of the first years (GPT-2, BERT) leave out."""
     if "type" in model:
         return str(model["type"])

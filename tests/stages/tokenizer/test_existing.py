@@ -28,7 +28,6 @@ from stages.tokenizer.existing import (
     open_tokenizer,
 )
 from stages.tokenizer.roles import SpecialPieces, find_roles
-from stages.tokenizer.sentencepiece_file import _fields, _varint
 from stages.tokenizer.special import special_ids
 from stages.tokenizer.train import TrainConfig, train_model
 from tests.stages.tokenizer.existing_files import FILES, changed, data_of, kind_of_file, texts
@@ -241,53 +240,6 @@ def test_merges_are_read_in_both_spellings() -> None:
         assert np.array_equal(one, two)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert", "t5"])
-def test_files_of_the_first_years_do_not_say_of_what_type_their_model_is(name: str) -> None:
-    content = json.loads(data_of(name))
-    del content["model"]["type"]
-    untyped = json.dumps(content).encode()
-    every = [*texts(), *LITERALS]
-    for one, two in zip(
-        tokenizer_of(name, untyped).encode(every), tokenizer_of(name).encode(every), strict=True
-    ):
-        assert np.array_equal(one, two)
-
-
-def test_words_of_bytes_are_unknown_as_a_whole() -> None:
-    alphabet = {piece: 3 + n for n, piece in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    vocab = {"[UNK]": 0, "[PAD]": 1, "[EOS]": 2, "word": 259} | alphabet
-    made = Library(models.WordLevel(vocab, unk_token="[UNK]"))  # noqa: S106  # no password
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.add_special_tokens(["[UNK]", "[PAD]", "[EOS]"])
-    tokenizer = existing_tokenizer(
-        made.to_str().encode(), TokenizerKind.HUGGING_FACE, {"unk": 0, "pad": 1, "eos": 2}, name="words"
-    )
-    assert tokenizer.encode(["word", "strange"])[1].tolist() == made.encode("strange").ids == [0]
-    assert tokenizer.unk == 0
-    assert not tokenizer.writes_all
-
-
-def test_pieces_that_a_model_leaves_unused_are_merged_over_as_in_its_library() -> None:
-    data = data_of("llama-model")
-    model = sentencepiece.SentencePieceProcessor(model_proto=data)
-    given = {number for text in texts() for number in model.encode(text)}
-    pieces = {number: model.id_to_piece(number) for number in given if not model.is_byte(number)}
-    unused = {number for number, piece in pieces.items() if len(piece) == 2 and piece.isalpha()}
-    assert len(unused) > 50
-    content, number = b"", 0
-    for part in _fields(data):
-        mark = b"\x18\x05" if part.number == 1 and number in unused else b""
-        number += part.number == 1
-        whole = b"\x0a" + _varint(len(part.content) + 2) + part.content + mark
-        content += whole if mark else part.whole
-    library = sentencepiece.SentencePieceProcessor(model_proto=content)
-    tokenizer = tokenizer_of("llama-model", content)
-    for text, ids in zip(texts(), tokenizer.encode(texts()), strict=True):
-        assert ids.tolist() == library.encode(text)
-        assert not unused & set(ids.tolist())
-    assert all(tokenizer.piece_bytes()[number] == b"" for number in unused)
-
-
 @EVERY
 def test_ids_have_the_dtype_asked_for_and_do_not_depend_on_what_stands_beside(name: str) -> None:
     tokenizer = tokenizer_of(name)
@@ -353,20 +305,6 @@ def without_bytes() -> bytes:
     return changed(data_of("gpt2"), model__vocab=vocab, model__merges=merges)
 
 
-def with_added(name: str, piece: str, number: int) -> bytes:
-    """A file with a token that is to have an id."""
-    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
-    added = [*json.loads(data_of(name))["added_tokens"], {"id": number, "content": piece, **flags}]
-    return changed(data_of(name), added_tokens=added)
-
-
-def unknown_is_added() -> bytes:
-    """A file whose model has no piece for the unknown, which stands beside it."""
-    made = Library(models.WordLevel({"word": 0}, unk_token="[UNK]"))  # noqa: S106  # no password
-    made.add_special_tokens(["[UNK]"])
-    return str(made.to_str()).encode()
-
-
 def plain_bpe() -> bytes:
     return str(Library(models.BPE(vocab={"a": 0}, merges=[])).to_str()).encode()
 
@@ -379,11 +317,6 @@ def plain_bpe() -> bytes:
         (b"\xff\xfe", "not a tokenizer.json"),
         (changed(plain_bpe(), model__type="Nothing"), "a Nothing of decoder none: read are byte-level"),
         (plain_bpe(), "a BPE of decoder none: read are byte-level and Metaspace tokenizers"),
-        (unknown_is_added(), "neither an unknown token nor a piece for each of the 256 bytes"),
-        (
-            with_added("gpt2", "<tool>", 1510),
-            "says that '<tool>' is id 1,510, and the library that reads it gives 1500: ids are missing",
-        ),
         (without_bytes(), "neither an unknown token nor a piece for each of the 256 bytes"),
         (
             changed(data_of("gpt2"), model__end_of_word_suffix="</w>"),

@@ -56,7 +56,7 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     format_ = export.find_format(request.format)
     _refuse_format(request, format_)
-    if export.read_summary(request.to) is None:
+    if not request.to.name or export.read_summary(request.to) is None:
         export.refuse_target(request.to)
     file, base = run_file(request), Path.cwd()
     adopted = find_tokenizer(file, base)

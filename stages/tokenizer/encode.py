@@ -161,10 +161,11 @@ class Tokenizer:
         return [self._processor.id_to_piece(i) for i in ids]
 
     def _bytes_of(self, number: int) -> bytes:
-        piece = self._processor.id_to_piece(number)
-        if self._processor.is_byte(number):
+        library = self._processor
+        piece = library.id_to_piece(number)
+        if library.is_byte(number):
             return bytes([int(piece[1:-1], 16)])
-        if self._processor.is_control(number) or self._processor.is_unknown(number):
+        if library.is_control(number) or library.is_unknown(number) or library.is_unused(number):
             return b""
         return bytes(piece.replace(SPACE_SYMBOL, " ").encode())
 

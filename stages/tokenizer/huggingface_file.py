@@ -38,6 +38,8 @@ _WINDOW = 1 << 12
 _TRIES = 64
 """Places that are tried for a cut."""
 _BORDER = re.compile(r"\b")
+_OF_WORDS = ("WordPiece", "WordLevel")
+"""Models that give the unknown token for a word, whatever its characters are."""
 _BYTE = re.compile("<0x([0-9A-F]{2})>")
 _UNSHOWN = [*range(33), *range(127, 161), 173]
 """Bytes that byte-level pieces write as characters from U+0100 on; the others stand for themselves."""
@@ -58,6 +60,8 @@ class Writing(StrEnum):
 class _Content:
     """What is read off a file."""
 
+    kind: str
+    """Of the model."""
     vocab: dict[str, int]
     """Of the model: without what was added to it."""
     added: dict[str, int]
@@ -77,7 +81,9 @@ class _Content:
 
     @property
     def has_bytes(self) -> bool:
-        """Whether every byte has a piece, so that every text can be written."""
+        """Whether every byte has a piece, so that every text can be written; words are taken whole."""
+        if self.kind in _OF_WORDS:
+            return False
         if self.writing is Writing.BYTE_LEVEL:
             return all(character in self.vocab for character in _BYTE_OF)
         return self.byte_pieces and all(f"<0x{byte:02X}>" in self.vocab for byte in range(256))
@@ -143,7 +149,15 @@ class HuggingFaceFile:
             plain = cls(_load(_disarmed(data, names, plain=True), name=name), content, special)
         else:
             plain = None
-        return cls(_load(_disarmed(data, names), name=name), content, special, plain=plain)
+        library = _load(_disarmed(data, names), name=name)
+        for piece, number in content.added.items():
+            given = library.token_to_id(names.get(piece, piece))
+            if given != number:
+                raise FormatError(
+                    f"{name}: says that {piece!r} is id {number:,}, and the library that reads it gives"
+                    f" {given}: ids are missing before it; add pieces for them, and save it again"
+                )
+        return cls(library, content, special, plain=plain)
 
     def normalise(self, text: str) -> str:
         """Give a text as the normaliser leaves it."""
@@ -212,12 +226,12 @@ def _read(data: bytes, *, name: str) -> _Content:
     try:
         file = json.loads(data)
         model, added = file["model"], file["added_tokens"] or []
-        kind = model.get("type")
+        kind = _kind(model)
         entries = enumerate(piece for piece, _ in model["vocab"]) if kind == "Unigram" else ()
         vocab = {p: n for n, p in entries} if kind == "Unigram" else dict(model["vocab"])
         marks = {token["content"]: int(token["id"]) for token in added}
         special = frozenset(int(token["id"]) for token in added if token["special"])
-        unk = model.get("unk_id") if kind == "Unigram" else (vocab | marks).get(model.get("unk_token"))
+        unk = model.get("unk_id") if kind == "Unigram" else vocab.get(model.get("unk_token"))
         types = _types(file["decoder"]) | _types(file["pre_tokenizer"])
         symbols = SPACE_SYMBOL in json.dumps([file["decoder"], file["normalizer"]], ensure_ascii=False)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -227,7 +241,7 @@ def _read(data: bytes, *, name: str) -> _Content:
         ) from error
     if "ByteLevel" in types:
         writing = Writing.BYTE_LEVEL
-    elif kind in ("WordPiece", "WordLevel"):
+    elif kind in _OF_WORDS:
         writing = Writing.WORDS
     elif "Metaspace" in types or symbols:
         writing = Writing.METASPACE
@@ -238,7 +252,7 @@ def _read(data: bytes, *, name: str) -> _Content:
         )
     continues = str(model.get("continuing_subword_prefix") or "")
     byte_pieces = bool(model.get("byte_fallback"))
-    content = _Content(vocab, marks, special, unk, writing, continues, byte_pieces)
+    content = _Content(kind, vocab, marks, special, unk, writing, continues, byte_pieces)
     if content.has_bytes:
         content = replace(content, unk=None)  # some name one, which no text is given
     if model.get("end_of_word_suffix") or (continues and writing is not Writing.WORDS):
@@ -250,6 +264,17 @@ def _read(data: bytes, *, name: str) -> _Content:
             " initial_alphabet=ByteLevel.alphabet())"
         )
     return content
+
+
+def _kind(model: Mapping[str, object]) -> str:
+    """Give the type of a model, which files of the first years (GPT-2, BERT) leave out."""
+    if "type" in model:
+        return str(model["type"])
+    if isinstance(model["vocab"], list):
+        return "Unigram"
+    if "merges" in model:
+        return "BPE"
+    return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
 
 
 def _types(part: object) -> set[str]:
@@ -271,13 +296,14 @@ def _disarmed(data: bytes, names: Mapping[str, str], *, plain: bool = False) -> 
             flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
             token.update(flags, content=names[token["content"]])
     model = file["model"]
-    if model["type"] == "Unigram":
+    kind = _kind(model)
+    if kind == "Unigram":
         model["vocab"] = [[names.get(piece, piece), score] for piece, score in model["vocab"]]
     else:
         model["vocab"] = {names.get(piece, piece): number for piece, number in model["vocab"].items()}
         unknown = model.get("unk_token")
         model["unk_token"] = names.get(unknown, unknown)
-    if model["type"] == "BPE":
+    if kind == "BPE":
         model["dropout"] = None
         pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"])
         model["merges"] = [[one, two] for one, two in pairs if not names.keys() & {one, two, one + two}]

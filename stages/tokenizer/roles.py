@@ -11,7 +11,7 @@ unasked.
 What is named here, and what else the file sets apart, is never given by text, drawn or masked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, count, takewhile
 
@@ -117,26 +117,26 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
     """
     wanted = special.model_dump(exclude={"sentinels"}, exclude_none=True)
     ids = {role: _named(found, role, value, name=name) for role, value in wanted.items()}
-    unsure = {}
+    unsure, unknown = {}, found.declared.get("unk")
     for role, pieces in _WELL_KNOWN.items():
         if role not in ids and role in found.declared:
             ids[role] = found.declared[role]
         elif role not in ids:
-            there = tuple(piece for piece in pieces if piece in found.marks)
+            there = tuple(piece for piece in pieces if found.marks.get(piece, unknown) != unknown)
             if len(there) == 1:
                 ids[role] = found.marks[there[0]]
             elif there:
                 unsure[role] = there
     patterns = [pattern for pattern in _SENTINELS if pattern.format(0) in found.marks]
     if special.sentinels is not None:
-        ids |= _sentinels(found.pieces, special.sentinels)
+        ids |= _sentinels(found.pieces, special.sentinels, taken=set(ids.values()))
         if "sentinel_0" not in ids:
             raise ConfigError(
                 f"tokenizer.special.sentinels = {special.sentinels!r}: {name} has no piece"
                 f" {special.sentinels.replace('{}', '0')!r}; write {{}} where its pieces have the number"
             )
     elif len(patterns) == 1:
-        ids |= _sentinels(found.marks, patterns[0])
+        ids |= _sentinels(found.marks, patterns[0], taken=set(ids.values()))
     order = {role: place for place, role in enumerate(special_ids())}
     ids = dict(sorted(ids.items(), key=lambda item: order.get(item[0], item[1] + len(order))))
     rest = sorted(found.controls - set(ids.values()))
@@ -164,12 +164,16 @@ def _named(found: Described, role: str, value: str | int, *, name: str) -> int:
     return number
 
 
-def _sentinels(pieces: Mapping[str, int], pattern: str) -> dict[str, int]:
-    """Number the sentinels: "<extra_id_{}>" -> {"sentinel_0": id of <extra_id_0>, ...}."""
-    names = takewhile(pieces.__contains__, (pattern.replace("{}", str(n)) for n in count()))
+def _sentinels(pieces: Mapping[str, int], pattern: str, *, taken: Collection[int]) -> dict[str, int]:
+    """Number the sentinels: "<extra_id_{}>" -> {"sentinel_0": id of <extra_id_0>, ...}.
+
+    They end before an id that has another role.
+    """
     if "{}" not in pattern:
         return {}
-    return {f"sentinel_{n}": pieces[name] for n, name in enumerate(names)}
+    free = {piece: number for piece, number in pieces.items() if number not in taken}
+    names = takewhile(free.__contains__, (pattern.replace("{}", str(n)) for n in count()))
+    return {f"sentinel_{n}": free[name] for n, name in enumerate(names)}
 
 
 def require_roles(roles: Roles, names: Iterable[str], *, who: str, name: str) -> None:

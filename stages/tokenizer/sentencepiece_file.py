@@ -27,8 +27,9 @@ from stages.tokenizer.sampling import SPACE_SYMBOL
 
 _PIECES, _NORMALIZER, _SELF_TEST, _TYPE = 1, 3, 4, 3
 """Fields: of a model three, of a piece the last."""
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
-"""Types of pieces; control is inserted by number alone, user-defined matched wherever it stands."""
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
+"""Types of pieces; control is inserted by number alone, user-defined matched wherever it stands.
+Unused is given by no text either, but BPE merges others over it."""
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 """Wire types."""
 
@@ -137,7 +138,7 @@ def _with_controls(data: bytes, special: Collection[int]) -> bytes:
     parts, number = [], 0
     for part in _fields(data):
         if part.number == _PIECES:
-            kept = number not in special or _type(part.content) == _UNKNOWN
+            kept = number not in special or _type(part.content) in (_UNKNOWN, _UNUSED)
             content = part.content if kept else part.content + bytes([_TYPE << 3, _CONTROL])
             parts.append(bytes([_PIECES << 3 | _LENGTH]) + _varint(len(content)) + content)
             number += 1

@@ -93,7 +93,7 @@ def test_texts_that_stand_twice_stay_both(folder: Path) -> None:
     assert list(report["export"]["splits"]) == ["train"]
 
 
-def test_a_second_call_does_nothing(folder: Path) -> None:
+def test_a_second_call_does_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = quick()
     ignored = {"log.jsonl", "status.json", "report", "verify", "run.json", "inputs.json", "lock"}
 
@@ -111,6 +111,9 @@ def test_a_second_call_does_nothing(folder: Path) -> None:
     assert times() == before
     assert (first["export"].pop("already"), second["export"].pop("already")) == (False, True)
     assert first["export"] == second["export"]
+    monkeypatch.chdir(folder / "out")
+    with pytest.raises(ConfigError, match="has no name of its own"):
+        quick(to=Path())
 
 
 class Killed(BaseException):

@@ -82,6 +82,16 @@ def test_sentinels_are_counted_up_to_the_first_that_is_missing() -> None:
     assert found(both).sentinels == 0, "two could be meant"
     assert found(both, sentinels="<extra_id_{}>").sentinels == 2
     assert found({"[S0]": 1, "[S1]": 2}, sentinels="[S{}]").ids == {"sentinel_0": 1, "sentinel_1": 2}
+    spent = {f"<extra_id_{n}>": 20 - n for n in range(4)}
+    for pattern in (None, "<extra_id_{}>"):
+        roles = found(spent, mode_r="<extra_id_2>", sentinels=pattern)
+        assert (roles.sentinels, roles.ids["mode_r"]) == (2, 18), "an id has one role"
+
+
+def test_what_unknown_characters_are_given_never_closes_documents_unasked() -> None:
+    assert "eos" not in found({"<|endoftext|>": 3}, {"unk": 3}).ids
+    assert found({"<|endoftext|>": 3, "</s>": 4}, {"unk": 3}).ids["eos"] == 4
+    assert found({"<|endoftext|>": 3}).ids["eos"] == 3
 
 
 @pytest.mark.parametrize(

@@ -170,12 +170,11 @@ def read_signed(path: Path, model: type[_Model]) -> _Model:
         FileNotFoundError: no such file.
     """
     with _no_collection():
-        return _signed(
-            path, model
-        )  # of its own, so that what it read is gone when garbage is looked for
+        return _signed(path, model)
 
 
 def _signed(path: Path, model: type[_Model]) -> _Model:
+    """Read it; what was read on the way is gone when garbage is looked for again."""
     try:
         content = from_json(path.read_bytes(), allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:

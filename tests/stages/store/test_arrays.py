@@ -6,6 +6,7 @@ not exactly what its header or its reader says is refused by name, wherever it w
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,9 +89,10 @@ def test_order_and_byte_order_in_memory_leave_no_trace(place: Path, array: NDArr
     assert place.read_bytes() == GOLDEN
 
 
-def test_a_mapped_array_cannot_be_written(place: Path) -> None:
+@pytest.mark.parametrize("expected", [{}, {"shape": (2, 4), "dtype": "<u2"}])
+def test_a_mapped_array_cannot_be_written(place: Path, expected: Any) -> None:
     write_array(place, TWO_ROWS)
-    array = open_array(place)
+    array = open_array(place, **expected)
     with pytest.raises(ValueError, match="read-only"):
         array[0, 0] = np.uint16(1)
     assert place.read_bytes() == GOLDEN

@@ -149,9 +149,10 @@ def describe(name: str, results: Sequence[LearningResult], seconds: float) -> st
 
 def measure(dataset: Path, *, seeds: int, fault_seeds: int, log: Path | None) -> bool:
     """Print the table of one dataset; say whether correct rows passed every time."""
-    kind = open_dataset(dataset).objective.kind
-    attention = open_dataset(dataset).manifest.attention
-    settings = settings_for(kind, LearningConfig(), attention=attention)
+    rows = open_dataset(dataset)
+    kind, generator = rows.objective.kind, getattr(rows.objective, "generator", "uniform")
+    attention = rows.manifest.attention
+    settings = settings_for(kind, LearningConfig(), attention=attention, generator=generator)
     splits = [split.name for split in dataset.iterdir() if split.is_dir()]
     slices = learning_slices(dataset, splits, settings)
     config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})

@@ -111,15 +111,22 @@ def plan_steps(
     for dataset in run.datasets:
         split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)
-        kind = dataset.objective.kind
-        gates = settings_for(kind, run.verify).model_dump(mode="json") if kind in SETTINGS else None
-        verify = {"verify": gates, "seed": run.seed}
+        verify = {"verify": _gates(run, dataset), "seed": run.seed}
         made = f"shard-{dataset.name}"
         if dataset.epochs_on_disk:
             made = f"draw-{dataset.name}"
             add(made, {"epochs": dataset.epochs_on_disk}, f"shard-{dataset.name}")
         add(f"verify-{dataset.name}", verify, made, "decode")
     return steps
+
+
+def _gates(run: RunFile, dataset: Dataset) -> dict[str, Any] | None:
+    """Give what the learning check is held to."""
+    kind = dataset.objective.kind
+    if kind not in SETTINGS:
+        return None
+    generator = getattr(dataset.objective, "generator", "uniform")
+    return settings_for(kind, run.verify, generator=generator).model_dump(mode="json")
 
 
 def section_loss(run: RunFile) -> str | None:

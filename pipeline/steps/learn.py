@@ -71,7 +71,8 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
     folder = workspace.path(f"datasets/{work.dataset}")
     train = open_dataset(folder, split="train")
     kind, attention = train.objective.kind, train.manifest.attention
-    settings = settings_for(kind, work.config, attention=attention)
+    generator = getattr(train.objective, "generator", "uniform")
+    settings = settings_for(kind, work.config, attention=attention, generator=generator)
     cuda = torch.cuda.is_available()
     machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
     shared = _Work(folder, work.splits, settings, work.seed, machine)

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from stages.errors import DataError
+from stages.objectives.electra import Generator
 from stages.objectives.table import KINDS
 from stages.verify.gates import (
     SETTINGS,
@@ -153,6 +154,8 @@ def test_kinds_without_calibrated_bounds_are_held_to_none() -> None:
     assert (mixed.gated, masks.gated, seq2seq.gated) == (False, False, False)
     assert (masks.label_share, mixed.label_share) == (0.15, 1.0)
     assert settings_for("prefix_lm", config, attention="prefix").gated
+    drawn = {name: settings_for("electra", config, generator=name).gated for name in Generator}
+    assert drawn == {"uniform": True, "unigram": False, "model": False}
     assert all(not SETTINGS[kind].gated for kind in ("bart", "nsp", "sop", "simcse"))
 
 

@@ -337,6 +337,7 @@ def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Pat
         tokenizer={"train": {"vocab_size": 700}},
         packing={"seq_len": 64, "shards": 24},
         validation={"fraction": 0.0},
+        verify={"learning": False},
         until=None,
     )
     for name in names:

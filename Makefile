@@ -71,7 +71,7 @@ compare: setup
 	$(COMPARE_RUN)/english $(CLM_ALONE) \
 	  --set 'tokenizer={path="$(abspath $(COMPARE))/english-tokenizer/tokenizer/tokenizer.model"}'
 	$(BIN)/shardmill compare $(COMPARE)/clean --tokens 500000 --seeds 2
-	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/raw --dataset clm --tokens 4000000 \
+	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/raw --dataset clm --tokens 4000000 --seeds 2 \
 	  --output $(COMPARE)/raw-or-clean
 	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/share $(COMPARE)/english --dataset clm \
 	  --tokens 1000000 --seeds 2 --output $(COMPARE)/tokenizers

@@ -326,8 +326,7 @@ def test_every_column_is_of_the_shape_that_the_objective_declares(
 
 def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Path) -> None:
     names = ("nsp", "sop", "text-fim", "sentences", "model")
-    folder = tmp_path / "corpus"
-    folder.mkdir()
+    (folder := tmp_path / "corpus").mkdir()
     lines = (small_corpus / "a.jsonl").read_text().splitlines()[:14]
     (folder / "few.jsonl").write_text("\n".join(lines) + "\n")
     report = run_small(

@@ -1,6 +1,5 @@
 """What is mapped at a time: values by key, few of them; the least recently used goes first."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -21,11 +20,11 @@ class Kept(Generic[_Key, _Value]):
 
     def __init__(self, bound: int) -> None:
         self.bound = bound
-        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+        self._values: dict[_Key, _Value] = {}
 
     def __getstate__(self) -> dict[str, object]:
         """Give what another process needs: it makes the values itself."""
-        return {"bound": self.bound, "_values": OrderedDict()}
+        return {"bound": self.bound, "_values": {}}
 
     def __len__(self) -> int:
         """Values kept now."""
@@ -33,14 +32,13 @@ class Kept(Generic[_Key, _Value]):
 
     def get(self, key: _Key, make: Callable[[_Key], _Value]) -> _Value:
         """Give a value, made if it is not kept."""
-        value = self._values.get(key)
+        value = self._values.pop(key, None)
         if value is None:
             value = make(key)
-        self._values[key] = value
-        try:  # suppress() takes as long as all the rest
-            self._values.move_to_end(key)
-            while len(self._values) > self.bound:
-                self._values.popitem(last=False)
-        except KeyError:  # another thread let go of it, and goes on until few enough are left
-            pass
+        self._values[key] = value  # a dict keeps the order in which keys were set
+        while len(self._values) > self.bound:
+            try:
+                self._values.pop(next(iter(self._values)), None)
+            except (RuntimeError, StopIteration):  # another thread changed it in between
+                continue
         return value

@@ -8,6 +8,7 @@
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
+#   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -19,11 +20,12 @@ SCALE ?= scale-output
 CLIENTS ?= clients-output
 FAULTS ?= faults-output
 COMPARE ?= compare-output
+GATES ?= gates-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test check lint-docker campaign clients bench faults compare scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates scale clean
 
 setup: $(VENV)/.ready
 
@@ -76,10 +78,16 @@ compare: setup
 	$(BIN)/shardmill compare $(COMPARE)/clean $(COMPARE)/share $(COMPARE)/english --dataset clm \
 	  --tokens 1000000 --seeds 2 --output $(COMPARE)/tokenizers
 
+gates: setup
+	$(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --workers $(WORKERS) --until draw
+	ls -d $(GATES)/datasets/* | xargs -P $(WORKERS) -n 1 $(BIN)/python benchmarks/learning_gates.py \
+	  --seeds 5 --fault-seeds 2 --json $(GATES)/gates.jsonl
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(SCALE) $(SCALE).json $(SCALE).out build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) \
+	  $(SCALE).json $(SCALE).out build *.egg-info

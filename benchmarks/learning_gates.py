@@ -1,10 +1,11 @@
-"""The gates of the learning check, calibrated: what correct rows reach, which faults fail which gate.
+"""The learning check, calibrated: what correct datasets reach, and which faults fail which gate.
 
     learning_gates.py DIR/datasets/NAME --seeds 20 --fault-seeds 5 --json gates.json
 
-DIR/datasets/NAME is a dataset of a finished run; its objective decides which faults are planted. Each
-fault is planted into the rows to train on and the rows held out alike, as a wrong shard would have it.
-The table goes into the docstring of stages/verify/learning.py. Exits with 1 if correct rows fail a gate.
+DIR/datasets/NAME is a dataset of a finished run. To a correct one is done all that `shardmill verify`
+does by training, isolation and resuming among it, once for each seed. Each fault that its rows can have
+is planted into those to train on and those held out alike, as a wrong shard would have it. Exits with 1
+if anything fails on a correct dataset.
 """
 
 import argparse
@@ -14,12 +15,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from pipeline.steps.learn import LearningCheck, learn
+from pipeline.tasks import Workspace
 from stages.loading.dataset import open_dataset
-from stages.verify.gates import LearningConfig, LearningResult, settings_for
+from stages.objectives.table import PAIRS, traits_of
+from stages.verify.gates import LearningConfig, settings_for
 from stages.verify.learning import check_learning
 from stages.verify.rows import (
     NO_LABEL,
@@ -32,11 +38,8 @@ from stages.verify.rows import (
 from stages.verify.slices import learning_slices
 
 Fault = Callable[[LabelledRows], LabelledRows]
-
-
-def correct(rows: LabelledRows) -> LabelledRows:
-    """Give the rows as they are."""
-    return rows
+Record = dict[str, Any]
+CORRECT = "correct"
 
 
 def labels_permuted(rows: LabelledRows) -> LabelledRows:
@@ -90,7 +93,6 @@ def _restored(rows: LabelledRows) -> np.ndarray[tuple[int, ...], np.dtype[np.int
 
 
 FAULTS: dict[str, Fault] = {
-    "correct": correct,
     "labels permuted": labels_permuted,
     "tokens shuffled": tokens_shuffled,
     "inputs show the labels": labels_visible,
@@ -99,14 +101,12 @@ FAULTS: dict[str, Fault] = {
 }
 MASKED_FAULTS: dict[str, Fault] = {**FAULTS, "labels on all tokens": labels_everywhere}
 TARGET_FAULTS: dict[str, Fault] = {
-    "correct": correct,
     "labels permuted": labels_permuted,
     "inputs shuffled": tokens_shuffled,
     "decoder sees the labels": labels_visible,
     "sentinels random": sentinels_random,
 }
 CLASS_FAULTS: dict[str, Fault] = {
-    "correct": correct,
     "labels permuted": labels_permuted,
     "tokens shuffled": tokens_shuffled,
     "labels inverted in every second row": labels_inverted,
@@ -114,7 +114,7 @@ CLASS_FAULTS: dict[str, Fault] = {
 
 
 def faults_for(rows: LabelledRows) -> dict[str, Fault]:
-    """Give the faults that such rows can have, none of them first."""
+    """Give the faults that such rows can have."""
     if rows.decoder_input_ids is not None:
         return TARGET_FAULTS
     if rows.classes:
@@ -122,60 +122,94 @@ def faults_for(rows: LabelledRows) -> dict[str, Fault]:
     return FAULTS if rows.causal else MASKED_FAULTS
 
 
-LINE = "{:24} {:18} {:18} {:18} {:18} {:>5}  {}"
+LINE = "{:24} {:18} {:18} {:18} {:18} {:18} {:>6}  {}"
+COLUMNS = ("entropy", "gain", "control gain", "order ablation", "loss / entropy", "CPU s", "failed")
+VIEWS = ("chance", "first loss", "loss", "", "", "CPU s", "failed")
+"""The columns where rows are views of texts, which have no labels."""
 
 
-def spread(values: Sequence[float]) -> str:
-    """Give the range of some values: 0.21 .. 0.28."""
-    return f"{min(values):.3f} .. {max(values):.3f}"
+def spread(values: Sequence[float | None]) -> str:
+    """Give the range of some values: 0.21 .. 0.28; None is one that is not finite."""
+    numbers = np.array(values, np.float64)
+    return f"{numbers.min():.3f} .. {numbers.max():.3f}"
 
 
-def failures(results: Sequence[LearningResult]) -> str:
-    """Give the gates that failed, each with how often."""
-    failed = Counter(gate.name for result in results for gate in result.gates if not gate.passed)
-    return ", ".join(f"{name} {count}/{len(results)}" for name, count in failed.items()) or "none"
-
-
-def describe(name: str, results: Sequence[LearningResult], seconds: float) -> str:
-    """Give one line of the table."""
-    spreads = (
-        spread([result.gain for result in results]),
-        spread([result.control_gain for result in results]),
-        spread([result.order_ablation for result in results]),
-        spread([result.loss / result.unigram_entropy for result in results]),
+def failures(records: Sequence[Record]) -> str:
+    """Give the gates that failed, each with how often; and why a loss was held to none."""
+    failed = Counter(
+        gate["name"] for record in records for gate in record["gates"] if not gate["passed"]
     )
-    return LINE.format(name, *spreads, f"{seconds / len(results):.1f}", failures(results))
+    failed.update(record["reason"] for record in records if "reason" in record)
+    return ", ".join(f"{name} {count}/{len(records)}" for name, count in failed.items()) or "none"
 
 
-def measure(dataset: Path, *, seeds: int, fault_seeds: int, log: Path | None) -> bool:
-    """Print the table of one dataset; say whether correct rows passed every time."""
+def describe(name: str, records: Sequence[Record], seconds: float) -> str:
+    """Give one line of the table."""
+    if "contrast" in records[0]:
+        found = [record["contrast"] for record in records]
+        spreads = [
+            *(spread([one[key] for one in found]) for key in ("chance", "first_loss", "loss")),
+            "",
+            "",
+        ]
+    else:
+        keys = ("unigram_entropy", "gain", "control_gain", "order_ablation")
+        spreads = [spread([record[key] for record in records]) for key in keys]
+        losses, entropies = ([record[key] for record in records] for key in ("loss", "unigram_entropy"))
+        ratios = np.array(losses, np.float64) / np.array(entropies, np.float64)
+        spreads.append(spread(ratios.tolist()))
+    return LINE.format(name, *spreads, f"{seconds / len(records):.1f}", failures(records))
+
+
+def check_correct(dataset: Path, seed: int, *, full: bool) -> Record:
+    """Do to a dataset as it is all that `shardmill verify` does by training, with any seed."""
+    root, splits = dataset.resolve().parent.parent, _splits(dataset)
+    check = LearningCheck(dataset.name, splits, LearningConfig(full=full), seed)
+    return learn(Workspace(root, root / "tmp"), check)
+
+
+def fault_checks(dataset: Path) -> dict[str, Callable[[int], Record]]:
+    """Give, for each fault that a dataset's rows can have, what finds it: the learning check by seed."""
     rows = open_dataset(dataset)
     kind, generator = rows.objective.kind, getattr(rows.objective, "generator", "uniform")
     attention = rows.manifest.attention
     settings = settings_for(kind, LearningConfig(), attention=attention, generator=generator)
-    splits = [split.name for split in dataset.iterdir() if split.is_dir()]
-    slices = learning_slices(dataset, splits, settings)
+    slices = learning_slices(dataset, _splits(dataset), settings)
     config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
-    print(
-        f"{kind}: {len(slices.training.labels):,} rows to train on in {slices.passes} epochs of masks,"
-    )
-    print(f"{len(slices.heldout.labels):,} held out of {slices.heldout_split}; {settings!r}")
-    columns = ("rows", "gain", "control gain", "order ablation", "loss / entropy", "CPU s", "failed")
-    print(LINE.format(*columns), flush=True)
-    passed = True
-    for name, fault in faults_for(slices.training).items():
+
+    def check(fault: Fault, seed: int) -> Record:
         training, heldout = fault(slices.training), fault(slices.heldout)
-        results, started = [], time.process_time()
-        for seed in range(seeds if name == "correct" else fault_seeds):
-            results.append(check_learning(training, heldout, config=config, seed=seed).result)
+        return check_learning(training, heldout, config=config, seed=seed).result.to_dict()
+
+    return {name: partial(check, fault) for name, fault in faults_for(slices.training).items()}
+
+
+def _splits(dataset: Path) -> tuple[str, ...]:
+    return tuple(sorted(split.name for split in dataset.iterdir() if split.is_dir()))
+
+
+def measure(dataset: Path, *, seeds: int, fault_seeds: int, full: bool, log: Path | None) -> bool:
+    """Print the table of one dataset; say whether correct rows passed every time."""
+    objective = open_dataset(dataset).objective
+    views = traits_of(objective).label_convention == PAIRS
+    table = [LINE.format(f"{dataset.name} ({objective.kind})", *(VIEWS if views else COLUMNS))]
+    checks: dict[str, Callable[[int], Record]] = {CORRECT: partial(check_correct, dataset, full=full)}
+    if fault_seeds and not views:
+        checks |= fault_checks(dataset)
+    passed = True
+    for name, check in checks.items():
+        records, started = [], time.process_time()
+        for seed in range(seeds if name == CORRECT else fault_seeds):
+            records.append(check(seed))
             if log is not None:
-                record = {"kind": kind, "rows": name, "seed": seed, **results[-1].to_dict()}
+                about = {"dataset": dataset.name, "kind": objective.kind, "rows": name, "seed": seed}
                 with log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(record) + "\n")
-        if results:
-            print(describe(name, results, time.process_time() - started), flush=True)
-        if name == "correct":
-            passed = all(result.passed for result in results)
+                    file.write(json.dumps(about | records[-1]) + "\n")
+        if records:
+            table.append(describe(name, records, time.process_time() - started))
+        if name == CORRECT:
+            passed = all(record["passed"] for record in records)
+    print("\n".join(line.rstrip() for line in table), end="\n\n", flush=True)  # in one piece, for others
     return passed
 
 
@@ -185,10 +219,17 @@ def main() -> int:
     parser.add_argument("datasets", type=Path, nargs="+", help="folders of datasets")
     parser.add_argument("--seeds", type=int, default=20, help="seeds for correct rows")
     parser.add_argument("--fault-seeds", type=int, default=5, help="seeds for each fault")
+    parser.add_argument("--full", action="store_true", help="with a twin, as verify has it with --full")
     parser.add_argument("--json", type=Path, help="file to which every result is appended, a line each")
     given = parser.parse_args()
     passed = [
-        measure(folder, seeds=given.seeds, fault_seeds=given.fault_seeds, log=given.json)
+        measure(
+            folder,
+            seeds=given.seeds,
+            fault_seeds=given.fault_seeds,
+            full=given.full,
+            log=given.json,
+        )
         for folder in given.datasets
     ]
     return 0 if all(passed) else 1

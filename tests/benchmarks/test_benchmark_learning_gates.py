@@ -1,6 +1,8 @@
-"""What calibrating the learning check promises: each fault is the one it is named after."""
+"""What calibrating the learning check promises: faults are what they are called, no kind is left out."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +16,15 @@ from learning_gates import (
     labels_inverted,
     labels_shifted,
     labels_visible,
+    measure,
     sentinels_random,
     spread,
 )
 
+from pipeline.config import load_run_file
+from stages.objectives.table import KINDS
 from stages.verify.rows import NO_LABEL, LabelledRows, predicted_labels
+from tests.stages.loading.test_dataset import SHARDS, write_dataset
 
 X = NO_LABEL
 
@@ -55,13 +61,13 @@ def test_labels_everywhere_spare_padding_alone() -> None:
 
 
 @pytest.mark.parametrize("name", MASKED_FAULTS)
-def test_every_fault_but_none_changes_the_rows_and_spares_the_originals(name: str) -> None:
+def test_every_fault_changes_the_rows_and_spares_the_originals(name: str) -> None:
     originals = (CAUSAL, MASKED) if name in FAULTS else (MASKED,)
     for rows in originals:
         before = rows.input_ids.copy(), rows.labels.copy()
         faulty = MASKED_FAULTS[name](rows)
         same = np.array_equal(faulty.input_ids, before[0]) and np.array_equal(faulty.labels, before[1])
-        assert same == (name == "correct")
+        assert not same
         assert np.array_equal(rows.input_ids, before[0])
         assert np.array_equal(rows.labels, before[1])
 
@@ -97,3 +103,25 @@ def test_inverted_labels_are_those_of_every_second_row() -> None:
 
 def test_a_range_is_its_least_and_most() -> None:
     assert spread([0.5, -0.25, 1.0]) == "-0.250 .. 1.000"
+    assert spread([0.5, None]) == "nan .. nan"
+
+
+def test_every_kind_of_objective_is_learned_from() -> None:
+    file = load_run_file(Path(__file__).parents[2] / "benchmarks" / "objectives.toml")
+    assert {dataset.objective.kind for dataset in file.datasets} == set(KINDS)
+
+
+def test_a_dataset_that_proves_nothing_does_not_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset, log = write_dataset(tmp_path / "datasets", SHARDS), tmp_path / "gates.jsonl"
+    assert not measure(dataset, seeds=2, fault_seeds=0, full=False, log=log)
+    title, correct = capsys.readouterr().out.strip().splitlines()
+    assert title.startswith(f"{dataset.name} (clm)")
+    assert "labelled tokens" in correct
+    assert correct.endswith("2/2")
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(record["rows"], record["seed"], record["passed"]) for record in records] == [
+        ("correct", 0, False),
+        ("correct", 1, False),
+    ]

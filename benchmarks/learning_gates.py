@@ -25,7 +25,7 @@ from pipeline.steps.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import PAIRS, traits_of
-from stages.verify.gates import LearningConfig, settings_for
+from stages.verify.gates import LearningConfig, settings_of
 from stages.verify.learning import check_learning
 from stages.verify.rows import (
     NO_LABEL,
@@ -170,10 +170,7 @@ def check_correct(dataset: Path, seed: int, *, full: bool) -> Record:
 
 def fault_checks(dataset: Path) -> dict[str, Callable[[int], Record]]:
     """Give, for each fault that a dataset's rows can have, what finds it: the learning check by seed."""
-    rows = open_dataset(dataset)
-    kind, generator = rows.objective.kind, getattr(rows.objective, "generator", "uniform")
-    attention = rows.manifest.attention
-    settings = settings_for(kind, LearningConfig(), attention=attention, generator=generator)
+    settings = settings_of(open_dataset(dataset).objective, LearningConfig())
     slices = learning_slices(dataset, _splits(dataset), settings)
     config = settings.model_copy(update={"max_epochs": settings.max_epochs / slices.passes})
 

@@ -21,7 +21,7 @@ from stages.objectives.table import traits_of
 from stages.reading.formats import TextSplit
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig
-from stages.verify.gates import SETTINGS, settings_for
+from stages.verify.gates import settings_of
 
 SAMPLE = "sample"
 """Begins the names of the tokenizer's samples, one a unit of ingest."""
@@ -111,22 +111,14 @@ def plan_steps(
     for dataset in run.datasets:
         split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)
-        verify = {"verify": _gates(run, dataset), "seed": run.seed}
+        gates = settings_of(dataset.objective, run.verify).model_dump(mode="json")
+        verify = {"verify": gates, "seed": run.seed}
         made = f"shard-{dataset.name}"
         if dataset.epochs_on_disk:
             made = f"draw-{dataset.name}"
             add(made, {"epochs": dataset.epochs_on_disk}, f"shard-{dataset.name}")
         add(f"verify-{dataset.name}", verify, made, "decode")
     return steps
-
-
-def _gates(run: RunFile, dataset: Dataset) -> dict[str, Any] | None:
-    """Give what the learning check is held to."""
-    kind = dataset.objective.kind
-    if kind not in SETTINGS:
-        return None
-    generator = getattr(dataset.objective, "generator", "uniform")
-    return settings_for(kind, run.verify, generator=generator).model_dump(mode="json")
 
 
 def section_loss(run: RunFile) -> str | None:

@@ -20,7 +20,7 @@ from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.objectives.table import PAIRS, traits_of
 from stages.verify.examples import PAIR_LABELS, classified_pairs, labelled_rows
-from stages.verify.gates import Gate, LearningConfig, LearningSettings, settings_for, to_json
+from stages.verify.gates import Gate, LearningConfig, LearningSettings, settings_of, to_json
 from stages.verify.rows import LabelledRows, compact_ids, cut_windows, take_rows
 from stages.verify.slices import learning_slices, own_labels
 
@@ -70,9 +70,7 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
 
     folder = workspace.path(f"datasets/{work.dataset}")
     train = open_dataset(folder, split="train")
-    kind, attention = train.objective.kind, train.manifest.attention
-    generator = getattr(train.objective, "generator", "uniform")
-    settings = settings_for(kind, work.config, attention=attention, generator=generator)
+    settings = settings_of(train.objective, work.config)
     cuda = torch.cuda.is_available()
     machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
     shared = _Work(folder, work.splits, settings, work.seed, machine)

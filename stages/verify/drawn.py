@@ -9,7 +9,7 @@ all rows are drawn again (pipeline/steps/verify_columns.py), but for those that 
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,8 +65,8 @@ def drawn_findings(
             wrong["ids_in_range"] += _outside(columns, vocabulary)
             wrong["not_restored"] += int(np.count_nonzero(~back))
             if material is None:
-                wrong["redrawn"] += _not_redrawn(stored, columns, objective, vocabulary, widths)
-    return [Finding(check, f"{count:,} {_LAWS[check]}") for check, count in wrong.items() if count]
+                wrong["redrawn"] += not_redrawn(stored, columns, objective, vocabulary, widths)
+    return broken_laws(wrong)
 
 
 _LAWS = {
@@ -76,15 +76,28 @@ _LAWS = {
 }
 
 
+def broken_laws(wrong: Mapping[str, int]) -> list[Finding]:
+    """Give a finding for each law that so many rows or ids break."""
+    return [Finding(check, f"{count:,} {_LAWS[check]}") for check, count in wrong.items() if count]
+
+
 def _outside(columns: Columns, vocabulary: Vocabulary) -> int:
     ids = [columns[name] for name in IDS if name in columns]
     return sum(int(np.count_nonzero((part < 0) | (part >= vocabulary.size))) for part in ids)
 
 
-def _not_redrawn(
+def not_redrawn(
     stored: StoredRows, columns: Columns, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> int:
-    """Count rows that the plain functions draw otherwise."""
+    """Count rows, of the first few, that the plain functions draw otherwise.
+
+    Args:
+        stored: the rows, keyed for their epoch.
+        columns: what the loader gives of them.
+        objective: as the manifest has it.
+        vocabulary: of the tokenizer.
+        widths: of the rows.
+    """
     some = np.arange(min(_REDRAWN, len(stored.numbers)))
     again = draw_plainly(stored.take(some), objective, vocabulary, widths)
     wrong = np.zeros(len(some), np.bool_)

@@ -12,7 +12,10 @@ from typing import Literal
 from pydantic import Field
 
 from stages.config import Config
-from stages.loading.masks import ENCODER_DECODER
+from stages.objectives.electra import Generator, ReplacedTokens
+from stages.objectives.mixture import Mixture
+from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.table import Objective
 
 
 class LearningConfig(Config):
@@ -115,38 +118,41 @@ SETTINGS = {
     "span_corruption": _TARGETS,
     "ul2": _TARGETS,
     "bart": _TARGETS.model_copy(update={"gated": False}),
-    "seq2seq": _TARGETS.model_copy(update={"gated": False}),  # not calibrated
+    "seq2seq": _TARGETS,
     "nsp": _MASKED.model_copy(update={"gated": False}),
     "sop": _MASKED.model_copy(update={"gated": False}),
     "simcse": LearningSettings(labelled_tokens=2_000, learning_rate=2e-3, gated=False),
 }
-"""What each kind of objective is checked with where a run file sets nothing; `seq2seq` is prefix_lm and
-mixtures for an encoder with a decoder; `likely` is electra whose replacements are frequent ids or a
-model's: minutes teach a tiny model too little of them (gains of 0.004 to 0.023 nats over 5 seeds)."""
+"""What each kind of objective is checked with where a run file sets nothing; `seq2seq` is prefix_lm for
+an encoder with a decoder; `likely` is electra whose replacements are frequent ids or a model's: minutes
+teach a tiny model too little of them (gains of 0.004 to 0.023 nats over 5 seeds)."""
 
 
-def settings_for(
-    kind: str, config: LearningConfig, *, attention: str = "", generator: str = "uniform"
-) -> LearningSettings:
-    """Give the settings of a kind's check: what the run file sets, and the kind's own for the rest.
+def settings_for(kind: str, config: LearningConfig) -> LearningSettings:
+    """Give what the run file sets, and for the rest what a kind of `SETTINGS` has of its own."""
+    return SETTINGS[kind].model_copy(update=config.model_dump(exclude_none=True))
 
-    Args:
-        kind: of the objective.
-        config: of the run file.
-        attention: of the dataset, which says what rows a mixture has.
-        generator: of electra's replacements.
+
+def settings_of(objective: Objective, config: LearningConfig) -> LearningSettings:
+    """Give what the run file sets, and for the rest what an objective's check has of its own.
+
+    A mixture is learned as its first component is, and held to what all of them are held to.
     """
-    update = config.model_dump(exclude_none=True)
-    if kind == "mixture":  # no bound is calibrated for one
-        kind, update = _LIKE.get(attention, "mlm"), {**update, "gated": False}
-    if attention == ENCODER_DECODER and kind in ("prefix_lm", "mlm"):
-        kind = "seq2seq"
-    if kind == "electra" and generator != "uniform":
-        kind = "likely"
-    return SETTINGS[kind].model_copy(update=update)
-
-
-_LIKE = {"causal_within_document": "fim", "prefix": "prefix_lm"}
+    match objective:
+        case Mixture():
+            parts = [settings_of(part.objective, config) for part in objective.components]
+            orders = [p.min_order_ablation for p in parts if p.min_order_ablation is not None]
+            bounds = {
+                "gated": all(part.gated for part in parts),
+                "min_gain": min(part.min_gain for part in parts),
+                "min_order_ablation": min(orders) if len(orders) == len(parts) else None,
+            }
+            return parts[0].model_copy(update=bounds)
+        case PrefixLM(architecture="encoder_decoder"):
+            return settings_for("seq2seq", config)
+        case ReplacedTokens() if objective.generator is not Generator.UNIFORM:
+            return settings_for("likely", config)
+    return settings_for(objective.kind, config)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ made at the end, over all of the shard.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from stages.objectives.rows import Widths
 from stages.objectives.table import Objective, traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.columns import ColumnTally
-from stages.verify.drawn import Items, drawn_findings
+from stages.verify.drawn import Items, broken_laws, drawn_findings, not_redrawn
 from stages.verify.masking import MaskCounts, count_masks, mask_findings
 from stages.verify.mechanics import Finding, check_labels
 
@@ -57,14 +58,16 @@ def label_findings(
         Selection.BERNOULLI,
         Selection.EXACT,
     ):  # positions are selected alone, so counts follow the binomial law
-        found = _masked(objective, watched, vocabulary)
+        found = _masked(objective, watched, vocabulary, widths)
     else:
         found = drawn_findings(objective, watched, vocabulary, widths, material=material)
     return [*found, *tally.findings()]
 
 
-def _masked(objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary) -> list[Finding]:
-    counts = MaskCounts()
+def _masked(
+    objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary, widths: Widths
+) -> list[Finding]:
+    counts, wrong = MaskCounts(), 0
     for part in items:
         counts += count_masks(
             np.asarray(part.rows.input_ids, np.int64),
@@ -73,7 +76,10 @@ def _masked(objective: MaskedLM, items: Iterable[Items], vocabulary: Vocabulary)
             objective=objective,
             vocabulary=vocabulary,
         )
-    return mask_findings(counts, objective, vocabulary)
+        for epoch, columns in enumerate(part.epochs):
+            stored = replace(part.rows, epoch=epoch)
+            wrong += not_redrawn(stored, columns, objective, vocabulary, widths)
+    return [*mask_findings(counts, objective, vocabulary), *broken_laws({"redrawn": wrong})]
 
 
 def _causal(objective: CausalLM, items: Iterable[Items], *, convention: str) -> list[Finding]:

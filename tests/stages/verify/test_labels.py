@@ -192,7 +192,15 @@ def test_every_planted_fault_is_found_under_its_name(name: str) -> None:
 def test_the_same_mask_in_every_epoch_is_found(selection: Selection) -> None:
     config = MaskedLM(selection=selection)
     items = items_of(stored_rows(), config)
-    assert broken(replace(items, epochs=items.epochs[:1] * 2), config) == {"epoch_overlap"}
+    assert broken(replace(items, epochs=items.epochs[:1] * 2), config) == {"epoch_overlap", "redrawn"}
+
+
+@pytest.mark.parametrize("selection", Selection)
+def test_masks_that_another_seed_drew_are_found(selection: Selection) -> None:
+    """They follow every law of masks, so nothing but drawing them again can tell."""
+    config, rows = MaskedLM(selection=selection), stored_rows()
+    others = items_of(replace(rows, seed=rows.seed + 1), config)
+    assert broken(replace(others, rows=rows), config) == {"redrawn"}
 
 
 @pytest.mark.parametrize("selection", [Selection.WHOLE_WORD, Selection.NGRAM])
@@ -223,7 +231,7 @@ def test_a_moved_mask_in_the_other_epoch_is_found_when_it_avoids_the_first() -> 
     shared = (first["labels"] != IGNORED) & (second["labels"] != IGNORED)
     apart = {**second, "labels": np.where(shared, IGNORED, second["labels"])}
     found = broken(replace(items, epochs=(first, apart)))
-    assert found == {"epoch_overlap", "label_missing"}
+    assert found == {"epoch_overlap", "label_missing", "redrawn"}
 
 
 def test_another_number_than_the_exact_one_is_found() -> None:

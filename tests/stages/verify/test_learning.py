@@ -14,8 +14,7 @@ import pytest
 import torch
 
 from stages.errors import DataError
-from stages.objectives.electra import Generator
-from stages.objectives.table import KINDS
+from stages.objectives.table import KINDS, read_objective
 from stages.verify.gates import (
     SETTINGS,
     LearningConfig,
@@ -23,6 +22,7 @@ from stages.verify.gates import (
     LearningSettings,
     gates,
     settings_for,
+    settings_of,
 )
 from stages.verify.learning import check_learning
 from stages.verify.rows import (
@@ -146,17 +146,32 @@ def test_what_a_run_file_leaves_open_is_the_objectives_own() -> None:
     assert KINDS.keys() - SETTINGS.keys() == {"mixture"}
 
 
-def test_kinds_without_calibrated_bounds_are_held_to_none() -> None:
-    config = LearningConfig()
-    mixed = settings_for("mixture", config, attention="encoder_decoder")
-    masks = settings_for("mixture", config, attention="bidirectional_within_document")
-    seq2seq = settings_for("prefix_lm", config, attention="encoder_decoder")
-    assert (mixed.gated, masks.gated, seq2seq.gated) == (False, False, False)
-    assert (masks.label_share, mixed.label_share) == (0.15, 1.0)
-    assert settings_for("prefix_lm", config, attention="prefix").gated
-    drawn = {name: settings_for("electra", config, generator=name).gated for name in Generator}
-    assert drawn == {"uniform": True, "unigram": False, "model": False}
+def settings(**objective: object) -> LearningSettings:
+    return settings_of(read_objective(objective), LearningConfig())
+
+
+def test_what_minutes_cannot_tell_is_held_to_no_gate_of_the_loss() -> None:
+    assert settings(kind="prefix_lm").gated
+    assert settings(kind="prefix_lm", architecture="encoder_decoder") == SETTINGS["seq2seq"]
+    assert settings(kind="electra").gated
+    assert not settings(kind="electra", generator="unigram").gated
+    assert not settings(kind="electra", generator="model", model="package.module:make").gated
     assert all(not SETTINGS[kind].gated for kind in ("bart", "nsp", "sop", "simcse"))
+
+
+def test_a_mixture_is_held_to_what_all_its_components_are_held_to() -> None:
+    def mixed(*kinds: str) -> LearningSettings:
+        return settings(kind="mixture", components=[{"objective": {"kind": kind}} for kind in kinds])
+
+    assert mixed("fim", "clm") == SETTINGS["fim"]
+    assert mixed("mlm", "mlm") == SETTINGS["mlm"]
+    assert mixed("span_corruption", "bart").gated is False
+    spans = mixed("span_corruption", "span_corruption")
+    assert (spans.gated, spans.min_gain, spans.min_order_ablation) == (True, 0.1, None)
+    loose = LearningConfig(min_order_ablation=0.0)
+    clm = {"objective": {"kind": "clm"}}
+    both = read_objective({"kind": "mixture", "components": [clm, clm]})
+    assert settings_of(both, loose).min_order_ablation == 0.0
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:

@@ -1,6 +1,6 @@
 """Planted faults: what `verify` catches of wrong datasets whose manifests vouch for them.
 
-    planted_faults.py DIR --json faults.json --table docs/faults.md      every fault, every objective
+    planted_faults.py DIR --json faults.json --table faults.md      every fault, every objective
     planted_faults.py DIR --seeds 20                                     false alarms of sound runs
 
 DIR gets a small corpus of bundled texts and runs over it with datasets of every objective. Each fault

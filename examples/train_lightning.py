@@ -23,7 +23,7 @@ from stages.loading.losses import causal_lm_loss
 from stages.loading.torch_loader import Loader
 
 
-class Module(lightning.LightningModule):  # type: ignore[misc]  # not installed where types are checked
+class Module(lightning.LightningModule):  # type: ignore[misc]  # its types are not read
     """The model of train_torch.py as Lightning wants it."""
 
     def __init__(self, rows: ShardDataset, loader: Loader) -> None:

@@ -1,8 +1,8 @@
 """Names that do not change: document ids and content digests.
 
 A document is known by where it stands: (source name, path relative to the source's root, position).
-The position is the byte offset of its line in the decompressed file, so that adding files or slicing
-them into other units renames nobody.
+The position is the byte offset of its line or text in the decompressed file, or its row in a table, so
+that adding files or slicing them into other units renames nobody.
 """
 
 import xxhash
@@ -19,7 +19,7 @@ def document_id(source: str, path: str, position: int) -> bytes:
     Args:
         source: the source's name in the run file.
         path: POSIX path relative to the source's root.
-        position: byte offset of the record in the decompressed file.
+        position: byte offset of the record in the decompressed file, or its row, from 0, in a table.
     """
     place = f"{source}\0{path}\0{position}".encode()
     return xxhash.xxh3_128_digest(place)

@@ -1,4 +1,4 @@
-"""Learn: the training actor's task: rows from the loader, as a trainer gets them, to the checks.
+"""Learn: one task a dataset: rows from the loader, as a trainer gets them, to the checks.
 
 dataset -+-> learning   labels against permuted ones, on held-out rows
          +-> isolation  documents of one row do not see each other

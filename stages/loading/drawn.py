@@ -16,7 +16,7 @@ from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DrawnManifest
 
 MAX_OPEN_FOLDERS = 32
-"""Folders of drawn columns mapped at a time: up to 160 file descriptors."""
+"""Folders of drawn columns mapped at a time: up to 256 file descriptors."""
 
 
 class DrawnEpochs:

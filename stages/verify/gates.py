@@ -1,7 +1,7 @@
 """The gates of the learning check: its settings, what it measures, and the bounds it is held to.
 
 Free of torch, so that reading a run file imports none. The bounds were set from the measurements in
-`stages.verify.learning`.
+`stages.verify.learning` and docs/verification.md.
 """
 
 import json
@@ -29,8 +29,8 @@ class LearningConfig(Config):
     from the stored tokens: as much again, and half as much."""
 
     max_ids: int | None = Field(None, ge=2)
-    """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm and for
-    masks, else 1,024."""
+    """Ids the tiny model knows, the unknown id of all rarer ones among them: 2,048 for clm, masks
+    and simcse, else 1,024."""
 
     row_length: int = Field(64, ge=8)
     """Tokens in a window; rows are cut into windows of this length."""
@@ -60,7 +60,8 @@ class LearningConfig(Config):
     """Most held-out windows on which losses are measured."""
 
     learning_rate: float | None = Field(None, gt=0)
-    """Highest learning rate, at the end of the warm-up: 0.005 for masks and electra, else 0.01."""
+    """Highest learning rate, at the end of the warm-up: 0.005 for masks and electra,
+    0.002 for simcse, else 0.01."""
 
     warmup_steps: int = Field(20, ge=0)
     """Steps over which the learning rate rises to its highest."""

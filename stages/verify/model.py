@@ -1,9 +1,9 @@
 """The reader that shards are tried on: a tiny transformer and its loss on rows.
 
-Not a model to keep: 2 layers of width 64, and 2 more of a decoder where the targets ask for one, that
-learn bigrams and a little more in some hundred steps on one CPU thread. Who may attend to whom follows
-from `segment_ids` and from what the manifest says, so each document of a packed row is learned from as
-if it stood alone.
+Not a model to keep: 2 layers of width 64, or where the targets ask for a decoder 1 of it and 1 of an
+encoder, that learn bigrams and a little more in some hundred steps on one CPU thread. Who may attend to
+whom follows from `segment_ids` and from what the manifest says, so each document of a packed row is
+learned from as if it stood alone.
 
 Axes: N rows, L tokens, M tokens of a decoder, H heads, K channels of a head, V ids.
 """

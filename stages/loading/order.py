@@ -35,28 +35,23 @@ class EpochOrder:
         self._seed = seed
         self.epoch = epoch
         self._last = -1
-        self._blocks: dict[int, NDArray[np.int64]] = {}
+        self._held = 0, np.empty(0, np.int64)  # a position, and the rows from there on
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give what `shuffled` gives for positions, (N,) int64 in range(size)."""
-        if not len(positions):
-            return positions
-        ends = positions.argmin(), positions.argmax()  # a third of the time of min() and max()
-        first, last = (int(positions[end]) // BLOCK for end in ends)
+        start, held = self._held  # taken once, for another thread may replace it at any time
+        inside = positions - start
+        if not np.count_nonzero(inside.view(np.uint64) >= len(held)):  # below 0 is far above
+            return held[inside]
+        first, last = int(positions.min()) // BLOCK, int(positions.max()) // BLOCK
         known, self._last = self._last, last
         if last - first > 1 or known not in (first, last):
             return self._shuffled(positions)
-        before = self._blocks  # held here, for another thread may replace them at any time
-        blocks = {number: self._block(number, before) for number in range(first, last + 1)}
-        self._blocks = blocks
-        if first == last:
-            return blocks[first][positions - first * BLOCK]
-        return np.concatenate(list(blocks.values()))[positions - first * BLOCK]
-
-    def _block(self, number: int, known: dict[int, NDArray[np.int64]]) -> NDArray[np.int64]:
-        if number in known:
-            return known[number]
-        return self._shuffled(np.arange(number * BLOCK, min((number + 1) * BLOCK, self._size)))
+        begin, end = first * BLOCK, min((last + 1) * BLOCK, self._size)
+        kept = held[begin - start :] if start <= begin < start + len(held) else held[:0]
+        held = np.concatenate([kept, self._shuffled(np.arange(begin + len(kept), end))])
+        self._held = begin, held
+        return held[positions - begin]
 
     def _shuffled(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return shuffled(positions, self._size, seed=self._seed, epoch=self.epoch)

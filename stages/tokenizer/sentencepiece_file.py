@@ -9,6 +9,7 @@ Ids that are to be special become control symbols, whatever they were: no text g
 protocol buffer, a list of fields, of which those that stand later count:
 
     field 1, of each piece    its text 1, its score 2, its type 3 (3 is control, 4 user-defined)
+    field 2                   how it was trained; of that 3, the kind of the model (3 is words)
     field 3                   the normaliser
     field 4                   texts with their pieces, compared as the model is loaded: left out
 """
@@ -25,9 +26,11 @@ from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
-_PIECES, _NORMALIZER, _SELF_TEST, _TYPE = 1, 3, 4, 3
-"""Fields: of a model three, of a piece the last."""
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
+_PIECES, _TRAINER, _SELF_TEST, _TYPE = 1, 2, 4, 3
+"""Fields: of a model three, of a piece and of the trainer the last."""
+_WORDS = 3
+"""The kind of a model of which pieces are whole words."""
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
 """Types of pieces; control is inserted by number alone, user-defined matched wherever it stands.
 Unused is given by no text either, but BPE merges others over it."""
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -50,9 +53,14 @@ def describe_sentencepiece(data: bytes, *, name: str) -> Described:
     """Say what a model says of its ids.
 
     Raises:
-        FormatError: it is no model.
+        FormatError: it is no model, or one that writes a space as a space.
     """
     processor = _load(data, name=name)
+    if " " in processor.normalize("a b"):
+        raise FormatError(
+            f"{name}: writes a space as it is and not as U+2581 (escape_whitespaces = false), which is"
+            " not read"
+        )
     size: int = processor.get_piece_size()
     pieces = {processor.id_to_piece(number): number for number in range(size)}
     kept = (processor.is_control, processor.is_unknown, processor.is_unused)
@@ -70,27 +78,40 @@ class SentencePieceFile:
     Args:
         own: the model, with its own normaliser.
         plain: the same pieces without one.
+        words: whether pieces are whole words.
     """
 
     def __init__(
-        self, own: sentencepiece.SentencePieceProcessor, plain: sentencepiece.SentencePieceProcessor
+        self,
+        own: sentencepiece.SentencePieceProcessor,
+        plain: sentencepiece.SentencePieceProcessor,
+        *,
+        words: bool,
     ) -> None:
         self._own = own
         self._plain_model = plain
-        self._plain = Tokenizer(plain)
+        self._words = words
+        space = plain.piece_to_id(SPACE_SYMBOL)  # the unknown id if there is none
+        lost = any(test(space) for test in (plain.is_unknown, plain.is_unused, plain.is_control))
+        self._plain = Tokenizer(plain, whole=words or lost)
         self.size: int = own.get_piece_size()
         self.unk: int | None = own.unk_id()
-        self.writes_all: bool = self._plain.has_bytes
+        self.writes_all: bool = self._plain.has_bytes and not (words or lost)
 
     @classmethod
     def open(cls, data: bytes, special: Collection[int], *, name: str) -> "SentencePieceFile":
         """Give a model of which some ids are special.
 
         Raises:
-            FormatError: it is no model.
+            FormatError: it is no model, or a byte is to be special.
         """
+        types = [_type(part.content) for part in _fields(data) if part.number == _PIECES]
+        lost = [number for number in sorted(special) if types[number] == _BYTE]
+        if lost:
+            raise FormatError(f"{name}: id {lost[0]:,} is to be special, but is a byte that texts need")
         controlled = _with_controls(data, frozenset(special))
-        return cls(_load(controlled, name=name), _load(controlled + NO_NORMALIZER, name=name))
+        own, plain = (_load(proto, name=name) for proto in (controlled, controlled + NO_NORMALIZER))
+        return cls(own, plain, words=_has_words(data))
 
     def normalise(self, text: str) -> str:
         """Give a text as the normaliser leaves it, its dummy prefix included."""
@@ -102,7 +123,7 @@ class SentencePieceFile:
 
     def verbatim(self) -> "SentencePieceFile":
         """Give the same pieces without a normaliser."""
-        return SentencePieceFile(self._plain_model, self._plain_model)
+        return SentencePieceFile(self._plain_model, self._plain_model, words=self._words)
 
     def piece_bytes(self) -> list[bytes]:
         """Give what each id stands for: (V,); nothing for special ids."""
@@ -131,6 +152,13 @@ def _user_defined(data: bytes) -> Iterator[int]:
 def _type(piece: bytes) -> int:
     """Give the type of a piece, from its message."""
     return [_NORMAL, *(part.value for part in _fields(piece) if part.number == _TYPE)][-1]
+
+
+def _has_words(data: bytes) -> bool:
+    """Say whether pieces are whole words."""
+    trainers = (part.content for part in _fields(data) if part.number == _TRAINER)
+    kinds = [part.value for trainer in trainers for part in _fields(trainer) if part.number == _TYPE]
+    return kinds[-1:] == [_WORDS]
 
 
 def _with_controls(data: bytes, special: Collection[int]) -> bytes:

@@ -48,13 +48,13 @@ def _maker(name: str) -> Callable[[], bytes]:
         "bert": _bert,
         "t5": _t5,
         "llama-json": _llama_json,
-        "albert-model": lambda: _model(
+        "albert-model": lambda: model_of(
             "unigram",
             control_symbols=["[CLS]", "[SEP]"],
             user_defined_symbols=["[MASK]", "<aside>"],
             pad_id=3,
         ),
-        "llama-model": lambda: _model(
+        "llama-model": lambda: model_of(
             "bpe",
             byte_fallback=True,
             normalization_rule_name="identity",
@@ -119,13 +119,14 @@ def _trained(made: Tokenizer, trainer: Any, **options: Any) -> bytes:
     return str(made.to_str()).encode()
 
 
-def _model(kind: str, **options: Any) -> bytes:
+def model_of(kind: str, *, vocab_size: int = _SIZE, **options: Any) -> bytes:
+    """Give a SentencePiece model of a kind."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(line for text in texts() for line in text.splitlines()),
         model_writer=model,
         model_type=kind,
-        vocab_size=_SIZE,
+        vocab_size=vocab_size,
         character_coverage=0.98,
         num_threads=1,
         minloglevel=2,

@@ -4,6 +4,7 @@ Some leave out the type of their model, some the pieces that their ids or their 
 """
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,14 @@ from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers
 
 from stages.errors import FormatError
-from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.existing import (
+    ExistingTokenizer,
+    TokenizerKind,
+    describe,
+    existing_tokenizer,
+)
 from stages.tokenizer.sentencepiece_file import _fields, _varint
-from tests.stages.tokenizer.existing_files import changed, data_of, texts
+from tests.stages.tokenizer.existing_files import changed, data_of, model_of, texts
 from tests.stages.tokenizer.test_existing import LITERALS, tokenizer_of
 
 
@@ -63,6 +69,96 @@ def test_pieces_that_a_model_leaves_unused_are_merged_over_as_in_its_library() -
         assert ids.tolist() == library.encode(text)
         assert not unused & set(ids.tolist())
     assert all(tokenizer.piece_bytes()[number] == b"" for number in unused)
+
+
+def with_type(data: bytes, piece: str, type_: int) -> bytes:
+    """A model of which a piece has another type."""
+    content = b""
+    for part in _fields(data):
+        if part.number == 1 and next(_fields(part.content)).content == piece.encode():
+            inner = part.content + bytes([3 << 3, type_])
+            content += b"\x0a" + _varint(len(inner)) + inner
+        else:
+            content += part.whole
+    return content
+
+
+def with_piece(data: bytes, piece: str) -> bytes:
+    """A model with one piece more, of score 0."""
+    text = piece.encode()
+    inner = b"\x0a" + _varint(len(text)) + text + b"\x15" + bytes(4)
+    return data + b"\x0a" + _varint(len(inner)) + inner
+
+
+RUSSIAN, UNKNOWN = "слово и ещё слово, и ещё много слов и слов", "\u2297"
+WORDS = [
+    f"{text} и{UNKNOWN} " * 800 for text in ("и", RUSSIAN, f"{UNKNOWN}\n", f"  {UNKNOWN} {UNKNOWN}и")
+]
+"""Longer than a stretch, of words that are known, unknown, and known within unknown ones."""
+
+
+@pytest.mark.parametrize("suffix", [False, True])
+@pytest.mark.parametrize("bytes_", [False, True])
+def test_models_of_words_give_the_ids_of_whole_texts(*, bytes_: bool, suffix: bool) -> None:
+    data = model_of(
+        "word",
+        byte_fallback=bytes_,
+        treat_whitespace_as_suffix=suffix,
+        hard_vocab_limit=False,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+    )
+    for piece in ("\u2581и", "и\u2581", "и"):
+        data = with_piece(data, piece)
+        library, tokenizer = sentencepiece.SentencePieceProcessor(model_proto=data), opened(data)
+        for text, ids in zip(WORDS, tokenizer.encode(WORDS), strict=True):
+            assert ids.tolist() == library.encode(text)
+        assert not tokenizer.writes_all
+
+
+@pytest.mark.parametrize("kind", ["unigram", "bpe", "char"])
+@pytest.mark.parametrize("bytes_", [False, True])
+def test_unknown_characters_may_be_one_token_across_spaces(kind: str, *, bytes_: bool) -> None:
+    data = with_type(model_of(kind, byte_fallback=bytes_, vocab_size=600), "\u2581", 5)
+    library, tokenizer = sentencepiece.SentencePieceProcessor(model_proto=data), opened(data)
+    for text, ids in zip(WORDS, tokenizer.encode(WORDS), strict=True):
+        assert ids.tolist() == library.encode(text)
+    assert not tokenizer.writes_all, "a space would come back as U+2581"
+
+
+def test_a_space_behind_every_text_is_no_loss() -> None:
+    options: dict[str, Any] = {
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+    }
+    tokenizer = opened(model_of("bpe", byte_fallback=True, treat_whitespace_as_suffix=True, **options))
+    assert tokenizer.changes() == ()
+    some = [*texts(), " a", "a ", "", " "]
+    assert tokenizer.decode(tokenizer.encode(some)) == some
+
+
+def test_spaces_that_are_written_as_they_are_are_refused() -> None:
+    data = data_of("llama-model") + b"\x1a\x02\x28\x00"  # the normaliser's field 5, false
+    with pytest.raises(FormatError, match=r"x\.model: writes a space as it is .*escape_whitespaces"):
+        describe(data, TokenizerKind.SENTENCEPIECE, name="x.model")
+
+
+def test_a_byte_is_nothing_that_texts_can_do_without() -> None:
+    number = sentencepiece.SentencePieceProcessor(model_proto=data_of("llama-model")).piece_to_id(
+        "<0x41>"
+    )
+    with pytest.raises(FormatError, match=f"x.model: id {number} is to be special, but is a byte"):
+        existing_tokenizer(
+            data_of("llama-model"),
+            TokenizerKind.SENTENCEPIECE,
+            {"eos": number, "pad": number},
+            name="x.model",
+        )
+
+
+def opened(data: bytes) -> ExistingTokenizer:
+    """A model with the special ids that it names itself."""
+    return existing_tokenizer(data, TokenizerKind.SENTENCEPIECE, {"eos": 2, "pad": 2}, name="x.model")
 
 
 def with_added(name: str, piece: str, number: int) -> bytes:

@@ -101,6 +101,7 @@ def test_what_unknown_characters_are_given_never_closes_documents_unasked() -> N
         ({"pad": 30}, r"pad = 30: x\.json has the ids 0 to 29"),
         ({"pad": -1}, r"pad = -1: x\.json has the ids 0 to 29"),
         ({"eos": 0}, r"eos = 0: is what x\.json gives for unknown characters, which texts may hold"),
+        ({"unk": 3}, r"unk = 3: x\.json gives 0 for unknown characters, whatever is named"),
         ({"sentinels": "<e{}>"}, r"sentinels = '<e\{\}>': x\.json has no piece '<e0>'; write \{\}"),
         ({"sentinels": "</s>"}, r"sentinels = '</s>': x\.json has no piece '</s>'; write \{\} where"),
     ],
@@ -129,16 +130,17 @@ def test_what_is_missing_is_said_with_the_line_that_names_it() -> None:
         require_roles(roles, ["pad", "eos"], who="dataset 'a': kind = 'clm'", name="x.json")
     assert str(several.value) == (
         "dataset 'a': kind = 'clm' needs the special id 'eos', and x.json has '</s>' and '<eos>'; say"
-        ' which is meant: [tokenizer.special] eos = "</s>"; or train a tokenizer, which has all'
+        ' which is meant: [tokenizer.special] eos = "</s>", of quick --special eos=</s>; or train a'
+        " tokenizer, which has all"
     )
     with pytest.raises(ConfigError) as none:
         require_roles(roles, ["mask"], who="dataset 'b': kind = 'mlm'", name="x.json")
     assert str(none.value) == (
         "dataset 'b': kind = 'mlm' needs the special id 'mask', and x.json has no piece known for it;"
-        ' name one, or its id: [tokenizer.special] mask = "<|mask|>"; or train a tokenizer, which has'
-        " all"
+        ' name one, or its id: [tokenizer.special] mask = "PIECE", of quick --special mask=PIECE; or'
+        " train a tokenizer, which has all"
     )
-    with pytest.raises(ConfigError, match=r"'sentinels'.*sentinels = \"<extra_id_\{\}>\""):
+    with pytest.raises(ConfigError, match=r"'sentinels'.*sentinels = \"PIECE_\{\}\""):
         require_roles(roles, ["sentinel_0"], who="it", name="x.json")
 
 

@@ -135,13 +135,28 @@ def sound(folder: Path, names: Sequence[str], *, seeds: int, first: int) -> list
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """Give the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--datasets", nargs="*", default=list(OBJECTIVES), choices=list(OBJECTIVES))
-    parser.add_argument("--faults", nargs="*", default=[], choices=[*STORED, *DESCRIBED, *WRITTEN])
-    parser.add_argument("--seed", type=int, default=1)
+    known = [*STORED, *DESCRIBED, *WRITTEN]
+    parser.add_argument("folder", type=Path, help="gets the corpus and the runs")
+    parser.add_argument(
+        "--datasets",
+        nargs="*",
+        default=list(OBJECTIVES),
+        choices=list(OBJECTIVES),
+        metavar="NAME",
+        help="datasets to plant into, of " + ", ".join(OBJECTIVES) + " [default: all]",
+    )
+    parser.add_argument(
+        "--faults",
+        nargs="*",
+        default=[],
+        choices=known,
+        metavar="FAULT",
+        help="faults to plant, by the names in docs/benchmarks.md [default: all]",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="of the run [default: 1]")
     parser.add_argument("--seeds", type=int, default=0, help="look at sound runs of so many seeds")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--table", type=Path)
+    parser.add_argument("--json", type=Path, help="write all cases there")
+    parser.add_argument("--table", type=Path, help="write the table there, as Markdown")
     return parser.parse_args(given)
 
 

@@ -29,6 +29,7 @@ from stages.objectives.vocabulary import Vocabulary
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
 from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, Manifest, read_manifest, write_manifest
+from stages.tokenizer.special import special_ids
 
 Array = NDArray[Any]
 SPLIT, NUMBER, EPOCH = "train", 0, 1
@@ -225,7 +226,7 @@ class Copy:
         """Give all that verify finds of the split and of the shards that were touched, or of all."""
         run, dataset = self.material.run, self.material.dataset(self.name)
         epochs = dataset.epochs_on_disk if self.written else 0
-        settings = Settings(dataset.objective, run.packing_of(dataset), run.seed, epochs)
+        settings = Settings(dataset.objective, run.packing_of(dataset), run.seed, epochs, special_ids())
         train, validation = self.material.train, self.material.validation
         checks = checks_of(
             self.name, settings, self.material.units, {"train": train, "validation": validation}

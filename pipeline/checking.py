@@ -16,6 +16,7 @@ from pipeline.steps import decode, learn, verify
 from pipeline.steps.units import Unit
 from pipeline.steps.verify_run import Settings
 from pipeline.tasks import Task
+from stages.tokenizer.special import special_ids
 
 
 def run_decode(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> Mapping[str, Any]:
@@ -77,6 +78,13 @@ def run_verify(
     return {dataset.name: records[dataset.name] for dataset in run.file.datasets}
 
 
+def _known_ids(run: Run) -> Mapping[str, int] | None:
+    """Give the special ids of the run's tokenizer, whatever its files say; None if they alone say it."""
+    if run.adopted is not None:
+        return run.adopted.special_ids
+    return special_ids() if run.file.tokenizer.path is None else None
+
+
 def _check_rows(
     run: Run,
     dataset: Dataset,
@@ -88,7 +96,11 @@ def _check_rows(
     """Check one dataset's files; give the record of its verdict, before anything is learned."""
     name = f"verify-{dataset.name}"
     settings = Settings(
-        dataset.objective, run.file.packing_of(dataset), run.file.seed, dataset.epochs_on_disk
+        dataset.objective,
+        run.file.packing_of(dataset),
+        run.file.seed,
+        dataset.epochs_on_disk,
+        _known_ids(run),
     )
     tasks = [
         run.task(name, unit, function, check)

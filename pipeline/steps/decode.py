@@ -2,8 +2,8 @@
 
     documents   each unit holds exactly the documents that dedup kept, described as ingest has them, in
                 the groups of their shards
-    texts       the ids of each document decode to its text, those of each section to its own; what an
-                existing tokenizer loses it must at least lose again: the same ids
+    texts       the ids of each document decode to its text, those of each section to its own, unless an
+                existing tokenizer loses some of it; and they are those that encoding it again gives
     sentences   end where the documents are split once more, if a dataset asks
 
 Findings, never exceptions: a damaged file is what it looks for. `verify` then holds the rows of every
@@ -61,7 +61,7 @@ class Returned(StrEnum):
     NORMALISED = "normalised"
     """As the tokenizer's normaliser leaves it."""
     ENCODED = "encoded"
-    """Not as a whole, but encoding it again gives the same ids."""
+    """Not as a whole."""
 
 
 @dataclass(frozen=True)
@@ -181,26 +181,42 @@ def _texts(
     table: pa.Table,
     returned: Counter[str],
 ) -> Iterator[tuple[str, Finding]]:
-    """The ids of each document decode to its text, and those of each section to its own.
+    """The ids of each document are those of its text, and decode to it; those of each section likewise.
 
-    How documents come back from an existing tokenizer is counted in `returned`.
+    Decoding alone would see no control id, and no text that was cut into other pieces. How documents
+    come back from an existing tokenizer is counted in `returned`.
     """
     tokenizer, digests = load_tokenizer(workspace), table.column("digest")
-    if unit.sections > 1 or not tokenizer.exact:
+    if unit.sections > 1 or not tokenizer.exact or tokenizer.normalises:
         counts: Counter[str] = Counter()
         for finding in _sections(workspace, unit, store, table.column("id").to_pylist(), counts):
             yield f"{unit.tokens}/{'sections' if unit.sections > 1 else 'ids.npy'}", finding
         returned.update({} if tokenizer.exact else counts)
         return
-    wrong = []
+    wrong: dict[str, list[int]] = {name: [] for name in _UNLIKE}
     for first, documents in _split(store):
         bodies = [document[:-1] for document in documents]
+        texts = _decoded(tokenizer, bodies)
         own = digests.slice(first, len(bodies)).to_pylist()
-        texts = zip(_decoded(tokenizer, bodies), own, strict=True)
-        wrong += [n for n, (text, digest) in enumerate(texts, first) if content_digest(text) != digest]
-    if wrong:
-        message = f"{len(wrong):,} of {len(digests):,} documents do not decode to their text"
-        yield f"{unit.tokens}/ids.npy", Finding("text", f"{message}; the first is document {wrong[0]}")
+        checked = zip(texts, own, bodies, tokenizer.encode(texts), strict=True)
+        for number, (text, digest, ids, again) in enumerate(checked, first):
+            if content_digest(text) != digest:
+                wrong["text"].append(number)
+            elif not np.array_equal(ids, again):
+                wrong["pieces"].append(number)
+    for name, numbers in wrong.items():
+        if numbers:
+            message = f"{len(numbers):,} of {len(digests):,} documents {_UNLIKE[name]}"
+            yield (
+                f"{unit.tokens}/ids.npy",
+                Finding(name, f"{message}; the first is document {numbers[0]}"),
+            )
+
+
+_UNLIKE = {
+    "text": "do not decode to their text",
+    "pieces": "decode to their text, but are not the ids that the tokenizer gives of it",
+}
 
 
 def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
@@ -224,7 +240,7 @@ def _sections(
     identities: Sequence[bytes],
     returned: Counter[str],
 ) -> Iterator[Finding]:
-    """The ids of each section come back as its text; most documents are one."""
+    """The ids of each section are those of its text; most documents are one."""
     tokenizer = load_tokenizer(workspace)
     ends = None
     if unit.sections > 1:
@@ -247,7 +263,7 @@ def _sections(
                 wrong += [identity] if back is None else []
     if wrong:
         whole = f"of {len(identities):,} documents"
-        message = f"those of {len(wrong):,} {whole} do not decode to their text"
+        message = f"those of {len(wrong):,} {whole} do not decode to their text, or are other ids of it"
         check = "sections" if unit.sections > 1 else "text"
         yield Finding(check, f"{message}; the first is document {wrong[0].hex()}")
 
@@ -255,18 +271,15 @@ def _sections(
 def _come_back(
     tokenizer: RunTokenizer, texts: list[str], parts: Sequence[NDArray[np.integer]]
 ) -> Returned | None:
-    """Say how the sections of a document come back from their ids, or None if those are of another."""
-    special = [] if tokenizer.exact else [*tokenizer.special_ids.values()]
-    if not any(np.isin(ids, special).any() for ids in parts):  # these spell nothing, wherever they stand
-        found = _decoded(tokenizer, parts)
-        if found == texts:
-            return Returned.TEXT
-        if found == list(map(tokenizer.normalise, texts)):
-            return Returned.NORMALISED
-    if tokenizer.exact:
+    """Say how the sections of a document come back from their ids, or None if those are other ones."""
+    if not all(map(np.array_equal, tokenizer.encode(texts), parts)):
         return None
-    again = tokenizer.encode(texts)
-    return Returned.ENCODED if all(map(np.array_equal, again, parts)) else None
+    found = _decoded(tokenizer, parts)
+    if found == texts:
+        return Returned.TEXT
+    if found == list(map(tokenizer.normalise, texts)):
+        return Returned.NORMALISED
+    return None if tokenizer.exact else Returned.ENCODED
 
 
 def _sentences(

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.steps.materialise import draw_rows, material_of
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
-from stages.objectives.drawing import draw_columns
+from stages.loading.order import shuffled
+from stages.loading.segments import dense_segments
+from stages.objectives.drawing import draw_columns, draw_plainly
 from stages.objectives.electra import Generator
 from stages.objectives.material import Material, counted_apart, repeatable
 from stages.objectives.rows import Columns
+from stages.objectives.table import PAIRS, TARGETS, traits_of
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
@@ -26,6 +30,10 @@ from stages.verify.mechanics import Finding
 
 _ROW_TOKENS = 1 << 20
 """Tokens whose labels are looked at together: 8 MiB a column."""
+_TOGETHER = 8
+"""Rows of a batch that is asked for as a trainer does: each may stand in another shard."""
+_FAR = 1000
+"""An epoch that nobody looks at otherwise, and those after it, one for each shard."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,8 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
             of_shards = [shard.rows for shard in dataset.manifest.shards]
             written = DrawnEpochs(folder, drawn, rows=of_shards, check=False)
             found += check_drawn(written, dataset, work.number, material)
+        if not found:
+            found += _batches(folder, work, drawn, material)
     except FormatError as error:
         found = [Finding("manifest", str(error))]
     yield from ((place, finding) for finding in found)
@@ -109,6 +119,49 @@ def _columns(
         widths=dataset.widths,
         material=material,
     )
+
+
+def _batches(
+    folder: Path, work: DrawnCheck, drawn: DrawnManifest | None, material: Material | None
+) -> Iterator[Finding]:
+    """Batches of an epoch hold the rows of its order, each as it is when drawn alone and plainly."""
+    written = 0 if drawn is None else drawn.epochs
+    if material is not None and not written:
+        return
+    epoch = _FAR + work.number if material is None else work.number % written
+    trained = ShardDataset(folder, work.manifest, check="size", drawn=drawn, epoch=epoch)
+    first = sum(shard.rows for shard in work.manifest.shards[: work.number])
+    positions = np.arange(first, first + min(_TOGETHER, work.manifest.shards[work.number].rows))
+    rows = shuffled(positions, len(trained), seed=work.manifest.seed, epoch=epoch)
+    batches = [trained.batch(positions) for _ in range(2)]  # the order is looked up anew, and then held
+    wrong = 0
+    for place, row in enumerate(rows.tolist()):
+        shard, number = trained.locate(row)
+        alone = _alone(trained, shard, np.array([number]), plainly=material is None)
+        wrong += any(
+            batch.keys() != alone.keys()
+            or any(not np.array_equal(column[0], batch[name][place]) for name, column in alone.items())
+            for batch in batches
+        )
+    if wrong:
+        held = (
+            f"of {len(rows)} rows of a batch of epoch {epoch} {wrong:,} are not those of its order, or"
+        )
+        yield Finding("batches", f"{held} not what they are alone")
+
+
+def _alone(dataset: ShardDataset, shard: int, rows: NDArray[np.int64], *, plainly: bool) -> Columns:
+    """Give rows of one shard as a trainer should get them."""
+    if not plainly:
+        return dataset.read(shard, rows)
+    stored = dataset.stored_rows(shard, rows)
+    columns = draw_plainly(stored, dataset.objective, dataset.vocabulary, dataset.widths)
+    if traits_of(dataset.objective).label_convention in (TARGETS, PAIRS) or "segment_ids" in columns:
+        return columns
+    segment_ids, position_ids = dense_segments(
+        stored.segment_ptr, stored.segment_length, row_length=dataset.widths.stored
+    )
+    return {**columns, "position_ids": position_ids, "segment_ids": segment_ids}
 
 
 def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Items]:

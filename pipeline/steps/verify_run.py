@@ -4,7 +4,7 @@ What this part holds a file to is never another file that may be as wrong: it is
 tokenizer, and the token store, which `decode` has looked through.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,9 @@ class Settings:
     seed: int
     epochs: int
     """That are to stand on disk."""
+    special_ids: Mapping[str, int] | None = None
+    """Of the tokenizer that the run trains, or as they were found in an existing one; None if the file
+    with them is all there is."""
 
 
 def check_settings(
@@ -64,6 +67,8 @@ def check_declared(
         load_tokenizer(workspace).vocab_size,
     )
     wanted, found = (m.model_dump(mode="json") for m in (manifest_of(workspace, work), manifest))
+    if settings.special_ids is not None:  # those of the file may be as wrong
+        wanted["special_ids"] = dict(settings.special_ids)
     for key in sorted(wanted.keys() - _OF_THE_FILES - _OF_THE_KIND):
         if found[key] != wanted[key]:
             message = f"{key} = {_shown(found[key])}, but the run has {_shown(wanted[key])}"

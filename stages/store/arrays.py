@@ -110,11 +110,19 @@ def open_array(
         raise FormatError(f"{path}: not a whole .npy file: {error}") from error
     if array.offset + array.nbytes != size:
         raise FormatError(f"{path}: {size:,} bytes, but its header says {array.offset + array.nbytes:,}")
+    _refuse_layout(array, path, shape=shape, dtype=dtype)
+    return np.asarray(array)  # the same mapping, without what a memmap does in Python at each index
+
+
+def _refuse_layout(
+    array: NDArray[np.generic], path: Path, *, shape: tuple[int, ...] | None, dtype: str | None
+) -> None:
+    if not array.flags.c_contiguous:
+        raise FormatError(f"{path}: in Fortran order, but the format says C order; make it anew")
     if dtype is not None and not _is_of(array, dtype):
         raise FormatError(f"{path}: dtype {array.dtype.str}, but the manifest says {dtype}")
     if shape is not None and array.shape != shape:
         raise FormatError(f"{path}: shape {array.shape}, but the manifest says {shape}")
-    return np.asarray(array)  # the same mapping, without what a memmap does in Python at each index
 
 
 def _open_known(path: Path, shape: tuple[int, ...], dtype: str) -> NDArray[np.generic] | None:

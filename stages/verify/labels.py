@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stages.objectives.clm import CausalLM
+from stages.objectives.clm import IGNORED, CausalLM, segment_starts
 from stages.objectives.material import Material
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.rows import Widths
@@ -99,6 +99,13 @@ def _causal(objective: CausalLM, items: Iterable[Items], *, convention: str) -> 
         )
         if found:
             return found
+        if objective.mask_first_token:
+            wanted = part.rows.covered.copy()
+            wanted[segment_starts(part.rows)] = False
+            wrong = int(np.count_nonzero((columns["labels"] != IGNORED) != wanted))
+            if wrong:
+                message = f"{wrong:,} tokens have no label, or are the first of a document and have one"
+                return [Finding("label_missing", message)]
     return []
 
 

@@ -1,5 +1,7 @@
 """Faults of what describes rows: lists, tables, manifests, and the token store that rows are made of."""
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import pyarrow.parquet as pq
 from fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
 from stored_faults import OTHER, Plant, add_numbers
 
+from pipeline.steps.split import load_tokenizer
 from stages.identity import content_digest
 from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, SENTENCES, UNIGRAM, WORD_STARTS
+from stages.tokenizer.encode import Tokenizer
 
 
 def _list_column(name: str) -> Plant:
@@ -158,6 +162,63 @@ def _change_store(folder: Path, name: str, number: int, value: object) -> None:
     field = table.schema.field(place)
     path.unlink()
     pq.write_table(table.set_column(place, field, pa.array(values, field.type)), path)
+
+
+def _store_document(change: Callable[[Copy, Array], Array]) -> Plant:
+    """Replace the ids of a document in the token store, and make all anew from it."""
+
+    def plant(copy: Copy) -> None:
+        if copy.traits.sentences:
+            raise NoPlaceError
+        unit = copy.material.units[0]
+        folder = copy.root / unit.tokens
+        ids, offsets = np.load(folder / "ids.npy"), np.load(folder / "offsets.npy")
+        number = int(np.load(folder / "group_ptr.npy")[0])
+        begin, end = int(offsets[number]), int(offsets[number + 1])
+        new = change(copy, ids[begin:end])
+        put(folder / "ids.npy", np.concatenate([ids[:begin], new, ids[end:]]).astype(ids.dtype))
+        put(folder / "offsets.npy", offsets + (len(new) - end + begin) * (offsets > begin))
+        _change_store(folder, "tokens", number, len(new))
+        copy.units.add(unit.name)
+        copy.remake()
+
+    return plant
+
+
+def _control_inside(copy: Copy, ids: Array) -> Array:
+    """Put an id that decodes to nothing among those of a text."""
+    return np.insert(ids, len(ids) // 2, copy.manifest.special_ids["bos"])
+
+
+def _other_pieces(copy: Copy, ids: Array) -> Array:
+    """Write a text by single bytes."""
+    tokenizer = load_tokenizer(copy.workspace)
+    pieces = tokenizer.piece_bytes()
+    assert isinstance(tokenizer, Tokenizer), "trained by the run"
+    byte_ids = {pieces[number]: number for number in np.flatnonzero(tokenizer.byte_ids()).tolist()}
+    text = b"".join(pieces[number] for number in ids[:-1].tolist())
+    return np.array([*(byte_ids[bytes([byte])] for byte in text), ids[-1]], ids.dtype)
+
+
+def _ids_exchanged_everywhere(copy: Copy) -> None:
+    """Exchange two sentinels in the manifest and in the tokenizer's own file of special ids."""
+    folder = copy.root / "tokenizer"
+    real = folder.resolve()
+    folder.unlink()
+    shutil.copytree(real, folder)
+    path = folder / "special_ids.json"
+    ids = json.loads(path.read_text())
+    ids["sentinel_0"], ids["sentinel_1"] = ids["sentinel_1"], ids["sentinel_0"]
+    path.write_text(json.dumps(ids))
+    _ids_exchanged("sentinel_0", "sentinel_1")(copy)
+
+
+def _fortran(copy: Copy) -> None:
+    """Write rows column by column: what opens them as .npy sees no difference, what maps bytes does."""
+    path = copy.shard / "input_ids.npy"
+    rows = np.load(path)
+    path.unlink()
+    np.save(path, np.asfortranarray(rows))
 
 
 def _store_language(copy: Copy) -> None:
@@ -317,6 +378,10 @@ DESCRIBED: dict[str, Plant] = {
     "the ends of sentences cut in the store": _sentences_cut,
     "a token replaced in the store and the rows": _store_text(digest=False),
     "the same, its digest in the store with it": _store_text(digest=True),
+    "a control id within a document, in the store too": _store_document(_control_inside),
+    "a text in other pieces, in the store too": _store_document(_other_pieces),
+    "two sentinels exchanged, in the tokenizer's file too": _ids_exchanged_everywhere,
+    "rows in Fortran order": _fortran,
     "a language replaced in the store and the list": _store_language,
     "a document of validation in training": _leak,
     "the end of a sentence moved in the store too": _store_sentences,

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -62,6 +62,8 @@ class Copy:
     """Names of the units of the token store that were damaged."""
     shards: set[int] = field(default_factory=lambda: {NUMBER})
     """Shards of training to look at."""
+    undo: ExitStack = field(default_factory=ExitStack)
+    """What is called when the copy goes."""
     everything: bool = False
     """Whether to look at every unit and at every shard of both splits."""
 
@@ -300,7 +302,8 @@ def copied(
             shutil.rmtree(split / "drawn")
             (split / DRAWN_NAME).unlink()
     try:
-        yield copy
+        with copy.undo:
+            yield copy
     finally:
         shutil.rmtree(root, ignore_errors=True)
 

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from code_faults import CODE
 from described_faults import DESCRIBED
 from fault_copies import NUMBER, Copy, NoPlaceError, copied
 from fault_material import OBJECTIVES, Material, make_material
@@ -27,7 +28,7 @@ from written_faults import WRITTEN
 
 SIGNED = {"digests", "manifest"}
 """Checks that a fault must not be caught by alone: it was signed again."""
-STORED_FORM, WRITTEN_FORM = "stored", "written"
+STORED_FORM, WRITTEN_FORM, CODE_FORM = FORMS = ("stored", "written", "code")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,8 @@ class Case:
 
     dataset: str
     form: str
-    """`stored`, under rows that are drawn when they are read, or `written` out by epochs."""
+    """`stored`, under rows that are drawn when they are read, `written` out by epochs, or of the `code`
+    that draws and reads them."""
     fault: str
     checks: tuple[str, ...]
     """That found something, sorted."""
@@ -51,7 +53,7 @@ class Case:
 
 def faults_of(form: str) -> dict[str, Plant]:
     """Give the faults by name."""
-    return {STORED_FORM: {**STORED, **DESCRIBED}, WRITTEN_FORM: WRITTEN}[form]
+    return {STORED_FORM: {**STORED, **DESCRIBED}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[form]
 
 
 def plant(
@@ -79,7 +81,7 @@ def campaign(
     """Plant every fault into every dataset, one at a time."""
     cache: dict[str, Any] = {}
     for name in names:
-        for form in (STORED_FORM, WRITTEN_FORM):
+        for form in FORMS:
             for fault in only or faults_of(form):
                 if fault in faults_of(form):
                     case = plant(material, name, form, fault, root=root, cache=cache)
@@ -101,7 +103,7 @@ def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict
 def table_of(cases: Sequence[Case]) -> str:
     """Give the campaign as Markdown: each fault, in how many datasets, and by what it was caught."""
     lines = ["| planted | in | caught | by |", "|---|---|---|---|"]
-    for form in (STORED_FORM, WRITTEN_FORM):
+    for form in FORMS:
         for fault in faults_of(form):
             own = [case for case in cases if (case.form, case.fault) == (form, fault)]
             if own:
@@ -135,7 +137,7 @@ def sound(folder: Path, names: Sequence[str], *, seeds: int, first: int) -> list
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """Give the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    known = [*STORED, *DESCRIBED, *WRITTEN]
+    known = [fault for form in FORMS for fault in faults_of(form)]
     parser.add_argument("folder", type=Path, help="gets the corpus and the runs")
     parser.add_argument(
         "--datasets",

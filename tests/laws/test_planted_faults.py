@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from code_faults import CODE
 from described_faults import DESCRIBED
 from fault_material import OBJECTIVES, Material, make_material
-from planted_faults import STORED_FORM, WRITTEN_FORM, alarms, plant
+from planted_faults import CODE_FORM, STORED_FORM, WRITTEN_FORM, alarms, plant
 from stored_faults import STORED
 from written_faults import WRITTEN
 
@@ -19,7 +20,19 @@ from pipeline.tasks import Workspace
 from stages.objectives.table import KINDS
 from stages.verify.gates import LearningConfig
 
-NAMES = ("clm", "unigram", "model", "fim", "prompts", "ul2", "nsp", "sop", "crops", "whole-word")
+NAMES = (
+    "clm",
+    "clm-first",
+    "unigram",
+    "model",
+    "fim",
+    "prompts",
+    "ul2",
+    "nsp",
+    "sop",
+    "crops",
+    "whole-word",
+)
 """Those that the slice is about."""
 
 
@@ -46,6 +59,7 @@ def test_nothing_is_found_of_sound_datasets(material: Material, tmp_path: Path) 
 CASES = [
     *(("clm", STORED_FORM, fault) for fault in (*STORED, *DESCRIBED)),
     *((name, WRITTEN_FORM, fault) for name in NAMES for fault in WRITTEN),
+    *((name, CODE_FORM, fault) for name in NAMES for fault in CODE),
     ("nsp", STORED_FORM, "room to borrow off by 1"),
     ("nsp", STORED_FORM, "an id of the store past the vocabulary"),
     ("nsp", STORED_FORM, "languages in the store that are numbers"),
@@ -112,7 +126,7 @@ def test_every_fault_has_a_place_in_some_dataset_of_the_slice(
     campaign: dict[tuple[str, str, str], Any],
 ) -> None:
     planted = {fault for _, _, fault in campaign}
-    assert {*STORED, *DESCRIBED, *WRITTEN} - planted == set()
+    assert {*STORED, *DESCRIBED, *WRITTEN, *CODE} - planted == set()
 
 
 TINY = LearningConfig(

@@ -1,0 +1,142 @@
+"""Faults of the code that draws, orders and fills in rows: shards are sound, what a trainer gets is not.
+
+Each is planted by putting other code in the place of what the loader calls, until the copy is gone.
+Epochs that are written out are made anew, as a run with that code would have made them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields, replace
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from fault_copies import NUMBER, SPLIT, Array, Copy, NoPlaceError
+from stored_faults import Plant
+
+from pipeline.steps.materialise import draw_rows, material_of
+from stages.loading import dataset as loader
+from stages.loading.dataset import ShardDataset
+from stages.loading.mapped import Part
+from stages.loading.order import EpochOrder
+from stages.objectives import drawing
+from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.drawing import Way, Ways
+from stages.objectives.rows import Columns, StoredRows
+
+LATE = 16
+"""Rows from this one on are drawn otherwise, so that the first ones show nothing."""
+FAR = 1001
+"""An epoch in which code that knows two of them draws the second again."""
+
+Change = Callable[[StoredRows], StoredRows]
+
+
+def _rows_of(copy: Copy, *, epoch: int) -> Columns:
+    """Give what the objective makes of the shard."""
+    dataset = ShardDataset(copy.split, copy.manifest, epoch=epoch, shuffle=False, check="size")
+    folder = f"datasets/{copy.name}/{SPLIT}"
+    extra = material_of(copy.workspace, dataset, folder, number=NUMBER, with_model=True)
+    return draw_rows(dataset, NUMBER, np.arange(copy.manifest.shards[NUMBER].rows), extra)
+
+
+def _drawn(change: Change, *, epoch: int = 1) -> Plant:
+    """Let kernels draw late rows as if something else keyed them."""
+
+    def otherwise(real: Way[Any]) -> Way[Any]:
+        def way(rows: StoredRows, *rest: Any) -> Columns:
+            columns, others = real(rows, *rest), real(change(rows), *rest)
+            late = rows.numbers >= LATE
+            return {
+                name: np.where(late.reshape(-1, *[1] * (column.ndim - 1)), others[name], column)
+                for name, column in columns.items()
+            }
+
+        return way
+
+    def plant(copy: Copy) -> None:
+        if epoch >= FAR and copy.traits.beyond:
+            raise NoPlaceError
+        before = _rows_of(copy, epoch=epoch)
+        real = drawing.compiled_ways()
+        ways = Ways(**{way.name: otherwise(getattr(real, way.name)) for way in fields(Ways)})
+        copy.undo.enter_context(patch.object(drawing, "compiled_ways", lambda: ways))
+        after = _rows_of(copy, epoch=epoch)
+        if all(np.array_equal(column, after[name]) for name, column in before.items()):
+            raise NoPlaceError
+        if copy.written:
+            copy.remake()
+
+    return plant
+
+
+def _half_the_rows(copy: Copy) -> None:
+    """Let an epoch give every second row twice."""
+    real = EpochOrder.rows
+
+    def rows(order: EpochOrder, positions: Array) -> Array:
+        return real(order, positions // 2 * 2)
+
+    copy.undo.enter_context(patch.object(EpochOrder, "rows", rows))
+
+
+def _keyed_by_the_first(copy: Copy) -> None:
+    """Let a batch of several shards be drawn as if all of it stood in the first."""
+    if copy.written or not copy.traits.dynamic:
+        raise NoPlaceError
+
+    def parts_of(
+        rows: ShardDataset, parts: Sequence[Part], stored: StoredRows | None
+    ) -> Iterator[tuple[Part, Columns]]:
+        assert stored is not None
+        for part in parts:
+            keyed = rows._keyed(stored.take(part.places), parts[0].shard)  # noqa: SLF001  # as it is
+            yield part, rows._draw(keyed)  # noqa: SLF001  # likewise
+
+    copy.undo.enter_context(patch.object(ShardDataset, "_drawn_parts", parts_of))
+
+
+def _labelled(change: Callable[[Array, Array], None], *, first: bool | None = None) -> Plant:
+    """Let the kernel of causal language modelling label other tokens.
+
+    Args:
+        change: of the labels (N, L) of the batch and the places (n,) that were filled in.
+        first: whether first tokens are to go without, as the kernel is told; None leaves it.
+    """
+
+    def plant(copy: Copy) -> None:
+        objective, real = copy.objective, loader._kernels()  # noqa: SLF001  # what is replaced
+        if copy.written or not isinstance(objective, CausalLM) or real is None:
+            raise NoPlaceError
+        if first is not None and first == objective.mask_first_token:
+            raise NoPlaceError
+
+        def fill(shard: Any, rows: Array, places: Array, columns: Array, masked: bool) -> None:  # noqa: FBT001
+            real.fill_causal(shard, rows, places, columns, masked if first is None else first)
+            change(columns[1], places)
+
+        kernels = SimpleNamespace(fill_causal=fill, fill_segments=real.fill_segments)
+        copy.undo.enter_context(patch.object(loader, "_kernels", lambda: kernels))
+
+    return plant
+
+
+def _every_second(labels: Array, places: Array) -> None:
+    labels[places[:, None], np.arange(1, labels.shape[1], 2)] = IGNORED
+
+
+CODE: dict[str, Plant] = {
+    "kernels: late rows drawn by another key": _drawn(lambda rows: replace(rows, seed=rows.seed + 1)),
+    "kernels: late rows drawn alike": _drawn(
+        lambda rows: replace(rows, numbers=np.zeros_like(rows.numbers))
+    ),
+    "kernels: the epoch ignored": _drawn(lambda rows: replace(rows, epoch=0)),
+    "kernels: the third epoch is the first again": _drawn(
+        lambda rows: replace(rows, epoch=rows.epoch % 2), epoch=FAR
+    ),
+    "kernels: every second label missing": _labelled(_every_second),
+    "kernels: first tokens labelled or not": _labelled(lambda *_: None, first=False),
+    "loader: half the rows of an epoch twice": _half_the_rows,
+    "loader: a batch drawn as if of one shard": _keyed_by_the_first,
+}
+"""What is planted into code."""

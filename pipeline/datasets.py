@@ -14,12 +14,12 @@ def find_dataset(folder: Path, name: str) -> Path:
     Raises:
         ConfigError: no such dataset.
     """
-    path = folder / "datasets" / name
-    if not path.is_dir():
+    there = {path.name: path for path in folder.glob("datasets/*") if path.is_dir()}
+    if name not in there:
         found = sorted(p.parent.parent.name for p in folder.glob(f"datasets/*/*/{MANIFEST_NAME}"))
         what = f"datasets here: {', '.join(dict.fromkeys(found))}" if found else "no dataset here"
         raise ConfigError(f"{folder}: no dataset {name!r}; {what}")
-    return path
+    return there[name]
 
 
 def finished_splits(dataset: Path) -> tuple[str, ...]:

@@ -12,62 +12,49 @@ epoch: not of where it is written, nor of how often it was stopped.
 """
 
 import difflib
+import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pipeline.datasets import find_dataset, finished_splits
+from pipeline.export_folder import (
+    PARTS,
+    SUMMARY,
+    DonePart,
+    Identity,
+    Summary,
+    keep_part,
+    partial_of,
+    read_summary,
+    refuse_overlap,
+    refuse_strangers,
+    refuse_target,
+    require_same,
+    require_there,
+    resume_parts,
+)
 from pipeline.journal import LOCK, run_lock
 from pipeline.progress import Progress
-from pipeline.stopping import enough_disk, signals_stop
+from pipeline.stopping import enough_disk, named_faults, signals_stop
 from pipeline.storage import make_folder
-from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
-from stages.export.files import ExportFiles, WrittenFile
+from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
-from stages.store.digests import digest_file, sync_path
+from stages.store.digests import sync_path
 
-SUMMARY = "export.json"
-PARTS = "parts.jsonl"
 READ_ME = "READ.md"
 FOLDER = "EXPORT"
 """What the lines to read call the export's folder."""
 ABOUT = "about"
 """The last part: the tokenizer and the lines to read."""
-
-
-class Identity(Config):
-    """What an export is of; two that agree have the same bytes."""
-
-    format_version: Literal[1] = 1
-    format: str
-    dataset: str
-    epoch: int
-    splits: dict[str, tuple[str, ...]]
-    """Of each split the fingerprint of its dataset, and of its epochs on disk if rows are exported."""
-
-
-class DonePart(Config):
-    """A part that is done, and how far the files are that it wrote."""
-
-    part: str
-    files: dict[str, WrittenFile]
-
-
-class Summary(Config):
-    """What a finished export holds."""
-
-    identity: Identity
-    parts: tuple[str, ...]
-    files: dict[str, WrittenFile]
 
 
 @dataclass(frozen=True)
@@ -82,16 +69,31 @@ class Request:
     epoch: int = 0
 
 
+class Verdict(BaseModel):
+    """What an export asks of `verify`; there is more in it."""
+
+    passed: bool
+    fingerprints: dict[str, str] = {}
+    """Of each split that was checked."""
+
+
 def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """Export a dataset, or go on with it; give what was written and how it is read.
 
     Raises:
-        ConfigError: no such format, dataset or split, one that the format cannot hold, or a target that
-            holds something else.
-        FormatError: the dataset or the half-made export was damaged.
+        ConfigError: no such format, dataset or split, one that the format cannot hold, a target that
+            holds something else or lies in the run, or a file that cannot be read or written.
+        FormatError: the dataset or the export was damaged.
         Stopped: by a signal, by a full disk, or because another process is at it.
     """
+    with named_faults(request.to):
+        return _export(request, stream=stream)
+
+
+def _export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+    """Export a dataset; what the disk refuses is raised as it comes."""
     format_ = find_format(request.format)
+    refuse_overlap(request.to, request.folder)
     sources = _open(request, format_)
     for source in sources:
         _require_verified(request, source)
@@ -101,11 +103,14 @@ def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]
     summary = read_summary(request.to)
     already = summary is not None
     if summary is None:
+        read_tokenizer(sources[0])
         parts = _parts(format_, sources)
         summary = _write_whole(request.to, identity, parts, stream=stream)
     else:
-        _require_same(request.to, summary.identity, identity)
-    (request.to / PARTS).unlink(missing_ok=True)
+        require_same(request.to, summary.identity, identity)
+        require_there(request.to, summary)
+    for name in (PARTS, LOCK):
+        (request.to / name).unlink(missing_ok=True)
     return _report(request, format_, sources, summary, already=already)
 
 
@@ -143,13 +148,13 @@ def _require_verified(request: Request, source: ExportSource) -> None:
     place = request.folder / "verify" / request.dataset / "verdict.json"
     again = f"`shardmill verify {request.folder}`"
     try:
-        verdict = json.loads(place.read_text(encoding="utf-8"))
+        verdict = Verdict.model_validate_json(place.read_bytes())
     except FileNotFoundError:
         return
-    except ValueError as error:
-        raise FormatError(f"{place}: not a whole verdict ({error}); run {again} again") from error
-    checked = verdict.get("fingerprints", {}).get(source.split, source.manifest.fingerprint)
-    if verdict.get("passed") is False and checked == source.manifest.fingerprint:
+    except ValidationError as error:
+        raise FormatError(f"{place}: not a whole verdict; run {again} again") from error
+    checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
+    if not verdict.passed and checked == source.manifest.fingerprint:
         raise VerificationError(
             f"{request.dataset}/{source.split}: failed verify, and {place} says in what; nothing of it"
             f" is exported; run {again} once that is mended"
@@ -190,7 +195,7 @@ def _write_whole(
 ) -> Summary:
     """Write all parts beside the target, and give the folder its name."""
     refuse_target(to)
-    folder = to.with_name(f"{to.name}.partial")
+    folder = partial_of(to)
     try:
         make_folder(folder.absolute())
     except OSError as error:
@@ -199,45 +204,22 @@ def _write_whole(
         if read_summary(to) is not None:
             raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
         refuse_target(to)
-        _refuse_strangers(folder)
+        refuse_strangers(folder)
         summary = _write_parts(folder, identity, parts, stream=stream)
         text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
         (folder / SUMMARY).write_text(text, encoding="utf-8")
         sync_path(folder / SUMMARY)
-        (folder / LOCK).unlink()
         sync_path(folder)
-        folder.rename(to)
+        folder.rename(to)  # with its lock: a free one would be taken while the name changes
         sync_path(to.absolute().parent)
     return summary
-
-
-def refuse_target(to: Path) -> None:
-    """Refuse a target that a folder cannot be renamed to.
-
-    Raises:
-        ConfigError: a link, or something else than an empty folder.
-    """
-    if to.is_symlink() or not to.name:
-        raise ConfigError(f"--to {to}: is a link or has no name of its own; name the folder itself")
-    if to.exists() and not (to.is_dir() and not any(to.iterdir())):
-        raise ConfigError(f"--to {to}: is there and no export; choose another --to")
-
-
-def _refuse_strangers(folder: Path) -> None:
-    """Refuse a folder that no export began: what an export does not know there, it deletes."""
-    strangers = sorted(path.name for path in folder.iterdir() if path.name != LOCK)
-    if strangers and PARTS not in strangers:
-        raise ConfigError(
-            f"{folder}: holds {strangers[0]} and no journal, so no half-made export; move it away, or"
-            " choose another --to"
-        )
 
 
 def _write_parts(
     folder: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
 ) -> Summary:
     """Write the parts that are not done, each with its line in the journal."""
-    done = _resumed(folder, identity)
+    done = resume_parts(folder, identity)
     files = ExportFiles(folder, {name: file for part in done for name, file in part.files.items()})
     files.restore(besides=(PARTS, LOCK))
     names = {part.part for part in done}
@@ -257,47 +239,28 @@ def _write_parts(
     return Summary(identity=identity, parts=tuple(name for name, _ in parts), files=files.written)
 
 
-def _resumed(folder: Path, identity: Identity) -> list[DonePart]:
-    """Give the parts that are done; begin the journal if there is none."""
-    place = folder / PARTS
-    content = place.read_bytes() if place.exists() else b""
-    whole = content[: content.rfind(b"\n") + 1]  # a crash may have cut the last line
-    if len(whole) < len(content):
-        os.truncate(place, len(whole))
-    if not whole:
-        _append_line(place, identity)
-        sync_path(folder)
-        return []
-    first, *lines = whole.splitlines()
+def read_tokenizer(source: ExportSource) -> bytes:
+    """Give the tokenizer file of a dataset.
+
+    Raises:
+        FormatError: it is gone from the run, or another one.
+    """
+    known, name = source.manifest.tokenizer, source.manifest.name
+    place = source.dataset.folder / known.file
     try:
-        found = Identity.model_validate_json(first)
-        parts = [DonePart.model_validate_json(line) for line in lines]
-    except ValidationError as error:
-        raise _unknown(place) from error
-    _require_same(folder, found, identity)
-    return parts
-
-
-def keep_part(folder: Path, part: DonePart) -> None:
-    """Note a part in the journal; its files are on the disk already."""
-    _append_line(folder / PARTS, part)
-
-
-def _append_line(place: Path, value: Config) -> None:
-    with place.open("ab") as file:
-        file.write(canonical_json(value) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+        data = place.read_bytes()
+    except FileNotFoundError as error:
+        raise FormatError(
+            f"{place}: gone, but it is the tokenizer that made {name}; put it back and export again"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != known.sha256:
+        raise FormatError(f"{place}: not the tokenizer that made {name}; put that back and export again")
+    return data
 
 
 def _write_about(format_: Format, sources: Sequence[ExportSource], files: ExportFiles) -> None:
     """Write the tokenizer, a copy, and the lines to read, which are the same wherever it is written."""
-    known = sources[0].manifest.tokenizer
-    place = sources[0].dataset.folder / known.file
-    if place.exists():
-        if digest_file(place).sha256 != known.sha256:
-            raise FormatError(f"{place}: not the tokenizer that made {sources[0].manifest.name}")
-        files.write(place.name, place.read_bytes())
+    files.write(Path(sources[0].manifest.tokenizer.file).name, read_tokenizer(sources[0]))
     lines = [
         f"# {sources[0].manifest.name} for {format_.client}",
         "",
@@ -321,39 +284,6 @@ def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]
             yield f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens"
         else:
             yield f"{source.split}: {totals.rows:,} rows"
-
-
-def read_summary(folder: Path) -> Summary | None:
-    """Give what a finished export holds, or None if there is none."""
-    try:
-        return Summary.model_validate_json((folder / SUMMARY).read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValidationError as error:
-        raise _unknown(folder / SUMMARY) from error
-
-
-def _unknown(place: Path) -> FormatError:
-    return FormatError(
-        f"{place}: of no export that this version knows; delete {place.parent}, or choose another --to"
-    )
-
-
-def _require_same(folder: Path, found: Identity, wanted: Identity) -> None:
-    """Refuse to mix two exports in one folder."""
-    differing = [
-        f"{name}: {getattr(found, name)} there, {getattr(wanted, name)} asked for"
-        for name in ("format", "dataset", "epoch")
-        if getattr(found, name) != getattr(wanted, name)
-    ]
-    if not differing and list(found.splits) != list(wanted.splits):
-        differing = [f"splits: {', '.join(found.splits)} there, {', '.join(wanted.splits)} asked for"]
-    if not differing and found.splits != wanted.splits:
-        differing = ["the dataset was made anew since"]
-    if differing:
-        raise ConfigError(
-            f"{folder}: holds another export ({'; '.join(differing)}); delete it, or choose another --to"
-        )
 
 
 def _report(

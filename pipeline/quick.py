@@ -17,6 +17,16 @@ from pydantic import ValidationError
 from pipeline import export, session
 from pipeline.config import RunFile, explain
 from pipeline.existing import find_tokenizer
+from pipeline.export_folder import (
+    Identity,
+    read_summary,
+    refuse_overlap,
+    refuse_target,
+    require_same,
+    require_there,
+)
+from pipeline.plan import State
+from pipeline.stopping import named_faults
 from stages.errors import ConfigError, VerificationError
 from stages.export.format import Format, Holds
 
@@ -56,13 +66,15 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     format_ = export.find_format(request.format)
     _refuse_format(request, format_)
-    if not request.to.name or export.read_summary(request.to) is None:
-        export.refuse_target(request.to)
+    with named_faults(request.to):
+        finished = _refuse_target(request)
     file, base = run_file(request), Path.cwd()
     adopted = find_tokenizer(file, base)
     assert adopted is not None
     format_.refuse_vocabulary(adopted.vocab_size, name=request.tokenizer.name)
     run = session.Request(file, base, request.folder, request.workers, replace=request.replace)
+    if finished and request.replace:
+        _refuse_redoing(request, run)
     report = session.run_session(run, stream=stream)
     if not report["passed"]:
         findings = report["verify"][DATASET]["findings"]
@@ -74,6 +86,31 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     asked = export.Request(request.folder, DATASET, request.format, request.to)
     exported = export.export_dataset(asked, stream=stream)
     return {"work": str(request.folder), "run": report, "export": exported}
+
+
+def _refuse_target(request: Request) -> bool:
+    """Refuse a target that the export could not take; say whether it is finished there already."""
+    to = request.to
+    finished = read_summary(to)
+    if finished is None or not to.name:
+        refuse_target(to)
+    refuse_overlap(to, request.folder)
+    if finished is not None:
+        splits = finished.identity.splits  # known when the run is done
+        wanted = Identity(format=request.format, dataset=DATASET, epoch=0, splits=splits)
+        require_same(to, finished.identity, wanted)
+        require_there(to, finished)
+    return finished is not None
+
+
+def _refuse_redoing(request: Request, run: session.Request) -> None:
+    """Refuse to make a dataset anew of which a finished export stands at the target."""
+    stale = [step.step.name for step in session.plan_session(run) if step.state is State.STALE]
+    if f"shard-{DATASET}" in stale:
+        raise ConfigError(
+            f"--to {request.to}: holds a finished export of what --replace would make anew; delete it,"
+            " or choose another --to"
+        )
 
 
 def run_file(request: Request) -> RunFile:
@@ -106,6 +143,8 @@ def _special(given: Sequence[str]) -> dict[str, str | int]:
         role, equals, value = item.partition("=")
         if not equals or not role or not value:
             raise ConfigError(f"--special {item}: must be ROLE=PIECE or ROLE=ID, such as eos=</s>")
+        if role in found:
+            raise ConfigError(f"--special {item}: {role} is given twice; give it once")
         found[role] = int(value) if value.isdecimal() else value
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 
 from pipeline.memory import show_bytes
-from stages.errors import Interrupted, Stopped
+from stages.errors import ConfigError, Interrupted, Stopped
 
 
 class Terminated(BaseException):
@@ -19,16 +19,24 @@ class Terminated(BaseException):
 
 @contextmanager
 def enough_disk(output: Path) -> Iterator[None]:
-    """Turn a full disk, here or at a worker, into a stop that names it."""
+    """Turn a full disk or quota, here or at a worker, into a stop that names it."""
     try:
         yield
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
             raise
-        free = show_bytes(shutil.disk_usage(output).free)
-        raise Stopped(
-            f"{output}: the disk is full ({free} are left); free space and run again to resume"
-        ) from error
+        free = f"the disk is full ({show_bytes(shutil.disk_usage(output).free)} are left)"
+        what = free if error.errno == errno.ENOSPC else "the disk quota is used up"
+        raise Stopped(f"{output}: {what}; free space and run again to resume") from error
+
+
+@contextmanager
+def named_faults(folder: Path) -> Iterator[None]:
+    """Turn what the disk refuses into a line that names the file, or the folder if none is known."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{error.filename or folder}: {error.strerror or error}") from error
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
 
 
@@ -43,7 +43,7 @@ def human_count(tokens: int) -> str:
 def _read(sources: Sequence[ExportSource], folder: str) -> str:
     lines = ["from datatrove.utils.dataset import DatatroveFolderDataset", ""]
     lines += [
-        f'{source.split} = DatatroveFolderDataset("{folder}/{source.split}", token_size='
+        f"{source.split} = DatatroveFolderDataset({quoted(f'{folder}/{source.split}')}, token_size="
         f"{source.id_dtype.itemsize}, seq_len={source.manifest.seq_len})"
         for source in sources
     ]

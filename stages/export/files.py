@@ -14,7 +14,8 @@ Any format gets that for nothing, whether its shards share one file or have one 
 import hashlib
 import io
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -58,18 +59,29 @@ class AppendedFile(io.RawIOBase):
     def write(self, data: "io.ReadableBuffer") -> int:  # type: ignore[name-defined]
         """Append bytes, or an array of one run of memory."""
         view = memoryview(data).cast("B")
-        self._file.write(view)
+        with self._named():
+            self._file.write(view)
         self.sha256.update(view)
         self.size += len(view)
         return len(view)
 
     def close(self) -> None:
         """Bring it to the disk."""
-        if not self.closed:
+        if self.closed:
+            return
+        super().close()
+        with self._named(), self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
-            self._file.close()
-        super().close()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let an error say which file it is."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = self._file.name
+            raise
 
 
 class ExportFiles:

@@ -14,6 +14,7 @@ journal (`pipeline.export`), so a part may append to a file of the part before i
 paths in the export's folder, with the split in them; nothing that is written knows a time or a path.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -43,6 +44,11 @@ def no_notes(_: Sequence[ExportSource]) -> tuple[str, ...]:
 
 def nothing_more(_: ExportSource, __: ExportFiles) -> None:
     """Write nothing after a split's shards."""
+
+
+def quoted(place: str) -> str:
+    """Give a path as Python reads it, whatever quotes it has."""
+    return json.dumps(place, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

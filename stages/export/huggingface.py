@@ -10,6 +10,7 @@ axes a list of lists, so a batch of n rows of L tokens is one buffer of n L valu
 many values as there are rows, and none is null.
 """
 
+import glob
 import json
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ColumnType, ExportSource
 
@@ -94,7 +95,7 @@ def _finish_arrow(source: ExportSource, files: ExportFiles) -> None:
 def _read_arrow(sources: Sequence[ExportSource], folder: str) -> str:
     lines = ["from datasets import load_from_disk", ""]
     for source in sources:
-        place = f'"{folder}/{source.split}"'
+        place = quoted(f"{folder}/{source.split}")
         lines.append(f'{source.split} = load_from_disk({place}).with_format("numpy")')
     return "\n".join(lines)
 
@@ -109,7 +110,8 @@ def _write_parquet(source: ExportSource, shard: int, files: ExportFiles) -> None
 
 
 def _read_parquet(sources: Sequence[ExportSource], folder: str) -> str:
-    files = ", ".join(f'"{s.split}": "{folder}/{s.split}/*.parquet"' for s in sources)
+    each = {s.split: quoted(f"{glob.escape(folder)}/{s.split}/*.parquet") for s in sources}
+    files = ", ".join(f'"{split}": {place}' for split, place in each.items())
     return "\n".join(
         (
             "from datasets import load_dataset",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
 
 MAX_OFFSET = (1 << 32) - 1
@@ -103,7 +103,9 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
     lines = ["from litdata import StreamingDataset, TokensLoader", ""]
     for source in sources:
         loader = f"item_loader=TokensLoader(block_size={block}), shuffle=True"
-        lines.append(f'{source.split} = StreamingDataset("{folder}/{source.split}", {loader})')
+        lines.append(
+            f"{source.split} = StreamingDataset({quoted(f'{folder}/{source.split}')}, {loader})"
+        )
     return "\n".join(lines)
 
 

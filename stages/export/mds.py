@@ -19,7 +19,7 @@ import numpy as np
 
 from stages.errors import ConfigError
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ColumnType, ExportSource
 
@@ -134,7 +134,7 @@ def _finish(source: ExportSource, files: ExportFiles) -> None:
 def _read(sources: Sequence[ExportSource], folder: str) -> str:
     lines = ["from streaming import StreamingDataset", ""]
     for source in sources:
-        options = f'local="{folder}/{source.split}", batch_size=8, shuffle=True'
+        options = f"local={quoted(f'{folder}/{source.split}')}, batch_size=8, shuffle=True"
         lines.append(f"{source.split} = StreamingDataset({options})")
     return "\n".join(lines)
 

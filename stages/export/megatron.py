@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
 
 MAGIC = b"MMIDIDX\x00\x00"
@@ -128,7 +128,9 @@ def _finish(source: ExportSource, files: ExportFiles, *, split: bool) -> None:
 
 def _read(sources: Sequence[ExportSource], folder: str) -> str:
     lines = ["from megatron.core.datasets.indexed_dataset import IndexedDataset", ""]
-    lines += [f'{source.split} = IndexedDataset("{folder}/{source.split}")' for source in sources]
+    lines += [
+        f"{source.split} = IndexedDataset({quoted(f'{folder}/{source.split}')})" for source in sources
+    ]
     return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ import pickle  # written, never read
 from collections.abc import Sequence
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
 
 MAX_VOCABULARY = 1 << 16
@@ -29,7 +29,7 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
     lines = ["import numpy as np", ""]
     for source in sources:
         name = _FILES[source.split]
-        lines.append(f'{name[:-4]} = np.memmap("{folder}/{name}", dtype=np.uint16, mode="r")')
+        lines.append(f'{name[:-4]} = np.memmap({quoted(f"{folder}/{name}")}, dtype=np.uint16, mode="r")')
     return "\n".join(lines)
 
 

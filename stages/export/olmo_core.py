@@ -9,6 +9,7 @@ invariants: size of NNNNN.npy = tokens * itemsize; the first start is 0, each ot
 and the last end counts all tokens. A shard without documents has no files.
 """
 
+import glob
 import gzip
 import json
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
 
 
@@ -74,7 +75,7 @@ tokenizer = TokenizerConfig(
         f"""\
 {source.split} = NumpyFSLDatasetConfig(
     tokenizer=tokenizer,
-    paths=["{folder}/{source.split}/*.npy"],
+    paths=[{quoted(f"{glob.escape(folder)}/{source.split}/*.npy")}],
     expand_glob=True,
     dtype=NumpyDatasetDType.{np.dtype(_dtype(source)).name},
     sequence_length={manifest.seq_len},

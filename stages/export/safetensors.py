@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ExportSource
 
@@ -72,12 +72,12 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
 
 
 def _read(sources: Sequence[ExportSource], folder: str) -> str:
-    name = f"{folder}/{sources[0].split}/00000.safetensors"
+    name = quoted(f"{folder}/{sources[0].split}/00000.safetensors")
     return "\n".join(
         (
             "from safetensors import safe_open",
             "",
-            f'with safe_open("{name}", framework="pt") as file:',
+            f'with safe_open({name}, framework="pt") as file:',
             '    rows = file.get_slice("input_ids")[0:8]',
         )
     )

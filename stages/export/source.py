@@ -53,7 +53,7 @@ class ExportSource:
 
     Args:
         dataset: unshuffled; its epoch is that of the rows. Documents are the same in all.
-        drawn: fingerprint of the epochs that stand on disk, empty if none does.
+        drawn: fingerprint of the epochs that stand on disk, empty if they follow from the dataset.
     """
 
     def __init__(self, dataset: ShardDataset, drawn: str = "") -> None:
@@ -200,7 +200,8 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
     """
     dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
-    return ExportSource(dataset, "" if drawn is None else drawn.fingerprint)
+    follow = drawn is None or not (drawn.generator or traits_of(dataset.objective).beyond)
+    return ExportSource(dataset, "" if drawn is None or follow else drawn.fingerprint)
 
 
 def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:

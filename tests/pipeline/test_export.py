@@ -12,22 +12,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipeline import export as export_module
-from pipeline.export import DonePart, Request, export_dataset
+from pipeline.export import Request, export_dataset
+from pipeline.export_folder import DonePart, keep_part
 from pipeline.journal import run_lock
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export import megatron
 from stages.export.table import FORMATS
+from tests.pipeline.exporting import ENDS, SPLITS, TRAIN, build_both, contents, export
 from tests.stages.export.built_dataset import EOS, MODEL, build_dataset
 
-TRAIN = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
-VALIDATION = [[[20, 21, EOS]]]
-SPLITS = {"train": TRAIN, "validation": VALIDATION}
-ENDS = {"train": [[[3, 6], [2]], [], [[1], [1, 3, 5]]], "validation": [[[1, 3]]]}
 PARTS = [
     *(f"train/{n:05d}" for n in range(3)),
     "train/end",
@@ -41,16 +38,7 @@ RAW = ("megatron", "megatron-sentences", "nanogpt", "olmo-core", "datatrove")
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run with a dataset of both splits that stores where sentences end."""
-    build_dataset(tmp_path / "run", SPLITS, sentences=ENDS)
-    return tmp_path / "run"
-
-
-def export(run: Path, to: Path, format_: str = "megatron", **options: Any) -> dict[str, Any]:
-    return export_dataset(Request(run, "tiny", format_, to, **options), stream=None)
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    return build_both(tmp_path / "run")
 
 
 class Killed(BaseException):
@@ -59,13 +47,13 @@ class Killed(BaseException):
 
 def kill(monkeypatch: pytest.MonkeyPatch, part: int, *, committed: bool) -> None:
     """Let the process end at a part, before or after the journal names it."""
-    keep, count = export_module.keep_part, 0
+    count = 0
 
     def keep_and_die(folder: Path, done: DonePart) -> None:
         nonlocal count
         count += 1
         if committed or count <= part:
-            keep(folder, done)
+            keep_part(folder, done)
         if count > part:
             raise Killed
 
@@ -322,6 +310,12 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
         (Request(run, "tiny", "megatrn", to), "did you mean 'megatron'"),
         (Request(run, "tiny", "x", to), f"formats: {', '.join(FORMATS)}"),
         (Request(run, "other", "megatron", to), "datasets here: plain, tiny"),
+        (Request(run, "../datasets/tiny", "megatron", to), "no dataset '../datasets/tiny'; datasets"),
+        (Request(run, "tiny/", "megatron", to), "no dataset 'tiny/'"),
+        (Request(run, "tiny/train/..", "megatron", to), "no dataset 'tiny/train/..'"),
+        (Request(run, str(run / "datasets" / "tiny"), "megatron", to), "no dataset '/"),
+        (Request(run, "..", "megatron", to), r"no dataset '\.\.'"),
+        (Request(run, "", "megatron", to), "no dataset ''"),
         (Request(run, "tiny", "megatron", to, split="test"), "no split 'test'"),
         (Request(run, "tiny", "megatron", to, epoch=3), "the same in every epoch"),
         (Request(run, "plain", "megatron-sentences", to), "does not store where sentences end"),
@@ -341,17 +335,31 @@ def test_a_dataset_that_failed_its_checks_is_not_exported(run: Path, tmp_path: P
     place.write_text(json.dumps({"passed": False, "fingerprints": {"train": manifest["fingerprint"]}}))
     with pytest.raises(VerificationError, match="tiny/train: failed verify"):
         export(run, tmp_path / "out")
-    place.write_text('{"passed": fal')
-    with pytest.raises(FormatError, match=r"verdict\.json: not a whole verdict.*shardmill verify"):
-        export(run, tmp_path / "out")
+    for broken in (
+        '{"passed": fal',
+        "[]",
+        "null",
+        '"passed"',
+        "{}",
+        '{"passed": 1, "fingerprints": []}',
+    ):
+        place.write_text(broken)
+        with pytest.raises(FormatError, match=r"verdict\.json: not a whole verdict.*shardmill verify"):
+            export(run, tmp_path / "out")
     place.write_text(json.dumps({"passed": False, "fingerprints": {"train": "0", "validation": "1"}}))
     export(run, tmp_path / "out")  # of a dataset that was made anew since
 
 
-def test_a_tokenizer_that_is_another_one_is_refused(run: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_that_is_another_one_or_gone_is_refused_before_anything_is_written(
+    run: Path, tmp_path: Path
+) -> None:
     (run / "tokenizer" / "tokenizer.model").write_bytes(b"another")
     with pytest.raises(FormatError, match="not the tokenizer that made tiny"):
         export(run, tmp_path / "out")
+    (run / "tokenizer" / "tokenizer.model").unlink()
+    with pytest.raises(FormatError, match=r"tokenizer\.model: gone, but it .* made tiny; put it back"):
+        export(run, tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
 
 
 def test_the_command_prints_json_and_says_how_far_it_is(run: Path, tmp_path: Path) -> None:

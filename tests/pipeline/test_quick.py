@@ -21,6 +21,7 @@ from tokenizers import models, pre_tokenizers
 from pipeline import export as export_module
 from pipeline import session
 from pipeline.commits import Commits
+from pipeline.export_folder import keep_part
 from pipeline.quick import Request, quick_export, run_file
 from pipeline.report.terminal import print_quick
 from stages.errors import ConfigError, FormatError, VerificationError
@@ -125,7 +126,7 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
 ) -> None:
     quick(to=Path("whole"))
     expected = contents(folder / "whole")
-    put, keep = Commits.put, export_module.keep_part
+    put = Commits.put
     killed = 0
     for last in (0, 3, 7, 11):
         with monkeypatch.context() as patch:
@@ -148,7 +149,7 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
     with monkeypatch.context() as patch:
 
         def keep_and_die(place: Path, part: Any) -> None:
-            keep(place, part)
+            keep_part(place, part)
             raise Killed
 
         patch.setattr(export_module, "keep_part", keep_and_die)
@@ -175,9 +176,23 @@ def test_formats_of_rows_take_their_length(folder: Path) -> None:
     assert {len(row) for row in table.column("input_ids").to_pylist()} == {48}
     with pytest.raises(ConfigError, match=r"seq_len: 48 -> 32.*--replace"):
         quick(format="hf-parquet", seq_len=32)
-    with pytest.raises(ConfigError, match="the dataset was made anew since"):
+    before = contents(folder)
+    with pytest.raises(ConfigError, match="a finished export of what --replace would make anew"):
         quick(format="hf-parquet", seq_len=32, replace=True)
-    assert quick(format="hf-parquet", seq_len=32, to=Path("other"), work=Path("out.work"))
+    assert contents(folder) == before
+    assert quick(format="hf-parquet", seq_len=48, replace=True)["export"]["already"]
+    changed = {"format": "hf-parquet", "seq_len": 32, "to": Path("other"), "work": Path("out.work")}
+    assert not quick(**changed, replace=True)["export"]["already"]
+
+
+def test_a_target_that_holds_another_export_is_refused_before_the_run(folder: Path) -> None:
+    quick()
+    with pytest.raises(ConfigError, match="format: nanogpt there, megatron asked for"):
+        quick(format="megatron", work=Path("other"))
+    (folder / "out" / "train.bin").unlink()
+    with pytest.raises(FormatError, match=r"train\.bin: gone"):
+        quick(work=Path("other"))
+    assert not (folder / "other").exists()
 
 
 def test_another_text_field_is_read(folder: Path) -> None:
@@ -223,11 +238,17 @@ def large() -> bytes:
         ({"tokenizer": Path("gone.json")}, r"tokenizer\.path = 'gone\.json': no such file"),
         ({"tokenizer": Path("texts/a.jsonl")}, "must be a SentencePiece model"),
         ({"special": ("eos",)}, "--special eos: must be ROLE=PIECE or ROLE=ID, such as eos=</s>"),
+        ({"special": ("eos=5", "eos=6")}, "--special eos=6: eos is given twice"),
         ({"special": ("eod=3",)}, r"tokenizer\.special\.eod: no such key"),
         ({"special": ("eos=99999",)}, r"special\.eos = 99999: gpt2\.json has the ids 0 to "),
         ({"validation": 0.9}, r"quick: validation\.fraction = 0\.9: .*less than or equal to 0\.5"),
         ({"to": Path("texts")}, "--to texts: is there and no export"),
         ({"to": Path()}, "has no name of its own"),
+        ({"work": Path("out")}, "are one folder, or one lies in the other"),
+        ({"work": Path("out/run")}, "are one folder, or one lies in the other"),
+        ({"work": Path("out.partial")}, "are one folder, or one lies in the other"),
+        ({"work": Path()}, "are one folder, or one lies in the other"),
+        ({"to": Path("it/out"), "work": Path("it")}, "are one folder, or one lies in the other"),
         ({"paths": ("nothing/*.jsonl",)}, r"sources\.texts\.paths: 'nothing/\*\.jsonl' matches no file"),
     ],
 )

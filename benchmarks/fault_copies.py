@@ -23,7 +23,8 @@ from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.verify import checks_of
 from pipeline.steps.verify_run import Settings
 from pipeline.tasks import Workspace
-from stages.loading.dataset import ShardDataset, vocabulary_for
+from stages.loading.dataset import ShardDataset
+from stages.loading.mapped import vocabulary_for
 from stages.objectives.table import Objective, Traits, read_objective, traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.store.digests import digest_file

@@ -10,15 +10,18 @@ Each batch is a function of where the walk stands and of a step's number, so not
 saving: (epoch, position). It holds for any batch size, number of ranks and number of workers.
 """
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
+from stages.loading.arguments import one_of, sound_epoch, whole
 from stages.loading.dataset import Batch
 from stages.objectives.clm import IGNORED
+from stages.seeding import MAX_EPOCHS
 
 Last = Literal["drop", "pad", "carry"]
 """What becomes of rows at the end of an epoch that do not fill a batch of every rank: they are left out;
@@ -77,18 +80,22 @@ class Batches(Sequence[Batch]):
         last: what becomes of an epoch's last rows.
 
     Raises:
-        ConfigError: no such rank, or no rows for a single batch.
+        ConfigError: no such rank or `last`, or no rows for a single batch.
     """
 
     def __init__(
         self, rows: Rows, batch_size: int, *, rank: int = 0, world_size: int = 1, last: Last = "drop"
     ) -> None:
+        batch_size, rank = whole("batch_size", batch_size), whole("rank", rank)
+        world_size, last = whole("world_size", world_size), one_of("last", last, get_args(Last))
         if batch_size < 1:
             raise ConfigError(f"batch_size = {batch_size}: must be at least 1")
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank = {rank}: must be at least 0 and below world_size = {world_size}")
         together = batch_size * world_size
-        if len(rows) < (together if last == "drop" else 1):
+        if not len(rows):
+            raise ConfigError("rows: an epoch has none to walk over; give the run more documents")
+        if last == "drop" and len(rows) < together:
             raise ConfigError(
                 f"batch_size = {batch_size}: {world_size} ranks take {together:,} rows a step, but an"
                 f' epoch has {len(rows):,}; take smaller batches, or last="pad" or "carry"'
@@ -114,10 +121,8 @@ class Batches(Sequence[Batch]):
         if self.last == "carry":
             return self._carried(place.epoch, positions)
         there = positions[positions < len(self.rows)]
-        whole = self.rows.at(place.epoch, there if len(there) else np.zeros(1, np.int64))
-        if not len(there):  # all of it is padding, of the columns that any row has
-            whole = {name: column[:0] for name, column in whole.items()}
-        return whole if self.last == "drop" else padded(whole, self._size, pad=self.rows.pad)
+        batch = self.rows.at(place.epoch, there)
+        return batch if self.last == "drop" else padded(batch, self._size, pad=self.rows.pad)
 
     def __iter__(self) -> Iterator[Batch]:
         """Give the rest of the epoch; the walk stands behind each batch that was given."""
@@ -133,7 +138,7 @@ class Batches(Sequence[Batch]):
 
     def place(self, step: int = 0) -> Place:
         """Give where the walk stands after so many more batches of every rank."""
-        epoch, position = self._here
+        (epoch, position), step = self._here, operator.index(step)
         if self.last == "carry":
             behind = epoch * len(self.rows) + position + step * self._together
             return Place(*divmod(behind, len(self.rows)))
@@ -151,12 +156,11 @@ class Batches(Sequence[Batch]):
         """Go to the beginning of an epoch, unless the walk is inside it already.
 
         Raises:
-            ConfigError: the epoch is below 0.
+            ConfigError: there is no such epoch.
         """
-        if epoch < 0:
-            raise ConfigError(f"epoch = {epoch}: must be at least 0")
-        if epoch != self.epoch:
-            self._here = Place(epoch, 0)
+        sound = sound_epoch(epoch)
+        if sound != self.epoch:
+            self._here = Place(sound, 0)
 
     def padding_rows(self, step: int = 0) -> int:
         """Give how many rows of padding the batch so many steps ahead has, over all ranks."""
@@ -179,29 +183,35 @@ class Batches(Sequence[Batch]):
         """Go where a state says, of a walk with any batch size and number of ranks.
 
         Raises:
-            ConfigError: the state is of other rows or another order, of no version known here, or names
-                a place that is none.
+            ConfigError: the state is none, of other rows or another order, of no version known here, or
+                names a place that is none.
         """
+        if not isinstance(state, Mapping):
+            raise ConfigError(f"state = {state!r}: must be what state_dict() gave")
         if state.get("version") != _STATE_VERSION:
             raise ConfigError(
                 f"state: version {state.get('version')}; this reader knows {_STATE_VERSION}"
             )
-        if state["fingerprint"] != self.rows.fingerprint or state["rows"] != len(self.rows):
+        fingerprint = _field(state, "fingerprint")
+        rows, shuffle, epoch, position = (
+            whole(f"state: {name}", _field(state, name))
+            for name in ("rows", "shuffle", "epoch", "position")
+        )
+        if fingerprint != self.rows.fingerprint or rows != len(self.rows):
             raise ConfigError(
-                f"state: of {int(state['rows']):,} rows of {str(state['fingerprint'])[:12]}, but"
+                f"state: of {rows:,} rows of {str(fingerprint)[:12]}, but"
                 f" these are {len(self.rows):,} of {self.rows.fingerprint[:12]}; open the dataset"
                 " that the state was saved with, or begin without the state"
             )
-        if bool(state["shuffle"]) != self.rows.shuffle:
+        if bool(shuffle) != self.rows.shuffle:
             raise ConfigError(
-                f"state: of rows with shuffle={bool(state['shuffle'])}, but these have"
+                f"state: of rows with shuffle={bool(shuffle)}, but these have"
                 f" shuffle={self.rows.shuffle}; open the dataset as it was when the state was saved"
             )
-        epoch, position = int(state["epoch"]), int(state["position"])
-        if epoch < 0 or not 0 <= position < len(self.rows):
+        if not 0 <= epoch < MAX_EPOCHS or not 0 <= position < len(self.rows):
             raise ConfigError(
-                f"state: epoch {epoch}, position {position:,}: an epoch is at least 0, and a position"
-                f" of these rows at least 0 and below {len(self.rows):,}"
+                f"state: epoch {epoch}, position {position:,}: an epoch is at least 0 and below"
+                f" {MAX_EPOCHS:,}, and a position of these rows at least 0 and below {len(self.rows):,}"
             )
         self._here = Place(epoch, position)
         self._here = self.place()  # in the next epoch, if too few rows are left for a step
@@ -220,6 +230,12 @@ class Batches(Sequence[Batch]):
         if len(parts) == 1:
             return parts[0]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _field(state: Mapping[str, int | str], name: str) -> int | str:
+    if name not in state:
+        raise ConfigError(f"state: no {name}; it was cut short, so take another, or begin without one")
+    return state[name]
 
 
 def padded(batch: Batch, size: int, *, pad: int) -> Batch:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
+from stages.loading.arguments import whole, whole_positions
 from stages.loading.dataset import Batch, ShardDataset
 
 MAX_PARTS = 1 << 20
@@ -57,7 +58,9 @@ class Blend:
         for dataset in self.datasets:
             dataset.share_descriptors(len(self.datasets))
             _refuse_to_blend(self.datasets[0], dataset)
-        self._rows = sum(map(len, self.datasets)) if rows is None else rows
+        self._rows = sum(map(len, self.datasets)) if rows is None else whole("rows", rows)
+        if self._rows < 1:
+            raise ConfigError(f"rows = {rows}: must be at least 1, or None for as many as there are")
 
     @property
     def fingerprint(self) -> str:
@@ -81,7 +84,10 @@ class Blend:
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of an epoch of the blend."""
-        owners, numbers = blended(epoch * len(self) + np.asarray(positions, np.int64), self.weights)
+        places = whole_positions(positions)
+        if not len(places):
+            return self.datasets[0].batch(places)
+        owners, numbers = blended(epoch * len(self) + places, self.weights)
         batch: Batch = {}
         for owner in np.unique(owners).tolist():
             dataset = self.datasets[owner]
@@ -125,18 +131,21 @@ def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
     Raises:
         ConfigError: none of them, one that is no positive number, or too many digits.
     """
-    if not weights or not all(math.isfinite(weight) and weight > 0 for weight in weights):
+    try:
+        exact = [Fraction(str(weight)) for weight in weights]
+    except ValueError:  # not finite, or no number at all
+        exact = []
+    if not exact or min(exact) <= 0:
         raise ConfigError(f"weights = {list(weights)}: each must be a number above 0")
-    exact = [Fraction(str(weight)) for weight in weights]
     scale = math.lcm(*(part.denominator for part in exact))
-    whole = [int(part * scale) for part in exact]
-    least = math.gcd(*whole)
-    if sum(whole) // least > MAX_PARTS:
+    parts = [int(part * scale) for part in exact]
+    least = math.gcd(*parts)
+    if sum(parts) // least > MAX_PARTS:
         raise ConfigError(
-            f"weights = {list(weights)}: {sum(whole) // least:,} parts in whole numbers, and at most"
+            f"weights = {list(weights)}: {sum(parts) // least:,} parts in whole numbers, and at most"
             f" {MAX_PARTS:,} are exact; round them, to three digits say"
         )
-    return tuple(part // least for part in whole)
+    return tuple(part // least for part in parts)
 
 
 def _refuse_to_blend(first: ShardDataset, other: ShardDataset) -> None:

@@ -6,18 +6,20 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 
 import copy
 import itertools
+import operator
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from stages.errors import ConfigError, FormatError
+from stages.loading.arguments import from_begin, one_of, refuse_columns, sound_epoch, whole_positions
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
 from stages.loading.kept import Kept
 from stages.loading.mapped import (
@@ -29,6 +31,7 @@ from stages.loading.mapped import (
     map_shard,
     num_rows,
     row_files,
+    vocabulary_for,
 )
 from stages.loading.order import EpochOrder
 from stages.loading.segments import dense_segments
@@ -36,12 +39,10 @@ from stages.objectives.clm import CausalLM
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, widths_of
-from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
-from stages.seeding import MAX_EPOCHS, shard_field
-from stages.store.arrays import open_array
+from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest, read_drawn
-from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, WORD_STARTS, Manifest, read_manifest
+from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, Manifest, read_manifest
 
 MAX_OPEN_SHARDS = 128
 """Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
@@ -51,6 +52,7 @@ _CAUSAL = ("input_ids", "labels", *_DERIVED)
 _NO_SEGMENTS = np.empty(0, np.int32)
 
 Batch = dict[str, NDArray[np.int64]]
+Check = Literal["xxh3", "size"]
 
 
 class ShardDataset(Sequence[Batch]):
@@ -79,16 +81,16 @@ class ShardDataset(Sequence[Batch]):
         *,
         epoch: int = 0,
         shuffle: bool = True,
-        check: Literal["xxh3", "size"] = "xxh3",
+        check: Check = "xxh3",
         columns: Collection[str] | None = None,
         drawn: DrawnManifest | None = None,
     ) -> None:
         self.folder = folder
         self.manifest = manifest
-        self.epoch = _sound_epoch(epoch)
+        self.epoch = sound_epoch(epoch)
         self.shuffle = shuffle
         self._wanted = None if columns is None else frozenset(columns)
-        self._check = check
+        self._check = one_of("check", check, get_args(Check))
         self.objective = read_objective(manifest.objective)
         self.widths = widths_of(self.objective, manifest.seq_len)
         self._traits = traits_of(self.objective)
@@ -98,7 +100,7 @@ class ShardDataset(Sequence[Batch]):
         if drawn is not None:
             of_shards = [shard.rows for shard in manifest.shards]
             self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
-        self._order = EpochOrder(len(self), seed=manifest.seed, epoch=epoch)
+        self._order = EpochOrder(len(self), seed=manifest.seed, epoch=self.epoch)
         self._mapped: Kept[int, MappedShard] = Kept(MAX_OPEN_SHARDS)
         self._checked: set[int] = set()
         self._elsewhere: ShardDataset | None = None  # the same in the epoch that `at` was last asked for
@@ -123,13 +125,11 @@ class ShardDataset(Sequence[Batch]):
 
     def __getitem__(self, index: int) -> Batch:  # type: ignore[override]
         """Give the row at a position of the epoch."""
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"row {index} of {len(self)}")
-        return self.__getitems__([index % len(self)])[0]
+        return self.__getitems__([operator.index(index)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Batch]:
         """Give the rows at some positions one by one; torch's DataLoader asks for a batch like this."""
-        batch = self.batch(np.array(indices, np.int64))
+        batch = self.batch(from_begin(indices, len(self)))
         return [{name: column[n] for name, column in batch.items()} for n in range(len(indices))]
 
     def locate(self, row: int) -> tuple[int, int]:
@@ -143,7 +143,7 @@ class ShardDataset(Sequence[Batch]):
         Raises:
             ConfigError: the epoch can neither be drawn nor does it stand on disk.
         """
-        sound = _sound_epoch(epoch)
+        sound = sound_epoch(epoch)
         written = 0 if self._drawn is None else self._drawn.epochs
         if self._traits.beyond and epoch >= written:
             known = f"{written} epoch stands" if written == 1 else f"{written} epochs stand"
@@ -154,9 +154,11 @@ class ShardDataset(Sequence[Batch]):
             )
         self.epoch = sound
 
-    def batch(self, positions: NDArray[np.int64]) -> Batch:
+    def batch(self, positions: ArrayLike) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
-        rows = np.asarray(positions, np.int64)
+        rows = whole_positions(positions)
+        if not len(rows) and len(self):  # of the columns that any row has
+            return {name: column[:0] for name, column in self.batch([0]).items()}
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
         if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
@@ -179,6 +181,18 @@ class ShardDataset(Sequence[Batch]):
             there.set_epoch(epoch)
             self._elsewhere = there
         return there.batch(positions)
+
+    def keep(self, columns: Collection[str]) -> None:
+        """Give these columns alone from now on.
+
+        Raises:
+            ConfigError: rows have no such column.
+            FormatError: the first row, which shows the columns there are, was changed.
+        """
+        self._wanted = None
+        if len(self):
+            refuse_columns(columns, self.batch([0]))
+        self._wanted = frozenset(columns)
 
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
@@ -342,19 +356,13 @@ def _kernels() -> ModuleType | None:
     return kernels
 
 
-def _sound_epoch(epoch: int) -> int:
-    if not 0 <= epoch < MAX_EPOCHS:
-        raise ConfigError(f"epoch = {epoch}: must be at least 0 and below {MAX_EPOCHS:,}")
-    return epoch
-
-
 def open_dataset(
     path: str | Path,
     *,
     split: str = "train",
     epoch: int = 0,
     shuffle: bool = True,
-    check: Literal["xxh3", "size"] = "xxh3",
+    check: Check = "xxh3",
     columns: Collection[str] | None = None,
 ) -> ShardDataset:
     """Open one split of a dataset, the folder `DIR/datasets/NAME`; `ShardDataset` says what it takes.
@@ -363,7 +371,7 @@ def open_dataset(
     a shard's other files are looked at when it is first touched.
 
     Raises:
-        ConfigError: no such split.
+        ConfigError: no such split, epoch, check or column.
         FormatError: the dataset is not whole, was changed, or says what this reader cannot do.
     """
     folder = Path(path) / split
@@ -373,9 +381,7 @@ def open_dataset(
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)
     drawn = read_drawn(folder, dataset=manifest.fingerprint)
-    dataset = ShardDataset(
-        folder, manifest, epoch=epoch, shuffle=shuffle, check=check, columns=columns, drawn=drawn
-    )
+    dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check, drawn=drawn)
     dataset.set_epoch(epoch)
     convention = traits_of(dataset.objective).label_convention
     if manifest.label_convention != convention:
@@ -388,13 +394,6 @@ def open_dataset(
         check_sizes(f"{folder}/{shard.path}", row_files(shard))
     for part in () if drawn is None else itertools.chain.from_iterable(drawn.shards):
         check_sizes(f"{folder}/{part.path}", part.files)
+    if columns is not None:
+        dataset.keep(columns)
     return dataset
-
-
-def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
-    """Give the tokenizer's ids as a split's manifest and the tables beside it describe them."""
-    starts_word = None
-    if WORD_STARTS in manifest.tables:
-        path = folder / WORD_STARTS
-        starts_word = open_array(path, shape=(manifest.vocab_size,), dtype="|b1").astype(np.bool_)
-    return vocabulary_of(manifest.vocab_size, manifest.special_ids, starts_word)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.objectives.table import read_objective, traits_of
+from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.ragged import Ragged
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest
-from stages.store.manifest import SEGMENT_COLUMNS, SENTENCES, UNIGRAM, Manifest, Shard
+from stages.store.manifest import SEGMENT_COLUMNS, SENTENCES, UNIGRAM, WORD_STARTS, Manifest, Shard
 
 SPLITTING = ("row_ptr", "length")
 """The columns of segments that say which tokens of a row belong together."""
@@ -81,6 +82,15 @@ def map_shard(
         )
         sentences = Ragged(ptr.astype(np.int64), ends.astype(np.int64))
     return MappedShard(columns, mapped, unigram, sentences)  # type: ignore[arg-type]
+
+
+def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
+    """Give the tokenizer's ids as a split's manifest and the tables beside it describe them."""
+    starts_word = None
+    if WORD_STARTS in manifest.tables:
+        path = folder / WORD_STARTS
+        starts_word = open_array(path, shape=(manifest.vocab_size,), dtype="|b1").astype(np.bool_)
+    return vocabulary_of(manifest.vocab_size, manifest.special_ids, starts_word)
 
 
 def row_files(shard: Shard) -> dict[str, FileDigest]:

@@ -62,6 +62,7 @@ class Loader:
         self._pin_memory = pin_memory
         self._begin = copy.copy(batches)
         self._numbers = _Numbers()
+        self._loop = 0  # the last one begun: loops share the workers, so it alone may read on
         self._loader: DataLoader[Tensors] | None = None
 
     def __getstate__(self) -> dict[str, object]:
@@ -73,13 +74,23 @@ class Loader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Tensors]:
-        """Give the rest of the epoch; the walk stands behind each batch that was given."""
+        """Give the rest of the epoch; the walk stands behind each batch that was given.
+
+        A loop ends early where the walk is moved elsewhere or another loop begins; the next one goes on
+        from the walk's place.
+        """
         if self._loader is None or self._begin.place(self._numbers.taken) != self.batches.place():
             self._loader = self._started()
-        self._numbers.end = self._numbers.taken + len(self)
-        for batch in self._loader:
+        begin, numbers = self._begin, self._numbers
+        numbers.end = numbers.taken + len(self)
+        self._loop = loop = self._loop + 1
+        read = iter(self._loader)
+        for number in range(numbers.taken, numbers.end):
+            if self._loop != loop or begin.place(number) != self.batches.place():
+                return
+            batch = next(read)
             self.batches.advance()
-            self._numbers.taken += 1
+            numbers.taken = number + 1
             yield batch
 
     def _started(self) -> DataLoader[Tensors]:

@@ -150,6 +150,9 @@ def _next(walk: Batches) -> Batch:
 
 
 def _step(trainer: Trainer, rows: LabelledRows, step: int, config: LearningSettings) -> float:
+    """Take a step and give its loss; of no rows there is none to take, and no loss."""
+    if not len(rows.labels):
+        return 0.0
     return trainer.step(rows, learning_rate(step, STEPS + config.warmup_steps, config=config))[0]
 
 

@@ -161,10 +161,10 @@ def test_what_is_left_comes_whole_and_once_with_other_ranks_and_workers(
 
 def test_the_state_is_small_and_plain(tmp_path: Path) -> None:
     walk = Batches(numbered(tmp_path, 50), 1, last="carry")
-    text = json.dumps(walk.state_dict(2**40))
+    text = json.dumps(walk.state_dict(2**37))
     assert len(text) < 1000
     walk.load_state_dict(json.loads(text))
-    assert walk.place() == divmod(2**40, 50)
+    assert walk.place() == divmod(2**37, 50)
 
 
 def test_a_walk_that_is_told_its_own_epoch_stays_where_it_is(tmp_path: Path) -> None:
@@ -186,6 +186,25 @@ def test_what_cannot_be_walked_is_refused(tmp_path: Path) -> None:
         Batches(rows, 0)
     with pytest.raises(IndexError):
         Batches(rows, 2)[-1]
+    with pytest.raises(ConfigError, match='last = \'bogus\': must be one of "drop", "pad", "carry"'):
+        Batches(rows, 2, last="bogus")  # type: ignore[arg-type]  # what it refuses
+    for name in ("batch_size", "rank", "world_size"):
+        with pytest.raises(ConfigError, match=f"{name} = 1.5: must be a whole number"):
+            Batches(rows, **{"batch_size": 2, name: 1.5})  # type: ignore[arg-type]  # likewise
+    lasts: tuple[Last, ...] = ("drop", "pad", "carry")
+    for last in lasts:
+        with pytest.raises(ConfigError, match="an epoch has none to walk over"):
+            Batches(numbered(tmp_path / last, 0), 2, last=last)
+
+
+def test_numbers_of_numpy_are_taken_as_pythons(tmp_path: Path) -> None:
+    walk = Batches(numbered(tmp_path, 10), np.uint8(2), world_size=np.uint8(200), last="pad")  # type: ignore[arg-type]  # they are integers
+    assert len(walk) == 1
+    walk = Batches(walk.rows, np.int64(2))  # type: ignore[arg-type]  # likewise
+    walk.set_epoch(np.int64(3))  # type: ignore[arg-type]  # likewise
+    walk.advance(np.int64(2))  # type: ignore[arg-type]  # likewise
+    state = json.loads(json.dumps(walk.state_dict(np.int64(1))))  # type: ignore[arg-type]  # likewise
+    assert (state["epoch"], state["position"]) == (3, 6)
 
 
 def test_a_state_of_other_rows_is_refused(tmp_path: Path) -> None:
@@ -206,14 +225,33 @@ def test_an_order_that_the_state_was_not_saved_with_is_refused(tmp_path: Path) -
         Batches(rows, 2).load_state_dict(Batches(stored, 2).state_dict())
 
 
-@pytest.mark.parametrize(("epoch", "position"), [(-1, 0), (0, -2), (0, 10), (3, 99)])
+def test_a_state_that_is_not_whole_is_refused_by_its_field(tmp_path: Path) -> None:
+    walk = Batches(numbered(tmp_path, 10), 2)
+    state = walk.state_dict(3)
+    for name in state:
+        with pytest.raises(ConfigError, match=f"state: (no )?{name}"):
+            walk.load_state_dict({key: value for key, value in state.items() if key != name})
+    for name in ("rows", "shuffle", "epoch", "position"):
+        wrongs: tuple[object, ...] = (None, "3", 1.5, [], True)
+        for wrong in wrongs:
+            with pytest.raises(ConfigError, match=f"state: {name} = .*must be a whole number"):
+                walk.load_state_dict({**state, name: wrong})  # type: ignore[dict-item]  # what it refuses
+    nothings: tuple[object, ...] = (None, [], "state")
+    for nothing in nothings:
+        with pytest.raises(ConfigError, match="must be what state_dict"):
+            walk.load_state_dict(nothing)  # type: ignore[arg-type]  # likewise
+    assert walk.place() == (0, 0)
+
+
+@pytest.mark.parametrize(("epoch", "position"), [(-1, 0), (0, -2), (0, 10), (3, 99), (1 << 32, 0)])
 def test_a_place_that_is_none_is_refused(tmp_path: Path, epoch: int, position: int) -> None:
     walk = Batches(numbered(tmp_path, 10), 2)
     with pytest.raises(ConfigError, match=f"state: epoch {epoch}, position {position}"):
         walk.load_state_dict({**walk.state_dict(), "epoch": epoch, "position": position})
     assert walk.place() == (0, 0)
-    with pytest.raises(ConfigError, match="epoch = -1"):
-        walk.set_epoch(-1)
+    for none in (-1, 1.5, 1 << 32):
+        with pytest.raises(ConfigError, match=f"epoch = {none}: must be"):
+            walk.set_epoch(none)  # type: ignore[arg-type]  # what it refuses
 
 
 def test_a_walk_begins_in_the_epoch_of_its_rows_and_leaves_them_there(tmp_path: Path) -> None:

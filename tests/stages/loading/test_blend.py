@@ -71,9 +71,10 @@ def test_weights_are_proportions() -> None:
     assert whole_weights([0.7, 0.2, 0.1]) == (7, 2, 1)
     assert whole_weights([4, 2]) == (2, 1)
     assert whole_weights([1 / 3, 2 / 3]) == (1, 2)
-    for wrong in ([], [1.0, 0.0], [-1.0], [float("nan")]):
+    assert whole_weights(np.array([0.5, 0.25])) == (2, 1)  # type: ignore[arg-type]  # as good as a list
+    for wrong in ([], [1.0, 0.0], [-1.0], [float("nan")], [float("inf")], [True, 1], [None]):
         with pytest.raises(ConfigError, match="above 0"):
-            whole_weights(wrong)
+            whole_weights(wrong)  # type: ignore[arg-type]  # what it refuses
     with pytest.raises(ConfigError, match="round them"):
         whole_weights([0.1234567, 0.7654321])
 
@@ -112,6 +113,19 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     object.__setattr__(other, "manifest", other.manifest.model_copy(update={"attention": "causal"}))
     with pytest.raises(ConfigError, match=r"attention = 'causal_within_document', but .* 'causal'"):
         Blend([one, other], [1, 1])
+
+
+@pytest.mark.parametrize("rows", [0, -5, 2.5, True])
+def test_an_epoch_of_no_rows_is_refused(tmp_path: Path, rows: int) -> None:
+    with pytest.raises(ConfigError, match=f"rows = {rows}: must be"):
+        Blend(pair(tmp_path), [1, 1], rows=rows)
+
+
+def test_no_position_gives_no_row_of_every_column(tmp_path: Path) -> None:
+    blend = Blend(pair(tmp_path), [1, 1])
+    nothing = blend.at(0, np.empty(0, np.int64))
+    assert set(nothing) == set(blend.at(0, np.arange(1)))
+    assert {column.shape for column in nothing.values()} == {(0, 6)}
 
 
 def test_datasets_with_other_columns_are_refused_by_name(tmp_path: Path) -> None:

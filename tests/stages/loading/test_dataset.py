@@ -186,9 +186,28 @@ def test_positions_count_from_the_end_too_and_end_there(tmp_path: Path, shuffle:
     dataset = open_dataset(write_dataset(tmp_path), shuffle=shuffle)
     assert plain(dataset[-1]) == plain(dataset[4])
     assert plain(dataset[-5]) == plain(dataset[0])
+    assert [plain(row) for row in dataset.__getitems__([-1, 0])] == [
+        plain(dataset[4]),
+        plain(dataset[0]),
+    ]
+    assert plain(dataset[np.uint8(4)]) == plain(dataset[4])  # type: ignore[index]  # an integer too
     for position in (5, -6, 100):
-        with pytest.raises(IndexError, match=f"row {position} of 5"):
-            dataset[position]
+        for ask in (dataset.__getitem__, lambda position: dataset.__getitems__([position])):
+            with pytest.raises(IndexError, match=f"row {position} of 5"):
+                ask(position)
+
+
+def test_positions_that_are_no_whole_numbers_are_refused(tmp_path: Path) -> None:
+    dataset = open_dataset(write_dataset(tmp_path))
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        dataset[1.5]  # type: ignore[index]  # what it refuses
+    for positions in ([0.7, 1.9], [True, False], ["1"]):
+        for ask in (dataset.batch, dataset.__getitems__):
+            with pytest.raises(IndexError, match="must be whole numbers"):
+                ask(positions)  # type: ignore[arg-type]  # likewise
+    for epoch in (1.5, True, "1"):
+        with pytest.raises(ConfigError, match=f"epoch = {epoch!r}: must be a whole number"):
+            dataset.set_epoch(epoch)  # type: ignore[arg-type]  # likewise
 
 
 @pytest.mark.parametrize(
@@ -286,6 +305,20 @@ def test_only_the_columns_asked_for_are_given(tmp_path: Path) -> None:
     for names in (["input_ids"], ["labels", "position_ids"], ["segment_ids"]):
         row = open_dataset(path, shuffle=False, columns=names)[2]
         assert plain(row) == {name: ROWS[2][name] for name in names}
+
+
+@pytest.mark.parametrize("columns", ["input_ids", ["input_id"], ["labels", "label"], []])
+def test_columns_that_are_not_there_are_refused_with_those_that_are(
+    tmp_path: Path, columns: str | list[str]
+) -> None:
+    message = r"columns = .*: must be a list of some of input_ids, labels, position_ids, segment_ids"
+    with pytest.raises(ConfigError, match=message):
+        open_dataset(write_dataset(tmp_path), columns=columns)
+
+
+def test_a_check_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='check = \'XXH3\': must be one of "xxh3", "size"'):
+        open_dataset(write_dataset(tmp_path), check="XXH3")  # type: ignore[arg-type]  # what it refuses
 
 
 def test_numpy_alone_opens_any_column(tmp_path: Path) -> None:

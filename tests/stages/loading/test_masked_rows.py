@@ -73,6 +73,16 @@ def test_masked_rows_restore_to_what_is_stored(tmp_path: Path) -> None:
     assert batch["segment_ids"][0].tolist() == [0, 0, 0, 0, 0, -1]
 
 
+def test_no_position_gives_no_row_of_every_column(tmp_path: Path) -> None:
+    dataset = open_dataset(write_masked(tmp_path))
+    nothing, one = dataset.batch([]), dataset.batch([0])
+    assert {name: (column.shape[1:], column.dtype) for name, column in nothing.items()} == {
+        name: (column.shape[1:], column.dtype) for name, column in one.items()
+    }
+    assert {len(column) for column in nothing.values()} == {0}
+    assert dataset.__getitems__([]) == []
+
+
 def test_batches_order_and_shuffling_change_no_mask(tmp_path: Path) -> None:
     path = write_masked(tmp_path)
     shuffled, plain = open_dataset(path, epoch=3), open_dataset(path, epoch=3, shuffle=False)

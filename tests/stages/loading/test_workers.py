@@ -132,6 +132,43 @@ def test_a_loader_whose_walk_was_moved_goes_on_from_there(tmp_path: Path) -> Non
     assert firsts(loader) == expected[0]
 
 
+def numbers_and_places(loader: Loader, moved_at: int, epoch: int) -> list[tuple[object, ...]]:
+    """Give the first ids of batches, each with the place behind it; the walk is moved once."""
+    given: list[tuple[object, ...]] = []
+    for batch in loader:
+        state = loader.state_dict()
+        given.append((batch["input_ids"][:, 0].tolist(), state["epoch"], state["position"]))
+        if len(given) == moved_at:
+            loader.batches.set_epoch(epoch)
+    return given
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_walk_that_is_moved_inside_a_loop_ends_it_and_the_next_goes_on_there(
+    tmp_path: Path, workers: int
+) -> None:
+    rows = numbered(tmp_path, 12)
+    walk = Batches(rows, 3)
+    expected = [
+        (walk[step]["input_ids"][:, 0].tolist(), *walk.place(step + 1))
+        for step in (0, 1, *range(12, 16))
+    ]
+    loader = Loader(Batches(rows, 3), num_workers=workers)
+    assert numbers_and_places(loader, 2, 3) == expected[:2]
+    assert numbers_and_places(loader, 0, 0) == expected[2:]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_of_two_loops_over_a_loader_the_last_one_goes_on(tmp_path: Path, workers: int) -> None:
+    rows = numbered(tmp_path, 12)
+    expected = firsts(Loader(Batches(rows, 3)))
+    loader = Loader(Batches(rows, 3), num_workers=workers)
+    first, second = iter(loader), iter(loader)
+    got = [next(first), next(second), *first, next(second), *first, *second]
+    assert [batch["input_ids"][:, 0].tolist() for batch in got] == expected
+    assert loader.batches.epoch == 1
+
+
 def test_a_trainer_finds_no_set_epoch_that_would_undo_a_loaded_state(tmp_path: Path) -> None:
     assert not hasattr(Loader(Batches(numbered(tmp_path, 12), 3)), "set_epoch")
 

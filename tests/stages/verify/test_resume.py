@@ -119,6 +119,17 @@ def test_a_trainer_that_forgets_its_moments_is_found() -> None:
     assert not result.gates[0].passed
 
 
+def test_batches_of_no_rows_take_no_step() -> None:
+    def prepare(batch: Batch) -> LabelledRows:
+        return take_rows(ROWS, batch["number"][batch["number"] >= 4 * STEPS // 2])
+
+    ticks: Iterator[int] = count()
+    with reproducible("cpu"):
+        result = check_resume(sound, prepare, trainer, config=QUICK, clock=lambda: float(next(ticks)))
+    assert result.max_difference == 0.0
+    assert 0 < result.supply.tokens_per_second < 4 * 32
+
+
 def test_bfloat16_resumes_too() -> None:
     assert check(make=lambda: trainer(machine=Machine(bfloat16=True))).max_difference == 0.0
 

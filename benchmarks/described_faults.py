@@ -268,7 +268,7 @@ def put_again(path: Path, array: Array) -> None:
     """Put an array in the place of another one, which may be the same."""
     old = np.load(path)
     path.unlink()
-    np.save(path, array.astype(old.dtype))
+    np.save(path, np.ascontiguousarray(array, old.dtype))
 
 
 def _store_sentences(copy: Copy) -> None:

@@ -200,7 +200,7 @@ class Copy:
         for name, column in made.items():
             path = self.drawn / f"{name}.npy"
             path.unlink()
-            np.save(path, column)
+            np.save(path, np.ascontiguousarray(column))
 
     def sign(self) -> None:
         """Make the manifests vouch for the files as they are now."""
@@ -263,7 +263,7 @@ def put(path: Path, array: Array) -> None:
     if old.dtype == array.dtype and np.array_equal(old, array):
         raise NoPlaceError
     path.unlink()  # a link: the original stays as it is
-    np.save(path, array)
+    np.save(path, np.ascontiguousarray(array))
 
 
 def change_array(path: Path, change: Callable[[Array], Array | None]) -> None:

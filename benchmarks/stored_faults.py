@@ -173,7 +173,7 @@ def put_quietly(copy: Copy, parts: dict[str, Array]) -> None:
         path = copy.shard / "segments" / f"{name}.npy"
         old = np.load(path)
         path.unlink()
-        np.save(path, column.astype(old.dtype))
+        np.save(path, np.ascontiguousarray(column, old.dtype))
 
 
 def _two_rows_exchanged(copy: Copy) -> None:

@@ -27,7 +27,7 @@ def change_columns(change: Change, *needed: str) -> Plant:
         for name, column in changed.items():
             path = copy.drawn / f"{name}.npy"
             path.unlink()
-            np.save(path, column.astype(found[name].dtype))
+            np.save(path, np.ascontiguousarray(column, found[name].dtype))
 
     return plant
 

@@ -248,7 +248,7 @@ def test_the_version_of_a_model_is_kept(finished: tuple[Path, Any]) -> None:
 def change_drawn(split: Path, name: str, change: Callable[[Any], Any]) -> None:
     """Change a column of a materialised epoch, and make the manifest vouch for it."""
     path = split / "drawn" / "epoch-0001" / "00000" / f"{name}.npy"
-    np.save(path, change(np.load(path)))
+    np.save(path, np.ascontiguousarray(change(np.load(path))))
     place = split / "drawn.json"
     content = json.loads(place.read_text())
     content["shards"][1][0]["files"][f"{name}.npy"] = digest_file(path).model_dump()

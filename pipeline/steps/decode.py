@@ -193,7 +193,7 @@ def _texts(
             yield f"{unit.tokens}/{'sections' if unit.sections > 1 else 'ids.npy'}", finding
         returned.update({} if tokenizer.exact else counts)
         return
-    wrong: dict[str, list[int]] = {name: [] for name in _UNLIKE}
+    wrong: dict[str, list[int]] = {name: [] for name in _WRONG_TEXTS}
     for first, documents in _split(store):
         bodies = [document[:-1] for document in documents]
         texts = _decoded(tokenizer, bodies)
@@ -206,17 +206,18 @@ def _texts(
                 wrong["pieces"].append(number)
     for name, numbers in wrong.items():
         if numbers:
-            message = f"{len(numbers):,} of {len(digests):,} documents {_UNLIKE[name]}"
+            message = f"{len(numbers):,} of {len(digests):,} documents {_WRONG_TEXTS[name]}"
             yield (
                 f"{unit.tokens}/ids.npy",
                 Finding(name, f"{message}; the first is document {numbers[0]}"),
             )
 
 
-_UNLIKE = {
+_WRONG_TEXTS = {
     "text": "do not decode to their text",
     "pieces": "decode to their text, but are not the ids that the tokenizer gives of it",
 }
+"""What can be wrong of documents, by the name of its finding."""
 
 
 def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
 from stages.objectives.clm import IGNORED
-from stages.objectives.drawing import PLAIN, Ways, given_back, usual_ways
+from stages.objectives.drawing import PLAIN, given_back, usual_ways
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.fim_characters import Spelling, check_text, fill_in_text
@@ -55,32 +55,13 @@ def draw_material(
     widths: Widths,
     *,
     material: Material,
+    plainly: bool = False,
 ) -> Columns:
-    """Give the columns of rows of a materialised kind, each (N, ...), in the dtypes of the disk."""
-    return _draw(rows, objective, vocabulary, widths, material, usual_ways())
+    """Give the columns of rows of a materialised kind, each (N, ...), in the dtypes of the disk.
 
-
-def draw_material_plainly(
-    rows: StoredRows,
-    objective: Objective,
-    vocabulary: Vocabulary,
-    widths: Widths,
-    *,
-    material: Material,
-) -> Columns:
-    """Give the same by the functions of numpy alone."""
-    return _draw(rows, objective, vocabulary, widths, material, PLAIN)
-
-
-def _draw(
-    rows: StoredRows,
-    objective: Objective,
-    vocabulary: Vocabulary,
-    widths: Widths,
-    material: Material,
-    ways: Ways,
-) -> Columns:
-    shard = material.shard
+    `plainly` draws them by numpy alone, which gives the same.
+    """
+    ways, shard = PLAIN if plainly else usual_ways(), material.shard
     match objective:
         case NextSentence() | SentenceOrder():
             return make_pairs(rows, objective, vocabulary, widths, shard=shard, mask=ways.mlm)

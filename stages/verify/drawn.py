@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stages.objectives.drawing import draw_plainly, given_back
 from stages.objectives.material import (
     Material,
-    draw_material_plainly,
+    draw_material,
     given_back_material,
     repeatable,
 )
@@ -118,7 +118,7 @@ def not_redrawn(
     if material is None:
         again = draw_plainly(few, objective, vocabulary, widths)
     else:
-        again = draw_material_plainly(few, objective, vocabulary, widths, material=material)
+        again = draw_material(few, objective, vocabulary, widths, material=material, plainly=True)
     wrong = np.zeros(len(some), np.bool_)
     for name, column in again.items():
         wrong |= (_flat(columns[name][some]) != _flat(column)).any(axis=1)

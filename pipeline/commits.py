@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from pipeline.storage import LocalStorage
 from stages.config import Config, canonical_json
-from stages.errors import DataError
+from stages.errors import DataError, FormatError
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.manifest import MANIFEST_NAME
 
@@ -47,6 +49,16 @@ class Outcome:
     """Part of the log: seconds and bytes of memory."""
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What is there of a step."""
+
+    commits: dict[str, Commit]
+    """By unit, those that can be read."""
+    damaged: dict[str, str]
+    """By unit: which file is missing or of another size, or why the commit object cannot be read."""
+
+
 class Commits:
     """The commits of a run.
 
@@ -56,6 +68,7 @@ class Commits:
 
     def __init__(self, storage: LocalStorage) -> None:
         self.storage = storage
+        self._sound: set[str] = set()
 
     def get(self, step: str, unit: str, fingerprint: str) -> Commit | None:
         """Give the commit of a unit, if there is one of the same fingerprint.
@@ -66,15 +79,9 @@ class Commits:
         commit = self._read(_key(step, unit))
         if commit is None or commit.fingerprint != fingerprint:
             return None
-        for key, digest in commit.files.items():
-            path = self.storage.path(key)
-            size = path.stat().st_size if path.exists() else -1
-            if size != digest.bytes:
-                found = f"{size:,} bytes" if size >= 0 else "nothing"
-                raise DataError(
-                    f"{path}: committed with {digest.bytes:,} bytes, found {found}; someone changed"
-                    f" it. Run again with --replace to make step {step.split('.', maxsplit=1)[0]} anew"
-                )
+        fault = self._missing(commit)
+        if fault:
+            raise DataError(f"{fault}; {way_out(step)}")
         return commit
 
     def put(self, step: str, unit: str, fingerprint: str, outcome: Outcome) -> Commit:
@@ -95,7 +102,52 @@ class Commits:
                 f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
                 " run may write to a folder"
             )
+        self._sound.add(_key(step, unit))
         return commit
+
+    def unchecked(self, step: str) -> dict[str, FileDigest]:
+        """Return the files of a step that were neither made nor checked in this session."""
+        prefix = f"commits/{step}/"
+        return {
+            key: digest
+            for unit, commit in self.all(step)
+            if f"{prefix}{unit}.json" not in self._sound
+            for key, digest in commit.files.items()
+        }
+
+    def mark_checked(self, step: str) -> None:
+        """Note that all files of a step are what was committed."""
+        self._sound |= set(self.storage.list(f"commits/{step}"))
+
+    def survey(self, step: str) -> Survey:
+        """Return what is committed of a step, and what of it is missing or damaged."""
+        commits: dict[str, Commit] = {}
+        damaged: dict[str, str] = {}
+        for key in self.storage.list(f"commits/{step}"):
+            unit = key.removeprefix(f"commits/{step}/").removesuffix(".json")
+            try:
+                commit = self._read(key)
+            except FormatError as error:
+                damaged[unit] = str(error)
+                continue
+            if commit is not None:
+                commits[unit] = commit
+                fault = self._missing(commit)
+                if fault:
+                    damaged[unit] = fault
+        return Survey(commits, damaged)
+
+    def _missing(self, commit: Commit) -> str | None:
+        """Say which file of a commit is gone or of another size, or None if none is."""
+        for key, digest in commit.files.items():
+            path = self.storage.path(key)
+            try:
+                size = path.stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
+                return f"{path}: committed with {digest.bytes:,} bytes, found nothing"
+            if size != digest.bytes:
+                return f"{path}: committed with {digest.bytes:,} bytes, found {size:,}"
+        return None
 
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Give the commits of a step."""
@@ -110,19 +162,36 @@ class Commits:
 
         A kill on the way leaves no dataset that looks whole, and no commit without its files.
         """
-        commits = [(u, c) for u, c in self.all(step) if units is None or u in units]
-        keys = [key for _, commit in commits for key in commit.files]
+        found = self.survey(step)
+        known = found.commits.keys() | found.damaged.keys()
+        dropped = sorted(unit for unit in known if units is None or unit in units)
+        keys = [key for unit in dropped if unit in found.commits for key in found.commits[unit].files]
         for key in keys:
             if key.endswith(f"/{MANIFEST_NAME}"):
                 self.storage.delete(key)
-        for unit, _ in commits:
+        for unit in dropped:
             self.storage.delete(_key(step, unit))
+            self._sound.discard(_key(step, unit))
         for key in keys:
             self.storage.delete(key)
 
     def _read(self, key: str) -> Commit | None:
         data = self.storage.get(key)
-        return None if data is None else Commit.model_validate(json.loads(data))
+        if data is None:
+            return None
+        try:
+            return Commit.model_validate(json.loads(data))
+        except (ValueError, ValidationError) as error:
+            first = str(error).splitlines()[0]
+            step = key.split("/")[1]
+            raise FormatError(
+                f"{self.storage.path(key)}: no commit object: {first}; {way_out(step)}"
+            ) from error
+
+
+def way_out(step: str) -> str:
+    """Say what helps where a file of a step is not what was committed."""
+    return f"restore it, or run again with --replace to make step {step} and those after it anew"
 
 
 def _key(step: str, unit: str) -> str:

@@ -6,13 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
+from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, way_out
 from pipeline.journal import Journal
+from pipeline.ledger import ledger_key, write_flows
 from pipeline.memory import BASE, WORKER, MemoryWatch, fitting_workers, show_bytes
 from pipeline.needs import Need
-from pipeline.plan import StepPlan
+from pipeline.plan import OWN_FILES, StepPlan
 from pipeline.progress import Progress
+from pipeline.steps.held import compare_files, held_files
+from pipeline.storage import TEMPORARY
 from pipeline.tasks import Task
+from stages.errors import DataError
+from stages.ledger import Flow
+from stages.store.digests import FileDigest, digest_file, sync_files
 
 if TYPE_CHECKING:
     from pipeline.pool import Pool
@@ -54,6 +60,10 @@ class Execution:
     watch: MemoryWatch
     needs: Mapping[str, Need]
     """What a worker of each step may take."""
+    plan: dict[str, StepPlan] = field(default_factory=dict)
+    """Steps by name, once they are known: a step's inputs are checked before it reads them."""
+    trusting: bool = False
+    """Whether inputs of steps are read unchecked: the checks of `verify` report what they find."""
     _stack: ExitStack = field(default_factory=ExitStack)
     _started: bool = False
     _short: set[str] = field(default_factory=set)
@@ -127,12 +137,44 @@ class Execution:
         """Give the commit of a whole step."""
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
 
-    def finish(self, step: StepPlan, record: Mapping[str, object]) -> Commit:
-        """Commit a step as a whole, with what later steps read of it."""
-        outcome = Outcome(self.root, {}, dict(record))
+    def finish(
+        self, step: StepPlan, record: Mapping[str, object], flows: Mapping[str, Flow] | None = None
+    ) -> Commit:
+        """Commit a step as a whole, with what later steps read of it.
+
+        Args:
+            step: the step.
+            record: what later steps and the report read.
+            flows: of its units, if it is to have a table in the ledger.
+        """
+        folder = self.root / TEMPORARY / self.attempt / f"{step.name}-ledger"
+        files = {}
+        if flows is not None:
+            key = ledger_key(step.name)
+            write_flows(folder / key, flows)
+            sync_files(folder)
+            files[key] = digest_file(folder / key)
+        outcome = Outcome(folder, files, dict(record))
         commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
         return commit
+
+    def changed_files(self, step: StepPlan, files: Mapping[str, FileDigest]) -> dict[str, str]:
+        """Return those of some files that are not what was committed, each with what was found.
+
+        Args:
+            step: whose workers compare them.
+            files: committed files by key.
+        """
+        tasks = [
+            Task(f"held-{number:05d}", compare_files, part, step.fingerprint)
+            for number, part in enumerate(held_files(files))
+        ]
+        changed: dict[str, str] = {}
+        if tasks:
+            with self._pool_for(step.name, None) as pool:
+                pool.run(tasks, lambda _, outcome: changed.update(outcome.record["changed"]))
+        return changed
 
     def close(self) -> None:
         """Leave Ray."""
@@ -170,6 +212,7 @@ class Execution:
                 self.journal.log("dispatch", step=step.name, unit=following.unit)
             return following
 
+        self._check_inputs(step)
         self.progress.start(step.name, title, total=len(tasks))
         self._begin(step, tasks, title=title)
         self.watch.take_peak()
@@ -199,6 +242,8 @@ class Execution:
             done(name, committed)
 
         steps = [step.name for step, _ in work.values()]
+        for step, _ in work.values():
+            self._check_inputs(step)
         self.progress.start(listed(steps), f"{title} {listed(list(work))}", total=len(work))
         for name, (step, task) in work.items():
             self._begin(step, [task], title=f"{title} {name}")
@@ -207,6 +252,32 @@ class Execution:
         with self._pool_for(neediest, self._on_gpus(neediest, len(work))) as pool:
             pool.run([task for _, task in work.values()], commit)
         self.progress.stop()
+
+    def _check_inputs(self, step: StepPlan) -> None:
+        """Refuse files of earlier sessions that the step reads and that are not what was committed.
+
+        Raises:
+            DataError: one is not; each is hashed once in a session.
+        """
+        if self.trusting or step.name not in self.plan:
+            return
+        for name in (*self._before(step), step.name):
+            files = self.commits.unchecked(name)
+            skipped = () if name == step.name else OWN_FILES.get(name, ())
+            read = {key: digest for key, digest in files.items() if not key.startswith(skipped)}
+            for key, fault in self.changed_files(step, read).items():
+                raise DataError(f"{self.root / key}: {fault}; {way_out(name)}")
+            self.commits.mark_checked(name)
+
+    def _before(self, step: StepPlan) -> list[str]:
+        """Return the names of all steps that a step depends on, first the nearest."""
+        found: list[str] = []
+        waiting = list(step.inputs)
+        for name in waiting:
+            if name not in found:
+                found.append(name)
+                waiting += self.plan[name].inputs
+        return found
 
     def _begin(self, step: StepPlan, tasks: Sequence[Task], *, title: str) -> None:
         self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))

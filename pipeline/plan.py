@@ -1,12 +1,13 @@
 """The plan: every step with its fingerprint, and what is done, to do, or stale.
 
-A step's fingerprint is the digest of its config, its BYTES_VERSION and its inputs' fingerprints, so it
-is known before anything runs. `memory`, workers and paths are no part of it.
+A step's fingerprint is the digest of the settings that differ from their defaults, its BYTES_VERSION and
+its inputs' fingerprints, so it is known before anything runs. `memory`, workers and paths are no part of
+it, and a new setting at its default changes none.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.metadata import version
@@ -16,9 +17,8 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile, Source
 from pipeline.inputs import InputFile
 from pipeline.steps.adopt import Adoption
-from stages.config import canonical_json
+from stages.config import Config, canonical_json, changed_settings
 from stages.objectives.table import traits_of
-from stages.reading.formats import TextSplit
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig
 from stages.verify.gates import settings_of
@@ -40,6 +40,14 @@ BYTES_VERSIONS = {
 """Raised when a step's bytes change for the same config and inputs; golden bytes in a test guard it."""
 
 
+OWN_FILES = {
+    "dedup": ("dedup/digests/", "dedup/exact/", "dedup/keys/", "dedup/bands/", "dedup/pairs/"),
+    "tokenizer": ("work/sample/",),
+    "split": ("work/split/",),
+}
+"""Where files of a step lie that no later step reads."""
+
+
 class State(StrEnum):
     """How far a step is."""
 
@@ -47,6 +55,7 @@ class State(StrEnum):
     PARTIAL = "partial"
     NEW = "new"
     STALE = "stale"
+    DAMAGED = "damaged"
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class StepStatus:
     commits: int
     """Units committed."""
     stale: tuple[str, ...] = ()
-    """Commits that another plan made."""
+    """Commits that another plan made, or whose files are not what was committed."""
     why: str = ""
 
 
@@ -88,22 +97,20 @@ def plan_steps(
     ingest_config = {
         "ingest": _ingest_config(run),
         "signatures": _signatures(run),
-        "sources": {s.name: _source_config(s) for s in run.sources},
+        "sources": {s.name: _Part(s, _SOURCE) for s in run.sources},
         "files": {f"{f.source}/{f.path}": f.digest for f in files},
     }
     steps = [_step("ingest", ingest_config, [], units=per_file)]
 
-    def add(name: str, config: Mapping[str, Any], *inputs: str) -> None:
+    def add(name: str, config: Mapping[str, object], *inputs: str) -> None:
         by_name = {step.name: step for step in steps}
         steps.append(_step(name, config, [by_name[i] for i in inputs]))
 
-    validation = run.validation.model_dump(mode="json")
-    add("dedup", {"dedup": run.dedup.model_dump(mode="json")}, "ingest")
+    add("dedup", {"dedup": run.dedup}, "ingest")
     steps[-1] = replace(steps[-1], warning=section_loss(run))
     steps.append(_tokenizer_step(run, steps[-1], adopted))
-    shards = {"shards": run.packing.shards, "shard_size": run.packing.shard_size}
-    split = {"validation": validation, "packing": shards, "seed": run.seed}
-    add("split", split, "tokenizer")
+    shards = _Part(run.packing, {"shards", "shard_size"})
+    add("split", {"validation": run.validation, "packing": shards, "seed": run.seed}, "tokenizer")
     add("tokenize", {"seed": run.seed}, "split")
     if run.needs_sentences:
         add("sentences", {"sentencex": version("sentencex")}, "tokenize")
@@ -111,8 +118,7 @@ def plan_steps(
     for dataset in run.datasets:
         split_ = ["sentences"] if traits_of(dataset.objective).sentences else []
         add(f"shard-{dataset.name}", _dataset_config(run, dataset), "tokenize", *split_)
-        gates = settings_of(dataset.objective, run.verify).model_dump(mode="json")
-        verify = {"verify": gates, "seed": run.seed}
+        verify = {"verify": settings_of(dataset.objective, run.verify), "seed": run.seed}
         made = f"shard-{dataset.name}"
         if dataset.epochs_on_disk:
             made = f"draw-{dataset.name}"
@@ -147,13 +153,17 @@ def status_of(
 
 
 def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) -> StepStatus:
-    found = dict(commits.all(step.name))
+    survey = commits.survey(step.name)
+    found = dict(survey.commits)
     whole = found.pop(STEP_COMMIT, None)
     wrong = [unit for unit, commit in found.items() if _wanted(step, unit) != commit.fingerprint]
     if whole is not None and whole.fingerprint != step.fingerprint:
         wrong.append(STEP_COMMIT)
     if wrong:
         return StepStatus(step, State.STALE, len(found), tuple(wrong), _changes(step, before))
+    if survey.damaged:
+        why = next(iter(survey.damaged.values()))
+        return StepStatus(step, State.DAMAGED, len(found), tuple(survey.damaged), why)
     if whole is not None:
         return StepStatus(step, State.DONE, len(found))
     if found:
@@ -202,17 +212,54 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Some settings of a config."""
+
+    config: Config
+    names: Collection[str]
+
+
+_SOURCE = ("text_column", "id_column", "language", "text_split", "section_columns")
+"""What of a source decides its documents."""
+
+
 def _step(
     name: str,
-    config: Mapping[str, Any],
+    config: Mapping[str, object],
     inputs: Sequence[StepPlan],
     *,
     units: Mapping[str, str] | None = None,
 ) -> StepPlan:
     version = BYTES_VERSIONS[name.split("-", maxsplit=1)[0]]
-    parts = [name, version, dict(config), [step.fingerprint for step in inputs]]
-    fingerprint = _digest(parts)
-    return StepPlan(name, fingerprint, config, tuple(i.name for i in inputs), units or {})
+    parts = [name, version, _changed(config), [step.fingerprint for step in inputs]]
+    plain = {key: _full(value) for key, value in config.items()}
+    return StepPlan(name, _digest(parts), plain, tuple(i.name for i in inputs), units or {})
+
+
+def _full(value: object) -> object:
+    """Return what the run file says, defaults and all: for people, and to tell what changed."""
+    if isinstance(value, _Part):
+        return value.config.model_dump(mode="json", include=set(value.names))
+    if isinstance(value, Config):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {key: _full(item) for key, item in value.items()}
+    return value
+
+
+def _changed(value: object) -> object:
+    """Return what enters a fingerprint: of configs the settings that differ from their defaults."""
+    if isinstance(value, _Part):
+        changed = changed_settings(value.config)
+        return {key: changed[key] for key in value.names if key in changed}
+    if isinstance(value, Config):
+        return changed_settings(value)
+    if isinstance(value, Mapping):
+        return {key: _changed(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_changed(item) for item in value]
+    return value
 
 
 def _tokenizer_step(run: RunFile, dedup: StepPlan, adopted: Adoption | None) -> StepPlan:
@@ -222,50 +269,39 @@ def _tokenizer_step(run: RunFile, dedup: StepPlan, adopted: Adoption | None) -> 
         step = _step("tokenizer", {"tokenizer": {adopted.kind.value: what}}, [dedup])
         return replace(step, warning=adopted.loss)
     train = run.tokenizer.train
-    held_out = {"validation": {"fraction": run.validation.fraction}, "seed": run.seed}
-    sampling = train.model_dump(mode="json", include=set(SamplingConfig.model_fields))
+    held_out = {"validation": _Part(run.validation, {"fraction"}), "seed": run.seed}
+    sampling = _Part(train, set(SamplingConfig.model_fields))
     parts = [SAMPLE, BYTES_VERSIONS["tokenizer"], sampling, held_out, dedup.fingerprint]
-    config = {"tokenizer": {"train": train.model_dump(mode="json")}, **held_out}
-    step = _step("tokenizer", config, [dedup], units={SAMPLE: _digest(parts)})
+    config = {"tokenizer": {"train": train}, **held_out}
+    step = _step("tokenizer", config, [dedup], units={SAMPLE: _digest(_changed(parts))})
     return replace(step, warning=normalization_loss(train.normalization))
 
 
 def _file_fingerprint(run: RunFile, source: Source, file: InputFile) -> str:
-    return _digest(
-        [
-            BYTES_VERSIONS["ingest"],
-            _ingest_config(run),
-            _signatures(run),
-            _source_config(source),
-            [file.source, file.path, file.digest],
-        ]
-    )
+    parts = [
+        BYTES_VERSIONS["ingest"],
+        _ingest_config(run),
+        _signatures(run),
+        _Part(source, _SOURCE),
+        [file.source, file.path, file.digest],
+    ]
+    return _digest(_changed(parts))
 
 
-def _ingest_config(run: RunFile) -> Mapping[str, Any]:
-    """Give what of ingest's config decides its units; the bound on bad records decides none."""
-    return run.ingest.model_dump(mode="json", exclude={"max_bad_fraction"})
+def _ingest_config(run: RunFile) -> _Part:
+    """Return what of ingest's config decides its units; the bound on bad records decides none."""
+    return _Part(run.ingest, set(type(run.ingest).model_fields) - {"max_bad_fraction"})
 
 
-def _signatures(run: RunFile) -> Mapping[str, Any] | None:
-    """Give what of dedup's config decides the signatures that ingest writes."""
-    if not run.dedup.near:
-        return None
-    return run.dedup.minhash.model_dump(mode="json", include={"shingle", "size", "num_perm"})
+def _signatures(run: RunFile) -> _Part | None:
+    """Return what of dedup's config decides the signatures that ingest writes."""
+    return _Part(run.dedup.minhash, {"shingle", "size", "num_perm"}) if run.dedup.near else None
 
 
-def _source_config(source: Source) -> Mapping[str, Any]:
-    """Give what of a source decides its documents; of keys that came later, what is no default."""
-    later = {"text_split"} if source.text_split is not TextSplit.FILE else set()
-    later |= {"section_columns"} if source.section_columns else set()
-    include = {"text_column", "id_column", "language"} | later
-    return source.model_dump(mode="json", include=include)
-
-
-def _dataset_config(run: RunFile, dataset: Dataset) -> Mapping[str, Any]:
+def _dataset_config(run: RunFile, dataset: Dataset) -> Mapping[str, object]:
     return {
-        "objective": dataset.objective.model_dump(mode="json"),
-        "packing": run.packing_of(dataset).model_dump(mode="json"),
+        "objective": dataset.objective,
+        "packing": run.packing_of(dataset),
         "seed": run.seed,
     }
 

@@ -16,7 +16,9 @@ from pipeline.commits import Commit
 from pipeline.config import Dataset, RunFile
 from pipeline.execution import Execution
 from pipeline.inputs import InputFile
+from pipeline.ledger import read_flows, settle, settle_total
 from pipeline.plan import SAMPLE, StepPlan
+from pipeline.settling import flows_of, let_out, settled
 from pipeline.steps import (
     adopt,
     dedup,
@@ -36,6 +38,7 @@ from pipeline.steps.unreadable import UnreadableSoFar, check_readable
 from pipeline.tasks import Function, Task
 from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
+from stages.ledger import Tally
 from stages.reading.records import FieldMapping
 from stages.tokenizer.sampling import balanced_targets
 
@@ -97,7 +100,7 @@ def run_ingest(run: Run) -> Mapping[str, Any]:
         for number in range(1 if file.slices is None else len(file.slices))
     ]
     commits = run.execution.run(step, tasks, title="read and clean", follow=follow)
-    return run.execution.finish(step, _ingest_record(run.file, commits)).record
+    return settled(run.execution, step, commits, _ingest_record(run.file, commits))
 
 
 def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, Any]:
@@ -172,6 +175,7 @@ def run_dedup(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
     work_ = resolve.Resolution(units, pieces, config.near)
     task = run.task("dedup", "resolve", resolve.resolve, work_)
     commit = run.execution.one(step, task, title="decide what stays")
+    settle("dedup", read_flows(run.execution.root, "dedup"), let_out(run.execution, "ingest"))
     return run.execution.finish(step, {**commit.record, "compared": compared}).record
 
 
@@ -223,7 +227,7 @@ def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Map
     whole = run.execution.whole(step)
     if whole:
         return whole.record
-    run.execution.run(
+    commits = run.execution.run(
         step,
         [
             run.task(
@@ -242,7 +246,8 @@ def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Map
     choice = split.Choice(units, file.validation, file.packing, file.seed, size, documents)
     task = run.task("split", "choose", split.choose_validation, choice)
     commit = run.execution.here(step, task, title="choose the validation split")
-    return run.execution.finish(step, commit.record).record
+    counted = {unit.removeprefix("count-"): found for unit, found in commits.items()}
+    return settled(run.execution, step, counted, commit.record, before="dedup")
 
 
 def run_tokenize(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -> Mapping[str, Any]:
@@ -270,7 +275,7 @@ def run_tokenize(run: Run, units: tuple[Unit, ...], shards: Mapping[str, int]) -
             languages.setdefault(name, Counter()).update(counts)
     sums = _sums(commits, "documents", "tokens", "space_symbols")
     by_name = {name: dict(counts) for name, counts in sorted(languages.items())}
-    return run.execution.finish(step, {**sums, "languages": by_name}).record
+    return settled(run.execution, step, commits, {**sums, "languages": by_name}, before="dedup")
 
 
 def run_sentences(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
@@ -284,7 +289,9 @@ def run_sentences(run: Run, units: tuple[Unit, ...]) -> Mapping[str, Any]:
     work = ((unit.commit_name, sentences.SentenceUnit(unit)) for unit in units)
     tasks = [run.task("sentences", name, sentences.find_sentences, item) for name, item in work]
     commits = run.execution.run(step, tasks, title="split sentences")
-    return run.execution.finish(step, _sums(commits, "documents", "sentences")).record
+    return settled(
+        run.execution, step, commits, _sums(commits, "documents", "sentences"), before="tokenize"
+    )
 
 
 def _sums(commits: Mapping[str, Commit], *keys: str) -> dict[str, int]:
@@ -332,7 +339,11 @@ def run_shards(
             )
             task = run.task(name, f"manifest-{part}", shard.make_manifest, manifest)
             record[part] = run.execution.here(step, task, title=f"sign {dataset.name}/{part}").record
-    return run.execution.finish(step, {"splits": record}).record
+    flows = flows_of(commits)
+    stored = sum(let_out(run.execution, "tokenize").values(), start=Tally(bytes=0, tokens=0))
+    total = settle_total(name, settle(name, flows), stored)
+    ledger = total.model_dump(mode="json")
+    return run.execution.finish(step, {"splits": record, "ledger": ledger}, flows).record
 
 
 def run_draw(run: Run, dataset: Dataset, shards: Mapping[str, int]) -> Mapping[str, Any]:
@@ -359,4 +370,4 @@ def run_draw(run: Run, dataset: Dataset, shards: Mapping[str, int]) -> Mapping[s
             drawn = materialise.DrawnWork(dataset.name, part, epochs, made)
             task = run.task(name, f"manifest-{part}", materialise.make_drawn, drawn)
             record[part] = run.execution.here(step, task, title=f"sign {dataset.name}/{part}").record
-    return run.execution.finish(step, {"splits": record}).record
+    return settled(run.execution, step, commits, {"splits": record})

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from pipeline import checking, runner
 from pipeline.commits import Commits
 from pipeline.config import RunFile
+from pipeline.damage import settle_damage
 from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
 from pipeline.inputs import find_inputs, remember_digests
@@ -169,14 +170,13 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     adopted = find_tokenizer(request.file, request.base)
     files = find_inputs(request.file, request.base, output=request.output)
     steps = plan_steps(request.file, files, adopted)
-    _settle_stale(
-        request,
-        execution,
-        steps=status_of(steps, execution.commits, before=_last_plan(request.output)),
-    )
+    plan = {step.name: step for step in steps}
+    execution.plan = plan
+    before = _last_plan(request.output)
+    _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
+    settle_damage(execution, replace=request.replace)
     remember_digests(files, request.output)
     _keep_plan(request, steps)
-    plan = {step.name: step for step in steps}
     run = runner.Run(request.file, files, plan, execution, adopted)
     records: dict[str, Any] = {}
     for name in STEPS:
@@ -226,7 +226,7 @@ def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
         )
 
 
-def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[StepStatus]) -> None:
+def _settle_stale(request: Request, execution: Execution, steps: Sequence[StepStatus]) -> None:
     """Refuse a folder that holds another run, or forget what must be made anew."""
     stale = [status for status in steps if status.state is State.STALE]
     if not stale:

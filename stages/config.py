@@ -1,10 +1,13 @@
 """The base of every config: frozen, unknown keys refused, canonical as JSON.
 
-A config is a value. What it says enters a step's fingerprint through `canonical_json`, so two configs
-that mean the same give the same bytes.
+A config is a value. What it says enters a step's fingerprint through `changed_settings` and
+`canonical_json`, so that two configs that mean the same give the same bytes, and a new setting at its
+default changes no fingerprint.
 """
 
 import json
+from collections.abc import Mapping
+from typing import Literal, get_origin
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,7 +25,7 @@ class Config(BaseModel):
 
 
 def canonical_json(value: object) -> bytes:
-    """Give the one JSON spelling of a value: sorted keys, no spaces, UTF-8, no NaN.
+    """Return the one JSON spelling of a value: sorted keys, no spaces, UTF-8, no NaN.
 
     {"b": 1, "a": [2.5, "é"]} -> {"a":[2.5,"é"],"b":1}
     """
@@ -30,3 +33,31 @@ def canonical_json(value: object) -> bytes:
         value = value.model_dump(mode="json")
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode()
+
+
+def changed_settings(config: Config) -> dict[str, object]:
+    """Return the settings of a config that differ from their defaults, as plain JSON values.
+
+    Packing(seq_len=4096) -> {"seq_len": 4096}
+
+    What has no default is always there, and so is a `kind`, which says what the other settings mean.
+    """
+    everything = config.model_dump(mode="json")
+    found: dict[str, object] = {}
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        names_kind = get_origin(field.annotation) is Literal
+        if names_kind or field.is_required() or value != field.get_default(call_default_factory=True):
+            found[name] = _changed(value, everything[name])
+    return found
+
+
+def _changed(value: object, plain: object) -> object:
+    """Return a value as plain JSON, with the configs inside it reduced to what differs."""
+    if isinstance(value, Config):
+        return changed_settings(value)
+    if isinstance(value, tuple | list) and isinstance(plain, list):
+        return [_changed(one, other) for one, other in zip(value, plain, strict=True)]
+    if isinstance(value, Mapping) and isinstance(plain, Mapping):
+        return {key: _changed(value[key], plain[str(key)]) for key in value}
+    return plain

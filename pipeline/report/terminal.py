@@ -19,7 +19,13 @@ MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
 _WIDE = 150
 """Characters of a table that is not to lose digits on a narrow terminal."""
-_MARKS = {State.DONE: "done", State.PARTIAL: "resume", State.NEW: "run", State.STALE: "redo"}
+_MARKS = {
+    State.DONE: "done",
+    State.PARTIAL: "resume",
+    State.NEW: "run",
+    State.STALE: "redo",
+    State.DAMAGED: "redo",
+}
 
 
 def _console(*, least_width: int = 0) -> Console:
@@ -59,8 +65,8 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
     for row in rows:
         if row["warning"]:
             _console().print(f"\nwarning: {row['warning']}", markup=False)
-    if any(status.state is State.STALE for status in steps):
-        _console().print("\nA run into this folder needs --replace to redo what is stale.")
+    if any(status.state in (State.STALE, State.DAMAGED) for status in steps):
+        _console().print("\nA run into this folder needs --replace to redo what is stale or damaged.")
 
 
 def print_report(report: dict[str, Any], *, as_json: bool) -> None:

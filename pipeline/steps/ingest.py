@@ -21,6 +21,7 @@ from stages.cleaning.text import clean_text
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
 from stages.filtering.length import length_verdicts
 from stages.identity import content_digest, document_id
+from stages.ledger import Flow, IdSum
 from stages.reading.records import RawDocument
 
 BATCH_BYTES = 16 << 20
@@ -51,6 +52,7 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
     """Read, clean and filter one part, and sign its documents."""
     folder = f"ingest/{part.name}"
     counts: Counter[str] = Counter()
+    received, kept = IdSum(), IdSum()
     with ExitStack() as stack:
         drops = stack.enter_context(DropsFile(workspace.create(f"{folder}/drops.parquet"), part))
         signatures = None
@@ -62,8 +64,10 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
                 workspace.create(f"{folder}/documents.parquet"), _schema(part), compression="zstd"
             )
         )
-        for batch in _batches(workspace, part, drops, counts):
+        for batch in _batches(workspace, part, drops, counts, received):
             table = _table(batch, part)
+            for identity in table.column("id").to_pylist():
+                kept.add(identity)
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             counts["documents"] += table.num_rows
             counts["text_bytes"] += batch.bytes
@@ -81,16 +85,22 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
         "cleaned": counts["cleaned"],
         "drops": dict(sorted(drops.counts.items())),
         "named": drops.named,
+        "flow": Flow(
+            input=received.tally(),
+            output=kept.tally(bytes=counts["text_bytes"]),
+            gone=drops.tallies(),
+        ).model_dump(mode="json"),
     }
 
 
 def _batches(
-    workspace: Workspace, part: Part, drops: DropsFile, counts: Counter[str]
+    workspace: Workspace, part: Part, drops: DropsFile, counts: Counter[str], received: IdSum
 ) -> Iterator[_Batch]:
     """Give the part's documents in batches; what gives none goes to `drops`."""
     batch = _Batch()
     for record in records_of(workspace.cache, part):
         counts["read"] += 1
+        received.add(document_id(part.source, part.path, record.position))
         if isinstance(record, Drop):
             drops.add(record)
             continue

@@ -4,7 +4,7 @@ Neither is held: drops go out by the thousand, and a signature goes to a raw fil
 document, which is turned at the end into the array that later steps read, one column a document.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,8 @@ from stages.columns import DROPS, Drop
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signature
 from stages.dedup.shingles import shingle_hashes
+from stages.identity import document_id
+from stages.ledger import IdSum, Tally
 
 NAMED_DROPS = 3
 """Drops that a unit's record names; all of them stand in its drops.parquet."""
@@ -40,6 +42,7 @@ class DropsFile:
         self._part = part
         self._held: list[Drop] = []
         self._writer = pq.ParquetWriter(path, DROPS, compression="zstd")
+        self._sums: defaultdict[str, IdSum] = defaultdict(IdSum)
         self.counts: Counter[str] = Counter()
         self.named: list[str] = []
 
@@ -63,9 +66,14 @@ class DropsFile:
                 f"{self._part.source}: {self._part.path}, {place}: {drop.reason}: {drop.detail}"
             )
         self.counts[drop.reason.value] += 1
+        self._sums[drop.reason.value].add(document_id(self._part.source, self._part.path, drop.position))
         self._held.append(drop)
         if len(self._held) >= DROPS_HELD:
             self._write()
+
+    def tallies(self) -> dict[str, Tally]:
+        """Return the tally of what was dropped, by reason."""
+        return {reason: total.tally() for reason, total in sorted(self._sums.items())}
 
     def _write(self) -> None:
         rows = [

@@ -18,6 +18,7 @@ from pipeline.commits import Commit
 from pipeline.steps.split import load_pieces, load_tokenizer
 from pipeline.tasks import Workspace
 from stages.errors import DataError
+from stages.ledger import Flow, Tally
 from stages.loading.dataset import ShardDataset
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
@@ -77,12 +78,14 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
     step = max(1, _ROW_TOKENS // dataset.widths.stored)
     columns: dict[str, Any] = {}
     counts: Counter[str] = Counter()
+    written = 0
     with ExitStack() as stack:
         writers: dict[str, Any] = {}
         for start in range(0, max(rows, 1), step):
             part = np.arange(start, min(start + step, rows))
             drawn = draw_rows(dataset, work.number, part, material)
             counts.update(counted_apart(drawn, dataset.objective))
+            written += len(next(iter(drawn.values())))
             for name, column in drawn.items():
                 shape, dtype = column.shape[1:], column.dtype.newbyteorder("<").str
                 columns[name] = {"dtype": dtype, "shape": list(shape)}
@@ -91,7 +94,13 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
                     writers[name] = stack.enter_context(writer)
                 writers[name](column)
     generator = version_of(material.generate if material is not None else None)
-    return {"rows": rows, "columns": columns, "counts": dict(counts), "generator": generator}
+    return {
+        "rows": rows,
+        "columns": columns,
+        "counts": dict(counts),
+        "generator": generator,
+        "flow": Flow(input=Tally(rows=rows), output=Tally(rows=written)).model_dump(mode="json"),
+    }
 
 
 def draw_rows(

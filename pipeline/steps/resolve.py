@@ -15,15 +15,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.ledger import ledger_key, write_flows
 from pipeline.steps.dedup import repeats_of
 from pipeline.steps.pairs import pairs_key, unit_runs
-from pipeline.steps.units import Unit, fixed_bytes, hex_strings
+from pipeline.steps.units import Unit, fixed_bytes, hex_strings, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
 from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
 from stages.identity import ID_BYTES
+from stages.ledger import Flow, Tally, total_flow
 from stages.store.arrays import write_array
 
+EXACT, NEAR = "exact", "minhash"
+"""Why a document is gone; `method` in the evidence."""
 EVIDENCE_ROWS = 1 << 16
 """Rows of evidence that are looked up and written together."""
 
@@ -45,16 +49,19 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
         decisions = undecided(total, scratch)
         for number, (start, end) in enumerate(unit_runs(work.units)):
             _decide_run(workspace, work, number, work.units[start:end], decisions)
-        removed = 0
         for unit in work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
-            removed += int(np.count_nonzero(~kept))
         same_text = _write_evidence(workspace, work, decisions, scratch)
+        flows, languages = _flows(workspace, work.units, same_text)
+    write_flows(workspace.create(ledger_key("dedup")), flows)
+    ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
+    assert ledger.input.documents == total, "a unit has other documents than it was counted with"
     return {
-        "kept": total - removed,
-        "removed": {"exact": same_text, "minhash": removed - same_text},
-        "languages": _languages(workspace, work.units),
+        "kept": ledger.output.documents,
+        "removed": {name: tally.documents for name, tally in ledger.gone.items()},
+        "languages": languages,
+        "ledger": ledger.model_dump(mode="json"),
     }
 
 
@@ -71,17 +78,36 @@ def _decide_run(
     decide(decisions, np.concatenate(repeats), edges, similarities=similarities)
 
 
-def _languages(workspace: Workspace, units: Sequence[Unit]) -> dict[str, dict[str, int]]:
-    """Give the kept documents and bytes of each language."""
+def _flows(
+    workspace: Workspace, units: Sequence[Unit], same_text: NDArray[np.bool_]
+) -> tuple[dict[str, Flow], dict[str, dict[str, int]]]:
+    """Return the flow of each unit, and the kept documents and bytes of each language.
+
+    Args:
+        workspace: where the units and their keep masks are.
+        units: all units.
+        same_text: (N,), of each document whether it went as an exact duplicate.
+    """
+    flows: dict[str, Flow] = {}
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for unit in units:
-        table = pq.read_table(workspace.path(unit.table), columns=["language", "text_bytes"])
-        table = table.filter(pa.array(np.load(workspace.create(unit.keep))))
-        grouped = table.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
+        table = pq.read_table(workspace.path(unit.table), columns=["id", "language", "text_bytes"])
+        keep = np.load(workspace.create(unit.keep))
+        exact = np.array(same_text[unit.first : unit.last])
+        kept = table.filter(pa.array(keep))
+        flows[unit.commit_name] = Flow(
+            input=tally_of_texts(table),
+            output=tally_of_texts(kept),
+            gone={
+                EXACT: tally_of_texts(table.filter(pa.array(exact))),
+                NEAR: tally_of_texts(table.filter(pa.array(~keep & ~exact))),
+            },
+        )
+        grouped = kept.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
         for row in grouped.to_pylist():
             counts[row["language"]][0] += row["count_all"]
             counts[row["language"]][1] += row["text_bytes_sum"]
-    return {name: {"documents": n, "bytes": b} for name, (n, b) in sorted(counts.items())}
+    return flows, {name: {"documents": n, "bytes": b} for name, (n, b) in sorted(counts.items())}
 
 
 class _Names:
@@ -132,8 +158,14 @@ def _names_of(workspace: Workspace, unit: Unit, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def _write_evidence(workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path) -> int:
-    """Write removed.parquet and clusters.parquet in canonical order; give the exact removals."""
+def _write_evidence(
+    workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path
+) -> NDArray[np.bool_]:
+    """Write removed.parquet and clusters.parquet in canonical order.
+
+    Returns:
+        (N,) bool in a mapped file, of each document whether it went as an exact duplicate.
+    """
     roots = settle_clusters(decisions)
     clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
     for unit in work.units:
@@ -141,14 +173,13 @@ def _write_evidence(workspace: Workspace, work: Resolution, decisions: Decisions
         others = own != np.arange(unit.first, unit.last)
         clustered[unit.first : unit.last] |= others
         clustered[own[others]] = True
-    same_text = 0
+    same_text: NDArray[np.bool_] = _mapped(scratch / "same-text", np.bool_, len(roots))
 
     def removed(names: _Names) -> Iterator[pa.Table]:
-        nonlocal same_text
         for unit in work.units:
             repeats = repeats_of(workspace, unit, work.pieces)
             exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
-            same_text += len(exact)
+            same_text[exact] = True
             gone = decisions.witness[unit.first : unit.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + unit.first):
                 yield _removed(names, rows, decisions, exact)
@@ -212,7 +243,7 @@ def _removed(
             "kept_own_id": kept.column("own_id"),
             "kept_source": kept.column("source"),
             "similarity": decisions.similarity[rows],
-            "method": np.where(np.isin(rows, same_text), "exact", "minhash").astype(object),
+            "method": np.where(np.isin(rows, same_text), EXACT, NEAR).astype(object),
             "cluster": names.take(decisions.cluster[rows].astype(np.int64)).column("id"),
         },
         schema=REMOVED,

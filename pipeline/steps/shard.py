@@ -15,9 +15,10 @@ from pipeline.steps.adopt import model_key, special_ids_of
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import Unit, hex_strings
+from pipeline.steps.units import Unit, bytes_of_hex, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
+from stages.ledger import Flow, Tally, tally_of
 from stages.mixing.placement import component_hash
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Widths
@@ -60,7 +61,11 @@ from stages.store.manifest import (
 
 _COUNTED = 1 << 20
 """Tokens counted together."""
+CUT = "cut"
+"""Why tokens are gone: no row has room for so short an end of a document."""
 EPOCH_FOLDER = "epoch-0000"
+_COUNTS = ("rows", "segments", "documents", "tokens", "tokens_cut")
+"""What the manifest says of a shard, of all that its record holds."""
 _PACKERS: dict[Strategy, Packer] = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
 
 
@@ -126,14 +131,21 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
         write_array(folder / UNIGRAM, _unigram(group, work.vocab_size, special.values()))
-    pq.write_table(documents_of(group, work.units), folder / "documents.parquet", compression="zstd")
-    tokens = int(layout.length.sum())
+    table = documents_of(group, work.units)
+    pq.write_table(table, folder / "documents.parquet", compression="zstd")
+    tokens, stored = int(layout.length.sum()), int(group.lengths.sum())
+    flow = Flow(
+        input=tally_of(group.identities(), tokens=stored),
+        output=tally_of(bytes_of_hex(table.column("id")), tokens=tokens),
+        gone={CUT: Tally(tokens=stored - tokens)},
+    )
     return {
+        "flow": flow.model_dump(mode="json"),
         "rows": layout.num_rows,
         "segments": len(layout.start),
         "documents": len(group.lengths),
         "tokens": tokens,
-        "tokens_cut": int(group.lengths.sum()) - tokens,
+        "tokens_cut": stored - tokens,
     }
 
 
@@ -259,7 +271,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         Shard(
             path=shard.path,
             files={key.removeprefix(shard.key + "/"): digest for key, digest in commit.files.items()},
-            **commit.record,
+            **{name: commit.record[name] for name in _COUNTS},
         )
         for shard, commit in work.shards
     )

@@ -22,9 +22,11 @@ from pipeline.steps.units import (
     fixed_bytes,
     kept_groups,
     sections_of,
+    tally_of_texts,
 )
 from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
+from stages.ledger import Flow, Tally
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
 from stages.pieces import Pieces
@@ -69,19 +71,26 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any
     clusters = clusters_of(workspace, work.unit)
     tokenizer = load_tokenizer(workspace)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
+    received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
         ids = table.column("id").to_pylist()
-        for row, identity in enumerate(ids):
-            cluster = clusters.get(identity, identity)
-            if is_candidate(cluster, work.seed, config=work.validation):
+        names = [clusters.get(identity, identity) for identity in ids]
+        chosen = [is_candidate(name, work.seed, config=work.validation) for name in names]
+        described = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
+        received += tally_of_texts(described)
+        held_out += tally_of_texts(described.filter(pa.array(chosen, pa.bool_())))
+        others += tally_of_texts(described.filter(pa.array([not one for one in chosen], pa.bool_())))
+        for row, cluster in enumerate(names):
+            if chosen[row]:
                 (sections,) = sections_of(table.slice(row, 1))
                 counts[cluster][0] += sum(map(len, tokenizer.encode(sections))) + 1
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
-    names = sorted(counts)
-    rows = np.array([counts[name] for name in names], np.int64).reshape(-1, 2)
-    found = np.array(names, _NAME).view(np.uint8).reshape(-1, ID_BYTES)
+    clusters_ = sorted(counts)
+    rows = np.array([counts[name] for name in clusters_], np.int64).reshape(-1, 2)
+    found = np.array(clusters_, _NAME).view(np.uint8).reshape(-1, ID_BYTES)
     _write(workspace, _counts_key(work.unit), _Counts(found, rows[:, 0], rows[:, 1]))
-    return {"clusters": len(counts)}
+    flow = Flow(input=received, output=held_out + others)
+    return {"clusters": len(counts), "flow": flow.model_dump(mode="json")}
 
 
 def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:

@@ -17,11 +17,13 @@ from pipeline.steps.units import (
     fixed_bytes,
     kept_groups,
     sections_of,
+    tally_of_texts,
     text_slices,
 )
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
+from stages.ledger import Flow, Tally, tally_of
 from stages.mixing.placement import order_of, shard_of
 from stages.ragged import Ragged, joined, ragged_of
 from stages.store.arrays import id_dtype
@@ -62,11 +64,14 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
     """Encode one unit and write it to the token store."""
     tokenizer = load_tokenizer(workspace)
     documents = _Documents(id_dtype(tokenizer.vocab_size))
+    received = Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, _COLUMNS):
+        received += tally_of_texts(table)
         for part in text_slices(table):
             _encode(tokenizer, part, documents)
-    _write(workspace, work, documents)
+    stored = _write(workspace, work, documents)
     return {
+        "flow": Flow(input=received, output=stored).model_dump(mode="json"),
         "documents": len(documents.ids),
         "tokens": sum(map(len, documents.ids)),
         "space_symbols": documents.space_symbols,
@@ -114,8 +119,8 @@ def groups_of(workspace: Workspace, work: TokenizeUnit, identities: list[bytes])
     return groups
 
 
-def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> None:
-    """Write the documents in the order of (group, hash); equal hashes go by id."""
+def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> Tally:
+    """Write the documents in the order of (group, hash), equal hashes by id; return what was written."""
     table = pa.concat_tables([_EMPTY, *(part.cast(_EMPTY.schema) for part in documents.tables)])
     identities = table.column("id").to_pylist()
     groups = groups_of(workspace, work, identities)
@@ -138,6 +143,9 @@ def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> N
         group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,
     )
+    size = sum(counts["bytes"] for counts in documents.languages.values())
+    tokens = sum(table.column("tokens").to_pylist())
+    return tally_of(fixed_bytes(table.column("id"), ID_BYTES), bytes=size, tokens=tokens)
 
 
 _EMPTY = pa.schema(

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS
+from stages.identity import ID_BYTES
+from stages.ledger import Tally, tally_of
 from stages.store.arrays import open_array
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name)
@@ -107,6 +109,12 @@ def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
     )
 
 
+def bytes_of_hex(column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    """Return a column of hexadecimal ids as (N, 16) uint8."""
+    joined = b"".join(bytes.fromhex(value) for value in column.to_pylist())
+    return np.frombuffer(joined, np.uint8).reshape(-1, ID_BYTES)
+
+
 def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
     """Give the digests of a unit's documents as (N, 2) uint64."""
     column = pq.read_table(workspace.path(unit.table), columns=["digest"]).column("digest")
@@ -139,6 +147,12 @@ def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Ite
         kept = table.filter(pa.array(mask[start : start + table.num_rows]))
         if kept.num_rows:
             yield kept
+
+
+def tally_of_texts(table: pa.Table) -> Tally:
+    """Return the tally of documents by their columns `id` and `text_bytes`."""
+    size = int(table.column("text_bytes").to_numpy().sum())
+    return tally_of(fixed_bytes(table.column("id"), ID_BYTES), bytes=size)
 
 
 def sections_of(table: pa.Table) -> list[list[str]]:

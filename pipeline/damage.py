@@ -1,0 +1,71 @@
+"""Damage: committed files that are missing, or that are not what was committed, as a run begins.
+
+Presence and size are looked at in every session, of every step of the plan. A run without --replace
+refuses a damaged folder by name. With it, every digest is compared too; what is damaged is forgotten and
+made anew, and so is all that depends on it.
+"""
+
+from pipeline.commits import STEP_COMMIT, way_out
+from pipeline.execution import Execution
+from pipeline.plan import StepPlan
+from stages.errors import DataError
+
+_NAMED = 3
+
+
+def settle_damage(execution: Execution, *, replace: bool) -> None:
+    """Refuse damaged files, or forget their commits and those of all steps that depend on them.
+
+    Args:
+        execution: with its plan.
+        replace: whether to forget.
+
+    Raises:
+        DataError: a committed file is missing, or is not what was committed.
+    """
+    found = {
+        name: _damaged_units(execution, step, digests=replace) for name, step in execution.plan.items()
+    }
+    found = {name: units for name, units in found.items() if units}
+    if not found:
+        return
+    faults = [fault for units in found.values() for fault in units.values()]
+    if not replace:
+        more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
+        raise DataError(f"{'; '.join(faults[:_NAMED])}{more}; {way_out(next(iter(found)))}")
+    for name in reversed(execution.plan):  # last first: a kill on the way leaves a shorter, sound run
+        if not found.keys().isdisjoint(_depends_on(execution, name)):
+            execution.commits.drop(name)
+        elif name in found:
+            execution.commits.drop(name, {*found[name], STEP_COMMIT})
+        else:
+            continue
+        execution.journal.log("replace", step=name)
+    execution.progress.note(f"making steps {', '.join(found)} and those after anew: {faults[0]}")
+
+
+def _damaged_units(execution: Execution, step: StepPlan, *, digests: bool) -> dict[str, str]:
+    """Return the units of a step with a damaged file, and what is wrong with it."""
+    survey = execution.commits.survey(step.name)
+    damaged = dict(survey.damaged)
+    if digests:
+        sound = {unit: commit for unit, commit in survey.commits.items() if unit not in damaged}
+        owners = {key: unit for unit, commit in sound.items() for key in commit.files}
+        files = {key: digest for commit in sound.values() for key, digest in commit.files.items()}
+        for key, fault in execution.changed_files(step, files).items():
+            damaged[owners[key]] = f"{execution.root / key}: {fault}"
+        if not damaged:
+            execution.commits.mark_checked(step.name)
+    return damaged
+
+
+def _depends_on(execution: Execution, name: str) -> set[str]:
+    """Return all steps that a step depends on."""
+    found: set[str] = set()
+    waiting = list(execution.plan[name].inputs)
+    while waiting:
+        step = waiting.pop()
+        if step not in found:
+            found.add(step)
+            waiting += execution.plan[step].inputs
+    return found

@@ -1,0 +1,68 @@
+"""Held: committed files that are compared with their digests before a step reads them.
+
+Files that an earlier session committed may have been changed since. Each is hashed once in a session,
+by whichever worker is free; files made in the session count as checked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.tasks import Workspace
+from stages.store.digests import FileDigest, xxh3_file
+
+_BYTES = 1 << 30
+"""Bytes that one task hashes: a fraction of a second where files are in the cache of the system."""
+_FILES = 1 << 10
+"""Files that one task hashes."""
+
+
+@dataclass(frozen=True)
+class HeldFiles:
+    """Some committed files."""
+
+    files: Mapping[str, FileDigest]
+
+
+def held_files(files: Mapping[str, FileDigest]) -> Iterator[HeldFiles]:
+    """Yield files in parts, one for each task."""
+    part: dict[str, FileDigest] = {}
+    size = 0
+    for key, digest in files.items():
+        part[key] = digest
+        size += digest.bytes
+        if size >= _BYTES or len(part) >= _FILES:
+            yield HeldFiles(part)
+            part, size = {}, 0
+    if part:
+        yield HeldFiles(part)
+
+
+def compare_files(workspace: Workspace, work: HeldFiles) -> dict[str, Any]:
+    """Return the files that are not what was committed, each with what was found instead."""
+    changed = {key: _fault(workspace, key, digest) for key, digest in work.files.items()}
+    return {"changed": {key: fault for key, fault in changed.items() if fault}}
+
+
+def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
+    path = workspace.path(key)
+    if any(place.is_symlink() for place in _places(workspace, key)):
+        return "committed as a file of the run, found a symbolic link"
+    try:
+        size = path.stat().st_size
+        if size != digest.bytes:
+            return f"committed with {digest.bytes:,} bytes, found {size:,}"
+        found = xxh3_file(path)
+    except FileNotFoundError:
+        return f"committed with {digest.bytes:,} bytes, found nothing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    if found != digest.xxh3:
+        return f"committed with XXH3 {digest.xxh3}, found {found}"
+    return None
+
+
+def _places(workspace: Workspace, key: str) -> Sequence[Any]:
+    """Return the file and the folders of the run that it lies in."""
+    parts = key.split("/")
+    return [workspace.root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]

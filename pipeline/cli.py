@@ -273,6 +273,9 @@ def _cores() -> int:
 def _require_pass(report: dict[str, Any]) -> None:
     verdicts = report.get("verify") or {}
     failed = [name for name, verdict in verdicts.items() if not verdict["passed"]]
+    findings = (report.get("audit") or {"findings": []})["findings"]
+    if findings:
+        failed = [f"{len(findings):,} findings about the files of the run", *failed]
     if failed:
         raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
 

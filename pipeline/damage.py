@@ -7,7 +7,7 @@ made anew, and so is all that depends on it.
 
 from pipeline.commits import STEP_COMMIT, way_out
 from pipeline.execution import Execution
-from pipeline.plan import StepPlan
+from pipeline.plan import StepPlan, steps_before
 from stages.errors import DataError
 
 _NAMED = 3
@@ -34,7 +34,7 @@ def settle_damage(execution: Execution, *, replace: bool) -> None:
         more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
         raise DataError(f"{'; '.join(faults[:_NAMED])}{more}; {way_out(next(iter(found)))}")
     for name in reversed(execution.plan):  # last first: a kill on the way leaves a shorter, sound run
-        if not found.keys().isdisjoint(_depends_on(execution, name)):
+        if not found.keys().isdisjoint(steps_before(execution.plan, name)):
             execution.commits.drop(name)
         elif name in found:
             execution.commits.drop(name, {*found[name], STEP_COMMIT})
@@ -57,15 +57,3 @@ def _damaged_units(execution: Execution, step: StepPlan, *, digests: bool) -> di
         if not damaged:
             execution.commits.mark_checked(step.name)
     return damaged
-
-
-def _depends_on(execution: Execution, name: str) -> set[str]:
-    """Return all steps that a step depends on."""
-    found: set[str] = set()
-    waiting = list(execution.plan[name].inputs)
-    while waiting:
-        step = waiting.pop()
-        if step not in found:
-            found.add(step)
-            waiting += execution.plan[step].inputs
-    return found

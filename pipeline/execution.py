@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, way_out
 from pipeline.journal import Journal
 from pipeline.ledger import ledger_key, write_flows
 from pipeline.memory import BASE, WORKER, MemoryWatch, fitting_workers, show_bytes
 from pipeline.needs import Need
-from pipeline.plan import OWN_FILES, StepPlan
+from pipeline.plan import OWN_FILES, StepPlan, steps_before
 from pipeline.progress import Progress
 from pipeline.steps.held import compare_files, held_files
 from pipeline.storage import TEMPORARY
@@ -171,10 +171,22 @@ class Execution:
             for number, part in enumerate(held_files(files))
         ]
         changed: dict[str, str] = {}
+        for record in self.ask(step, tasks):
+            changed |= record["changed"]
+        return changed
+
+    def ask(self, step: StepPlan, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+        """Do tasks that leave no file and are not committed; return their records in any order.
+
+        Args:
+            step: whose workers do them.
+            tasks: with units of different names.
+        """
+        records: list[dict[str, Any]] = []
         if tasks:
             with self._pool_for(step.name, None) as pool:
-                pool.run(tasks, lambda _, outcome: changed.update(outcome.record["changed"]))
-        return changed
+                pool.run(tasks, lambda _, outcome: records.append(outcome.record))
+        return records
 
     def close(self) -> None:
         """Leave Ray."""
@@ -261,23 +273,13 @@ class Execution:
         """
         if self.trusting or step.name not in self.plan:
             return
-        for name in (*self._before(step), step.name):
+        for name in (*steps_before(self.plan, step.name), step.name):
             files = self.commits.unchecked(name)
             skipped = () if name == step.name else OWN_FILES.get(name, ())
             read = {key: digest for key, digest in files.items() if not key.startswith(skipped)}
             for key, fault in self.changed_files(step, read).items():
                 raise DataError(f"{self.root / key}: {fault}; {way_out(name)}")
             self.commits.mark_checked(name)
-
-    def _before(self, step: StepPlan) -> list[str]:
-        """Return the names of all steps that a step depends on, first the nearest."""
-        found: list[str] = []
-        waiting = list(step.inputs)
-        for name in waiting:
-            if name not in found:
-                found.append(name)
-                waiting += self.plan[name].inputs
-        return found
 
     def _begin(self, step: StepPlan, tasks: Sequence[Task], *, title: str) -> None:
         self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))

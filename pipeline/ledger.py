@@ -123,8 +123,8 @@ def flow_faults(
 
 
 _WAY_OUT = (
-    "files of the run were changed, or this is a bug: `shardmill verify` names the files that are not what"
-    " was committed, and a run with --replace makes their steps anew"
+    "files of the run were changed, or this is a bug: `shardmill verify` names the files that are not"
+    " what was committed, and a run with --replace makes their steps anew"
 )
 
 

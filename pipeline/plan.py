@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from pipeline.commits import STEP_COMMIT, Commits
@@ -18,7 +19,9 @@ from pipeline.config import Dataset, RunFile, Source
 from pipeline.inputs import InputFile
 from pipeline.steps.adopt import Adoption
 from stages.config import Config, canonical_json, changed_settings
+from stages.errors import ConfigError
 from stages.objectives.table import traits_of
+from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig
 from stages.verify.gates import settings_of
@@ -127,6 +130,43 @@ def plan_steps(
     return steps
 
 
+def steps_before(plan: Mapping[str, StepPlan], name: str) -> list[str]:
+    """Return the names of all steps that a step depends on, first the nearest."""
+    found: list[str] = []
+    waiting = list(plan[name].inputs)
+    for step in waiting:
+        if step not in found:
+            found.append(step)
+            waiting += plan[step].inputs
+    return found
+
+
+def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:
+    """Return the steps of a run as the settings in its run.json give them, without its input files.
+
+    Raises:
+        ConfigError: run.json says nothing of the input files or of the tokenizer.
+    """
+    try:
+        steps = kept["steps"]
+        named = steps["ingest"]["config"]["files"].items()
+        files = [
+            InputFile(source, path, Path(path), 0, digest)
+            for key, digest in named
+            for source, _, path in [key.partition("/")]
+        ]
+        adopted = None
+        if run.tokenizer.path is not None:
+            ((kind, what),) = steps["tokenizer"]["config"]["tokenizer"].items()
+            found = what["sha256"], TokenizerKind(kind), what["special_ids"]
+            adopted = Adoption(Path(run.tokenizer.path), *found, vocab_size=0, loss=None)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"run.json: says nothing that is understood of {error}; run again with the run file"
+        ) from error
+    return plan_steps(run, files, adopted)
+
+
 def section_loss(run: RunFile) -> str | None:
     """Say what comparing whole texts costs where sections matter, or None if nothing."""
     names = [source.name for source in run.sources if source.section_columns]
@@ -156,7 +196,9 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
     survey = commits.survey(step.name)
     found = dict(survey.commits)
     whole = found.pop(STEP_COMMIT, None)
-    wrong = [unit for unit, commit in found.items() if _wanted(step, unit) != commit.fingerprint]
+    wrong = [
+        unit for unit, commit in found.items() if unit_fingerprint(step, unit) != commit.fingerprint
+    ]
     if whole is not None and whole.fingerprint != step.fingerprint:
         wrong.append(STEP_COMMIT)
     if wrong:
@@ -171,11 +213,11 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
     return StepStatus(step, State.NEW, 0)
 
 
-def _wanted(step: StepPlan, unit: str) -> str | None:
-    """Give the fingerprint that a unit's commit must have."""
+def unit_fingerprint(step: StepPlan, unit: str) -> str | None:
+    """Return the fingerprint that a unit's commit must have."""
     if step.name == "tokenizer" and unit.startswith(f"{SAMPLE}-"):
         return step.units.get(SAMPLE)  # an existing tokenizer has no samples
-    if step.name != "ingest":
+    if step.name != "ingest" or unit == STEP_COMMIT:
         return step.fingerprint
     key = unit.replace(".", "/", 1).rpartition("-")[0]
     return step.units.get(key)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline import checking, runner
+from pipeline.audit import AuditReport, audit, changed_plan
 from pipeline.commits import Commits
 from pipeline.config import RunFile
 from pipeline.damage import settle_damage
@@ -24,15 +25,16 @@ from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
 from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
-from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
+from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.steps.units import units_of
 from pipeline.stopping import enough_disk, signals_stop
 from pipeline.storage import LocalStorage, sweep
-from stages.errors import ConfigError
+from stages.errors import ConfigError, DataError, VerificationError
 
 PLAN = "run.json"
+_NAMED = 3
 STEPS = (
     "ingest",
     "dedup",
@@ -105,29 +107,40 @@ def verify_session(
     """
     kept = read_plan(output)
     file = RunFile.model_validate(kept["run"])
+    plan = {step.name: step for step in plan_again(file, kept)}
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
-    plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}
     resources = Resources(workers, address, file.resources.memory)
     with open_execution(output, resources, needs=step_needs(file), stream=stream) as execution:
         run = runner.Run(file, (), plan, execution)
-        records: dict[str, Any] = {}
+        execution.trusting = True  # what was changed is a finding of the checks
+        found = changed_plan(kept, plan, file=output / PLAN)
+        records: dict[str, Any] = {"audit": audit(execution, plan, found)}
         for name in STEPS:
             steps = [step for step in plan if step == name or step.startswith(f"{name}-")]
-            if name in CHECKS and not steps:
-                raise ConfigError(
-                    f"{output}: no step {name} in its plan, of an earlier version; run again"
-                )
             if name not in CHECKS and any(execution.whole(plan[step]) is None for step in steps):
+                _refuse_findings(records["audit"])
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
         for step in plan:  # all before the first is done again: no old verdict beside a new decode
             if step.startswith(CHECKS):
                 execution.commits.drop(step)
-        for name in STEPS:
-            _step(run, name, records)
+        try:
+            for name in STEPS:
+                _step(run, name, records)
+        except DataError:
+            _refuse_findings(records["audit"])  # the files that stop the other checks, each by its name
+            raise
         report = write_report(output, file, records)
         execution.journal.status(_outcome(report))
         return report
+
+
+def _refuse_findings(report: AuditReport) -> None:
+    """Fail with what an audit found, if it found anything."""
+    if report.findings:
+        listed = "; ".join(f"{f.file}: {f.check}: {f.message}" for f in report.findings[:_NAMED])
+        more = f"; and {len(report.findings) - _NAMED} more" if len(report.findings) > _NAMED else ""
+        raise VerificationError(f"verify: FAIL: {listed}{more}")
 
 
 def _outcome(report: dict[str, Any]) -> str:

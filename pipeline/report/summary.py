@@ -41,7 +41,9 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
         "name": file.name,
         "output": str(output),
         "sources": {s.name: {"license": s.license} for s in file.sources},
-        "passed": all(v["passed"] for v in verify.values()) if verify else None,
+        "passed": _passed(records),
+        "audit": audit.model_dump(mode="json") if (audit := records.get("audit")) else None,
+        "ledger": _ledger(records),
         "documents": _documents(records),
         "tokenizer": records.get("tokenizer"),
         "warnings": list(filter(None, _warnings(file, records))),
@@ -56,6 +58,28 @@ def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[s
     }
     _require_conservation(report, records)
     return report
+
+
+def _passed(records: Mapping[str, Any]) -> bool | None:
+    """Say whether all checks of a run passed; None if it was not verified."""
+    verify, audit = records.get("verify"), records.get("audit")
+    if not verify:
+        return None
+    return all(verdict["passed"] for verdict in verify.values()) and not (audit and audit.findings)
+
+
+def _ledger(records: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what went through each step, by its name in the plan."""
+    flows = {}
+    for name, record in records.items():
+        if name in ("shard", "draw"):
+            of_datasets = {f"{name}-{dataset}": own for dataset, own in record.items()}
+        else:
+            of_datasets = {name: record}
+        for step, own in of_datasets.items():
+            if isinstance(own, Mapping) and "ledger" in own:
+                flows[step] = own["ledger"]
+    return flows
 
 
 def _warnings(file: RunFile, records: Mapping[str, Any]) -> Iterator[str | None]:

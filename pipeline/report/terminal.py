@@ -86,6 +86,8 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
     console.print(_steps(report["steps"]))
     for warning in report["warnings"]:
         console.print(f"warning: {warning}", markup=False)
+    if report["audit"]:
+        _print_audit(console, report["audit"])
     for name, verdict in (report["verify"] or {}).items():
         _print_verdict(console, name, verdict)
     console.print(f"report: {report['output']}/report/report.html", markup=False)
@@ -177,6 +179,20 @@ def _steps(rows: list[dict[str, Any]]) -> Table:
         )
     table.add_row("")
     return table
+
+
+def _print_audit(console: Console, audit: dict[str, Any]) -> None:
+    mark = "FAIL" if audit["findings"] else "PASS"
+    console.print(f"verify the run's files: {mark}")
+    for finding in audit["findings"][:MAX_FINDINGS]:
+        line = f"  {finding['file']}: {finding['check']}: {finding['message']}"
+        console.print(line, markup=False)
+    more = len(audit["findings"]) - MAX_FINDINGS
+    if more > 0:
+        console.print(f"  and {more:,} more findings, in report/report.json")
+    if not audit["findings"]:
+        files = f"{audit['files']:,} files, {audit['bytes'] / 1e6:,.1f} MB"
+        console.print(f"  files      {files} are as they were committed; the ledger adds up")
 
 
 def _print_verdict(console: Console, name: str, verdict: dict[str, Any]) -> None:

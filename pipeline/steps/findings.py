@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
+from stages.config import Config
 from stages.verify.mechanics import Finding
+
+
+class FoundIn(Config):
+    """One broken law, and the file that breaks it."""
+
+    file: str
+    """Its key in the run."""
+    check: str
+    message: str
 
 
 def result_of(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str, Any]:

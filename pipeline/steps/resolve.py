@@ -52,8 +52,8 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
         for unit in work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
-        same_text = _write_evidence(workspace, work, decisions, scratch)
-        flows, languages = _flows(workspace, work.units, same_text)
+        same_text, clustered = _write_evidence(workspace, work, decisions, scratch)
+        flows, languages, clusters = _flows(workspace, work.units, same_text, clustered)
     write_flows(workspace.create(ledger_key("dedup")), flows)
     ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
     assert ledger.input.documents == total, "a unit has other documents than it was counted with"
@@ -62,6 +62,7 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
         "removed": {name: tally.documents for name, tally in ledger.gone.items()},
         "languages": languages,
         "ledger": ledger.model_dump(mode="json"),
+        "clusters": clusters.model_dump(mode="json"),
     }
 
 
@@ -79,16 +80,21 @@ def _decide_run(
 
 
 def _flows(
-    workspace: Workspace, units: Sequence[Unit], same_text: NDArray[np.bool_]
-) -> tuple[dict[str, Flow], dict[str, dict[str, int]]]:
-    """Return the flow of each unit, and the kept documents and bytes of each language.
+    workspace: Workspace,
+    units: Sequence[Unit],
+    same_text: NDArray[np.bool_],
+    clustered: NDArray[np.bool_],
+) -> tuple[dict[str, Flow], dict[str, dict[str, int]], Flow]:
+    """Return the flow of each unit, what is kept of each language, and the documents of all clusters.
 
     Args:
         workspace: where the units and their keep masks are.
         units: all units.
         same_text: (N,), of each document whether it went as an exact duplicate.
+        clustered: (N,), of each document whether it has a duplicate.
     """
     flows: dict[str, Flow] = {}
+    stays, goes = Tally(bytes=0), Tally(bytes=0)
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for unit in units:
         table = pq.read_table(workspace.path(unit.table), columns=["id", "language", "text_bytes"])
@@ -103,11 +109,15 @@ def _flows(
                 NEAR: tally_of_texts(table.filter(pa.array(~keep & ~exact))),
             },
         )
+        members = np.array(clustered[unit.first : unit.last])
+        stays += tally_of_texts(table.filter(pa.array(members & keep)))
+        goes += tally_of_texts(table.filter(pa.array(members & ~keep)))
         grouped = kept.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
         for row in grouped.to_pylist():
             counts[row["language"]][0] += row["count_all"]
             counts[row["language"]][1] += row["text_bytes_sum"]
-    return flows, {name: {"documents": n, "bytes": b} for name, (n, b) in sorted(counts.items())}
+    languages = {name: {"documents": n, "bytes": b} for name, (n, b) in sorted(counts.items())}
+    return flows, languages, Flow(input=stays + goes, output=stays, gone={"removed": goes})
 
 
 class _Names:
@@ -160,11 +170,12 @@ def _names_of(workspace: Workspace, unit: Unit, schema: pa.Schema) -> pa.Table:
 
 def _write_evidence(
     workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path
-) -> NDArray[np.bool_]:
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Write removed.parquet and clusters.parquet in canonical order.
 
     Returns:
-        (N,) bool in a mapped file, of each document whether it went as an exact duplicate.
+        Of each document whether it went as an exact duplicate, and whether it has a duplicate: (N,) bool
+        each, in mapped files.
     """
     roots = settle_clusters(decisions)
     clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
@@ -192,7 +203,7 @@ def _write_evidence(
     with _Names(workspace, work.units, clustered, scratch) as names:
         _write_table(workspace.create("dedup/removed.parquet"), REMOVED, removed(names))
         _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
-    return same_text
+    return same_text, clustered
 
 
 def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> None:

@@ -26,7 +26,7 @@ from pipeline.steps.units import (
 )
 from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
-from stages.ledger import Flow, Tally
+from stages.ledger import Flow, Tally, tally_of
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
 from stages.pieces import Pieces
@@ -103,8 +103,10 @@ def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
     totals = np.cumsum(candidates.tokens[order])
     num_chosen = int(np.searchsorted(totals, work.validation.max_tokens, side="right"))
     chosen = np.sort(order[:num_chosen])  # candidates are in the order of their names
-    _write(workspace, VALIDATION, candidates.take(chosen))
-    held_out = int(candidates.text_bytes[chosen].sum())
+    held = candidates.take(chosen)
+    _write(workspace, VALIDATION, held)
+    held_out = int(held.text_bytes.sum())
+    tokens = int(held.tokens.sum())
     train = work.packing.shards or num_shards(
         work.kept_bytes - held_out,
         shard_size=work.packing.shard_size,
@@ -113,7 +115,8 @@ def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
     return {
         "candidates": len(candidates.clusters),
         "clusters": num_chosen,
-        "tokens": int(totals[num_chosen - 1]) if num_chosen else 0,
+        "tokens": tokens,
+        "held_out": tally_of(held.clusters, bytes=held_out, tokens=tokens).model_dump(mode="json"),
         "shards": {
             "train": train,
             "validation": num_shards(held_out, shard_size=work.packing.shard_size) if num_chosen else 0,

@@ -1,0 +1,209 @@
+"""Audit: all that a finished run has committed, held to its digests, its ledger and its run file.
+
+    run.json   its settings give the fingerprints of its steps
+    commits    each is of its step's fingerprint; each file is there, no link, with its digest
+    folder     no data lies beside what is committed
+    ledger     flows add up, and the evidence gives the same sums when it is counted again
+
+`verify` begins with it. Its findings name a file and a check; they do not stop the other checks.
+"""
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from pipeline.commits import STEP_COMMIT
+from pipeline.execution import Execution
+from pipeline.ledger import flow_faults, read_flows
+from pipeline.plan import StepPlan, unit_fingerprint
+from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
+from pipeline.steps.findings import FoundIn
+from pipeline.steps.units import Unit, units_of
+from pipeline.tasks import Task
+from stages.config import Config
+from stages.errors import FormatError
+from stages.ledger import Flow, Tally
+
+FOLDERS = (
+    "scan",
+    "ingest",
+    "dedup",
+    "ledger",
+    "tokenizer",
+    "split",
+    "tokens",
+    "sentences",
+    "datasets",
+    "work",
+)
+"""Where steps write."""
+_DATA = frozenset({".npy", ".parquet", ".json", ".model", ".arrow"})
+"""Endings of what steps write: a README that someone puts beside a dataset is no finding."""
+_SAME_UNITS = {"dedup": "ingest", "split": "dedup", "tokenize": "dedup", "sentences": "tokenize"}
+"""Steps that have the units of another one, and take what it lets out of them."""
+
+
+class AuditReport(Config):
+    """What an audit looked at, and what it found."""
+
+    files: int
+    """Committed files, each of which was hashed."""
+    bytes: int
+    findings: tuple[FoundIn, ...]
+
+
+def audit(
+    execution: Execution, plan: Mapping[str, StepPlan], found: Sequence[FoundIn] = ()
+) -> AuditReport:
+    """Hold a run to what it committed.
+
+    Args:
+        execution: of the run.
+        plan: its steps as its settings give them.
+        found: what was found before, to be reported with the rest.
+    """
+    files, size, of_files = _committed(execution, plan)
+    records = {
+        name: commit.record
+        for name in plan
+        if (commit := execution.commits.survey(name).commits.get(STEP_COMMIT)) is not None
+    }
+    units = units_of(records["ingest"]) if "ingest" in records else ()
+    every = (*found, *of_files, *_strays(execution), *_flows(execution, plan, records, units))
+    return AuditReport(files=files, bytes=size, findings=every)
+
+
+def changed_plan(kept: Mapping[str, Any], plan: Mapping[str, StepPlan], *, file: Path) -> list[FoundIn]:
+    """Return where run.json's own steps are not those that its settings give."""
+    steps = kept["steps"]
+    names = list(dict.fromkeys(chain(plan, steps)))
+    return [
+        FoundIn(
+            file=file.name,
+            check="plan",
+            message=f"step {name} has another fingerprint than the settings in the file give; someone"
+            " changed it: run again with the run file",
+        )
+        for name in names
+        if name not in plan or name not in steps or plan[name].fingerprint != steps[name]["fingerprint"]
+    ]
+
+
+def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int, int, list[FoundIn]]:
+    """Compare every committed file with its digest, those of steps that are planned no more too."""
+    found: list[FoundIn] = []
+    count = size = 0
+    folder = execution.root / "commits"
+    worker = next(iter(plan.values()))
+    for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+        survey = execution.commits.survey(name)
+        for unit, fault in survey.damaged.items():
+            if unit not in survey.commits:
+                found.append(FoundIn(file=f"commits/{name}/{unit}.json", check="files", message=fault))
+        for unit, commit in survey.commits.items():
+            wanted = None if name not in plan else unit_fingerprint(plan[name], unit)
+            if name in plan and commit.fingerprint != wanted:
+                message = "committed by another plan than the run's"
+                found.append(
+                    FoundIn(file=f"commits/{name}/{unit}.json", check="commit", message=message)
+                )
+        files = {key: digest for c in survey.commits.values() for key, digest in c.files.items()}
+        count, size = count + len(files), size + sum(digest.bytes for digest in files.values())
+        changed = execution.changed_files(plan.get(name, worker), files)
+        found += [FoundIn(file=key, check="files", message=fault) for key, fault in changed.items()]
+    return count, size, found
+
+
+def _strays(execution: Execution) -> Iterator[FoundIn]:
+    """Name the data in the run's folders that no commit names, and links."""
+    known = array("Q")
+    commits = list(execution.commits.storage.list("commits"))
+    for step in {key.split("/")[1] for key in commits}:
+        for commit in execution.commits.survey(step).commits.values():
+            known.extend(_hash(key) for key in commit.files)
+    names = np.unique(np.frombuffer(known, np.uint64)) if known else np.empty(0, np.uint64)
+    for folder in FOLDERS:
+        for path in sorted((execution.root / folder).rglob("*")):
+            key = path.relative_to(execution.root).as_posix()
+            if path.is_symlink():
+                if path.is_dir():
+                    message = "a symbolic link in the run; put the files themselves there"
+                    yield FoundIn(file=key, check="stray", message=message)
+                continue
+            if path.is_file() and path.suffix in _DATA:
+                place = np.uint64(_hash(key))
+                at = int(np.searchsorted(names, place))
+                if at == len(names) or names[at] != place:
+                    message = "no step of the run committed it; remove it, or put it elsewhere"
+                    yield FoundIn(file=key, check="stray", message=message)
+
+
+def _hash(key: str) -> int:
+    return xxhash.xxh3_64_intdigest(key.encode())
+
+
+def _flows(
+    execution: Execution,
+    plan: Mapping[str, StepPlan],
+    records: Mapping[str, Mapping[str, Any]],
+    units: tuple[Unit, ...],
+) -> Iterator[FoundIn]:
+    """Hold the tables of the ledger to each other and to the evidence."""
+    flows: dict[str, dict[str, Flow]] = {}
+    for name in plan:
+        if name not in records or "ledger" not in records[name]:
+            continue
+        try:
+            flows[name] = read_flows(execution.root, name)
+        except FormatError as error:
+            yield FoundIn(file=f"ledger/{name}.parquet", check="readable", message=str(error))
+    for name, own in flows.items():
+        before = flows.get(_SAME_UNITS.get(name, ""))
+        let_out = None if before is None else {unit: flow.output for unit, flow in before.items()}
+        for fault in flow_faults(name, own, let_out):
+            yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=fault)
+        total = sum((flow.input for flow in own.values()), start=Tally(bytes=0, tokens=0, rows=0))
+        for fault in Flow.model_validate(records[name]["ledger"]).input.differences(total):
+            message = f"its units received {fault} as the step's commit has it"
+            yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=message)
+    yield from _evidence(execution, plan, records, units, flows)
+
+
+def _evidence(
+    execution: Execution,
+    plan: Mapping[str, StepPlan],
+    records: Mapping[str, Mapping[str, Any]],
+    units: tuple[Unit, ...],
+    flows: Mapping[str, Mapping[str, Flow]],
+) -> Iterator[FoundIn]:
+    """Count the evidence again, on workers."""
+    by_unit = ("ingest", "dedup", "tokenize")
+    tasks = []
+    for unit in units:
+        name = unit.commit_name
+        own = {step: flows[step][name] for step in by_unit if name in flows.get(step, {})}
+        tasks.append(Task(f"audit-{name}", audit_unit, UnitAudit(unit, own), ""))
+    for name, of_shards in flows.items():
+        if name.startswith("shard-"):
+            dataset = name.removeprefix("shard-")
+            for unit_name, flow in of_shards.items():
+                split, _, number = unit_name.rpartition("-")
+                folder = f"datasets/{dataset}/{split}/epoch-0000/{number}"
+                tasks.append(
+                    Task(f"audit-{name}-{unit_name}", audit_shard, ShardAudit(folder, flow), "")
+                )
+    removed, split_ = records.get("dedup", {}), records.get("split", {})
+    whole = RunAudit(
+        Flow.model_validate(removed["ledger"]) if "ledger" in removed else None,
+        Flow.model_validate(removed["clusters"]) if "clusters" in removed else None,
+        Tally.model_validate(split_["held_out"]) if "held_out" in split_ else None,
+    )
+    tasks.append(Task("audit-run", audit_run, whole, ""))
+    worker = plan.get("decode") or next(iter(plan.values()))
+    for record in execution.ask(worker, tasks):
+        yield from (FoundIn.model_validate(finding) for finding in record["findings"])

@@ -38,7 +38,7 @@ from pipeline.steps.unreadable import UnreadableSoFar, check_readable
 from pipeline.tasks import Function, Task
 from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
-from stages.ledger import Tally
+from stages.ledger import Flow, Tally
 from stages.reading.records import FieldMapping
 from stages.tokenizer.sampling import balanced_targets
 
@@ -192,7 +192,7 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
         return _only_tokenizer(run, run.execution.here(step, task, title="take the tokenizer"))
     sizes = {name: counts["bytes"] for name, counts in kept["languages"].items()}
     rates = tokenizer.sampling_rates(sizes, config)
-    run.execution.run(
+    samples = run.execution.run(
         step,
         [
             Task(
@@ -205,20 +205,26 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
         ],
         title="sample for the tokenizer",
     )
+    sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
+    flows = flows_of(sampled)
+    total = settle("tokenizer", flows, let_out(run.execution, "dedup"))
     targets = balanced_targets(sizes, config)
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )
-    return _only_tokenizer(run, run.execution.one(step, task, title="train the tokenizer"))
+    commit = run.execution.one(step, task, title="train the tokenizer")
+    return _only_tokenizer(run, commit, flows, ledger=total.model_dump(mode="json"))
 
 
-def _only_tokenizer(run: Run, commit: Commit) -> Mapping[str, Any]:
+def _only_tokenizer(
+    run: Run, commit: Commit, flows: Mapping[str, Flow] | None = None, **record: Any
+) -> Mapping[str, Any]:
     """Finish the step when no tokenizer but the committed one is there: a kill may have left another."""
     storage = run.execution.commits.storage
     for key in list(storage.list(adopt.FOLDER)):
         if key not in commit.files:
             storage.delete(key)
-    return run.execution.finish(run.plan["tokenizer"], commit.record).record
+    return run.execution.finish(run.plan["tokenizer"], {**commit.record, **record}, flows).record
 
 
 def run_split(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,9 +7,10 @@ default changes no fingerprint.
 
 import json
 from collections.abc import Mapping
-from typing import Literal, get_origin
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
 
 
 class Config(BaseModel):
@@ -46,10 +47,17 @@ def changed_settings(config: Config) -> dict[str, object]:
     found: dict[str, object] = {}
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
-        names_kind = get_origin(field.annotation) is Literal
-        if names_kind or field.is_required() or value != field.get_default(call_default_factory=True):
+        only_value = get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1
+        if only_value or field.is_required() or not _is_default(value, field):
             found[name] = _changed(value, everything[name])
     return found
+
+
+def _is_default(value: object, field: FieldInfo) -> bool:
+    default = field.get_default(call_default_factory=True)
+    if isinstance(value, Config) and isinstance(default, Config):
+        return changed_settings(value) == changed_settings(default)
+    return bool(value == default)
 
 
 def _changed(value: object, plain: object) -> object:

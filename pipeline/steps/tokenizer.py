@@ -9,11 +9,13 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.steps.units import Unit, clusters_of, kept_groups, text_slices
+from pipeline.steps.units import Unit, clusters_of, kept_groups, tally_of_texts, text_slices
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError
+from stages.ledger import Flow, Tally
 from stages.mixing.placement import ValidationConfig, is_candidate
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.fairness import LanguageCounts, fairness
@@ -70,27 +72,37 @@ def sampling_rates(sizes: Mapping[str, int], config: TrainConfig) -> dict[str, F
 def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
     """Draw one unit's pieces, leaving out what may be held out for validation."""
     clusters = clusters_of(workspace, work.unit)
+    received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     taken = 0
     with pq.ParquetWriter(
         workspace.create(sample_key(work.unit)), _SAMPLE, compression="zstd"
     ) as writer:
         for table in kept_groups(workspace, work.unit, ["id", "language", "text_bytes", "text"]):
-            for part in text_slices(table):
-                rows = _sampled(part, clusters, work)
+            described = table.select(["id", "text_bytes"])
+            candidate = pa.array(_candidates(table, clusters, work), pa.bool_())
+            received += tally_of_texts(described)
+            held_out += tally_of_texts(described.filter(candidate))
+            drawn = table.filter(pc.invert(candidate))
+            others += tally_of_texts(drawn.select(["id", "text_bytes"]))
+            for part in text_slices(drawn):
+                rows = _sampled(part, work)
                 while batch := list(islice(rows, _BATCH)):
                     taken += len(batch)
                     writer.write_table(pa.Table.from_pylist(batch, schema=_SAMPLE))
-    return {"pieces": taken}
+    flow = Flow(input=received, output=others, gone={"held_out": held_out})
+    return {"pieces": taken, "flow": flow.model_dump(mode="json")}
 
 
-def _sampled(
-    table: pa.Table, clusters: Mapping[bytes, bytes], work: SampleUnit
-) -> Iterator[dict[str, Any]]:
+def _candidates(table: pa.Table, clusters: Mapping[bytes, bytes], work: SampleUnit) -> list[bool]:
+    """Return of each document whether it may be held out."""
+    names = (clusters.get(identity, identity) for identity in table.column("id").to_pylist())
+    return [is_candidate(name, work.seed, config=work.validation) for name in names]
+
+
+def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
     """Give the pieces that the sample takes of some documents."""
     for document in table.to_pylist():
         identity, language = document["id"], document["language"]
-        if is_candidate(clusters.get(identity, identity), work.seed, config=work.validation):
-            continue
         pieces = sample_pieces(document["text"], identity, rate=work.rates[language], seed=work.seed)
         for piece, copies in pieces:
             yield {"language": language, "copies": copies, "piece": piece}

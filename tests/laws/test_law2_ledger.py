@@ -1,0 +1,332 @@
+"""What law 2 promises: nothing is lost in silence, from the input's records to the rows.
+
+Faults are planted into finished runs: into committed files as they are, and into evidence whose commit
+then vouches for it, so that digests pass and only the sums can give the fault away.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.ledger import read_flows, settle
+from pipeline.session import read_plan, verify_session
+from stages.errors import DataError, ShardmillError, VerificationError
+from stages.ledger import Flow, Tally
+from stages.store.digests import digest_file
+from tests.conftest import digests, run_small
+
+DATASETS = [
+    {"name": "clm", "materialized_epochs": 1},
+    {"name": "sop", "objective": {"kind": "sop"}},
+]
+WITHOUT_LEARNING = {"learning": False}
+UNITS = ("dedup", "split", "tokenize", "sentences")
+"""Steps whose units are those of ingest."""
+
+
+@pytest.fixture(scope="module")
+def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run through every step, for reading only."""
+    output = tmp_path_factory.mktemp("finished") / "run"
+    assert again(small_corpus, output)["passed"]
+    return output
+
+
+def again(corpus: Path, output: Path, **options: Any) -> dict[str, Any]:
+    """Run, or run again, through every step unless told otherwise."""
+    until = options.pop("until", None)
+    return run_small(corpus, output, datasets=DATASETS, verify=WITHOUT_LEARNING, until=until, **options)
+
+
+@pytest.fixture
+def own(finished: Path, tmp_path: Path) -> Path:
+    """A copy that a test may damage."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def committed(run: Path) -> dict[str, tuple[Path, str]]:
+    """Return every committed file by its key: the commit that names it, and its step."""
+    return {
+        key: (path, path.parent.name)
+        for path in sorted((run / "commits").rglob("*.json"))
+        for key in json.loads(path.read_bytes())["files"]
+    }
+
+
+def vouch(run: Path, key: str) -> None:
+    """Make the commit of a file vouch for it as it is now."""
+    path, _ = committed(run)[key]
+    content = json.loads(path.read_bytes())
+    content["files"][key] = digest_file(run / key).model_dump()
+    path.write_text(json.dumps(content))
+
+
+def named(run: Path) -> set[tuple[str, str]]:
+    """Verify in this process; return the (file, check) of every finding about the run's files."""
+    report = verify_session(run, workers=0, address=None, stream=None)
+    assert report["passed"] is False
+    return {(finding["file"], finding["check"]) for finding in report["audit"]["findings"]}
+
+
+def kinds(run: Path) -> Iterator[str]:
+    """Yield one committed file of each kind: of each step and each name."""
+    seen = set()
+    for key, (_, step) in committed(run).items():
+        kind = (step, key.split("/")[0], key.split("/")[1] if step == "dedup" else "", Path(key).name)
+        if kind not in seen:
+            seen.add(kind)
+            yield key
+
+
+def test_every_step_has_flows_and_takes_what_the_one_before_let_out(finished: Path) -> None:
+    plan = read_plan(finished)["steps"]
+    flows = {name: read_flows(finished, name) for name in ("ingest", *UNITS)}
+    for name, before in zip(UNITS, ("ingest", "dedup", "dedup", "tokenize"), strict=True):
+        let_out = {unit: flow.output for unit, flow in flows[before].items()}
+        assert settle(name, flows[name], let_out).input.documents > 200
+    for name in ("shard-clm", "shard-sop", "draw-clm", "draw-sop"):
+        assert name in plan
+        assert settle(name, read_flows(finished, name)).faults() == []
+    dropped = settle("ingest", flows["ingest"]).gone
+    assert {"bad_json", "missing_text", "empty"} <= dropped.keys()
+    assert settle("dedup", flows["dedup"]).gone["exact"].documents > 10
+
+
+@pytest.mark.parametrize("amount", ["documents", "bytes", "tokens", "ids"])
+def test_a_step_that_takes_something_else_than_was_let_out_fails(finished: Path, amount: str) -> None:
+    flows = read_flows(finished, "tokenize")
+    before = {unit: flow.output for unit, flow in read_flows(finished, "dedup").items()}
+    unit = next(unit for unit, flow in flows.items() if flow.input.documents > 1)
+    other = "1" * 32 if amount == "ids" else (getattr(flows[unit].input, amount) or 0) + 1
+    if amount == "tokens":
+        flows = read_flows(finished, "sentences")
+        before = {name: flow.output for name, flow in read_flows(finished, "tokenize").items()}
+    before[unit] = before[unit].model_copy(update={amount: other})
+    with pytest.raises(VerificationError, match=f"unit {unit}: received"):
+        settle("tokenize", flows, before)
+
+
+def test_a_unit_that_one_of_two_steps_does_not_know_fails(finished: Path) -> None:
+    flows = read_flows(finished, "tokenize")
+    before = {unit: flow.output for unit, flow in flows.items()}
+    unit = next(iter(before))
+    with pytest.raises(VerificationError, match="unknown to the step before"):
+        settle("tokenize", flows, {name: tally for name, tally in before.items() if name != unit})
+    with pytest.raises(VerificationError, match="unknown to tokenize"):
+        settle("tokenize", {name: flow for name, flow in flows.items() if name != unit}, before)
+
+
+def test_a_flow_of_a_unit_that_does_not_add_up_fails() -> None:
+    lost = Flow(input=Tally(documents=3), output=Tally(documents=2))
+    with pytest.raises(VerificationError, match="step x, unit u: received 3 documents, not 2"):
+        settle("x", {"u": lost})
+
+
+def zero_masks(run: Path) -> list[str]:
+    """Let no document through; return the masks."""
+    masks = sorted((run / "dedup" / "keep").rglob("*.npy"))
+    for path in masks:
+        np.save(path, np.zeros_like(np.load(path)))
+    return [path.relative_to(run).as_posix() for path in masks]
+
+
+@pytest.fixture(scope="module")
+def deduplicated(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run up to dedup, for reading only."""
+    output = tmp_path_factory.mktemp("deduplicated") / "run"
+    again(small_corpus, output, until="dedup")
+    return output
+
+
+def test_masks_that_let_nothing_through_stop_the_next_step(
+    small_corpus: Path, deduplicated: Path, finished: Path, tmp_path: Path
+) -> None:
+    own = Path(shutil.copytree(deduplicated, tmp_path / "run"))
+    zeroed = zero_masks(own)
+    with pytest.raises(DataError, match=r"dedup/keep/.*XXH3 .*--replace"):
+        again(small_corpus, own)
+    for key in zeroed:
+        vouch(own, key)
+    with pytest.raises(
+        VerificationError, match=r"received 0 documents, not .*that the step before let out"
+    ):
+        again(small_corpus, own)
+    shutil.copytree(deduplicated, own, dirs_exist_ok=True)
+    zero_masks(own)
+    assert again(small_corpus, own, replace=True)["passed"]
+    assert digests(own) == digests(finished)
+
+
+def test_a_finished_run_names_each_missing_or_cut_file(small_corpus: Path, own: Path) -> None:
+    looked_at = 0
+    for looked_at, key in enumerate(kinds(own), 1):
+        place = own / key
+        data = place.read_bytes()
+        place.unlink()
+        if looked_at % 2:
+            place.write_bytes(data[:-1])
+        with pytest.raises(DataError, match="committed with") as error:
+            again(small_corpus, own)
+        assert str(place) in str(error.value)
+        place.write_bytes(data)
+    assert looked_at > 30
+    assert again(small_corpus, own)["passed"]
+
+
+def test_replace_makes_damaged_files_and_all_after_them_anew(
+    small_corpus: Path, finished: Path, own: Path
+) -> None:
+    (own / "dedup" / "removed.parquet").unlink()
+    flipped = next((own / "tokens").rglob("ids.npy"))
+    data = bytearray(flipped.read_bytes())
+    data[-1] ^= 1
+    flipped.write_bytes(bytes(data))
+    assert again(small_corpus, own, replace=True)["passed"]
+    assert digests(own) == digests(finished)
+
+
+def test_each_file_that_a_later_step_reads_is_compared_before_it_is_read(
+    small_corpus: Path, own: Path
+) -> None:
+    """Later steps are forgotten, so that they read the files of the earlier ones again."""
+    for name in ("shard-clm", "shard-sop", "draw-clm", "draw-sop", "verify-clm", "verify-sop", "decode"):
+        shutil.rmtree(own / "commits" / name)
+    read = ("ingest/", "dedup/keep/", "dedup/clusters", "tokenizer/", "split/", "tokens/", "sentences/")
+    looked_at = 0
+    for key in (key for key in kinds(own) if key.startswith(read)):
+        place = own / key
+        data = bytearray(place.read_bytes())
+        data[-1] ^= 1
+        place.write_bytes(bytes(data))
+        with pytest.raises(DataError, match="committed with XXH3") as error:
+            again(small_corpus, own, until="shard")
+        assert str(place) in str(error.value)
+        data[-1] ^= 1
+        place.write_bytes(bytes(data))
+        looked_at += 1
+    assert looked_at > 12
+
+
+def row_lost(table: pa.Table) -> pa.Table:
+    return table.slice(1)
+
+
+def row_made_up(table: pa.Table) -> pa.Table:
+    """Repeat the first row."""
+    return pa.concat_tables([table.slice(0, 1), table])
+
+
+def row_exchanged(table: pa.Table) -> pa.Table:
+    """Repeat the first row in the place of the last."""
+    return pa.concat_tables([table.slice(0, 1), table.slice(0, table.num_rows - 1)])
+
+
+EVIDENCE = (
+    "ingest/*/*/drops.parquet",
+    "ingest/*/*/documents.parquet",
+    "dedup/removed.parquet",
+    "dedup/clusters.parquet",
+    "split/validation.parquet",
+    "tokens/*/*/documents.parquet",
+    "datasets/clm/train/epoch-0000/*/documents.parquet",
+)
+
+
+def test_evidence_that_its_commit_vouches_for_is_held_to_the_sums(own: Path) -> None:
+    """All tables at once, each in one of three ways: every finding names its own file."""
+    changes: tuple[Callable[[pa.Table], pa.Table], ...] = (row_lost, row_made_up, row_exchanged)
+    for change in changes:
+        kept, damaged = {}, set()
+        for pattern in EVIDENCE:
+            path = next(p for p in sorted(own.glob(pattern)) if pq.read_metadata(p).num_rows > 1)
+            key = path.relative_to(own).as_posix()
+            commit = committed(own)[key][0]
+            kept[path] = path.read_bytes()
+            kept.setdefault(commit, commit.read_bytes())
+            pq.write_table(change(pq.read_table(path)), path, compression="zstd")
+            damaged.add(key)
+            vouch(own, key)
+        found = named(own)
+        missed = {key for key in damaged if (key, "ledger") not in found}
+        assert not missed, change.__name__
+        for path, data in kept.items():
+            path.write_bytes(data)
+    assert verify_session(own, workers=0, address=None, stream=None)["passed"]
+
+
+def exchange_special_ids(run: Path) -> str:
+    path = run / "tokenizer" / "special_ids.json"
+    content = json.loads(path.read_text())
+    content["mask"], content["cls"] = content["cls"], content["mask"]
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    return "tokenizer/special_ids.json"
+
+
+def change_fairness(run: Path) -> str:
+    path = run / "tokenizer" / "fairness.json"
+    path.write_text(path.read_text().replace("1", "2"))
+    return "tokenizer/fairness.json"
+
+
+def link_to_a_copy(run: Path) -> str:
+    place = next((run / "tokens").rglob("ids.npy"))
+    place.rename(run / "elsewhere.npy")
+    place.symlink_to(run / "elsewhere.npy")
+    return place.relative_to(run).as_posix()
+
+
+def add_a_stray_shard(run: Path) -> str:
+    shard = run / "datasets" / "clm" / "train" / "epoch-0000"
+    shutil.copytree(shard / "00000", shard / "00007")
+    return "datasets/clm/train/epoch-0000/00007/input_ids.npy"
+
+
+@pytest.mark.parametrize(
+    ("plant", "check"),
+    [
+        (exchange_special_ids, "files"),
+        (change_fairness, "files"),
+        (link_to_a_copy, "files"),
+        (add_a_stray_shard, "stray"),
+    ],
+)
+def test_verify_names_what_no_dataset_speaks_of(
+    plant: Callable[[Path], str], check: str, own: Path
+) -> None:
+    assert (plant(own), check) in named(own)
+
+
+def test_verify_names_damage_to_a_dataset_that_is_planned_no_more(small_corpus: Path, own: Path) -> None:
+    fewer: dict[str, Any] = {
+        "datasets": DATASETS[:1],
+        "verify": WITHOUT_LEARNING,
+        "until": None,
+        "replace": True,
+    }
+    assert run_small(small_corpus, own, **fewer)["passed"]
+    assert verify_session(own, workers=0, address=None, stream=None)["passed"]
+    key = "datasets/sop/train/dataset.json"
+    (own / key).unlink()
+    assert named(own) == {(key, "files")}
+
+
+def test_verify_names_settings_that_do_not_give_the_run_s_own_fingerprints(own: Path) -> None:
+    path = own / "run.json"
+    content = json.loads(path.read_text())
+    content["run"]["dedup"]["minhash"]["threshold"] = 0.7
+    path.write_text(json.dumps(content))
+    with pytest.raises(ShardmillError, match=r"run\.json: plan: step dedup has another fingerprint"):
+        verify_session(own, workers=0, address=None, stream=None)
+
+
+def test_a_file_of_the_user_s_beside_a_dataset_is_no_finding(own: Path) -> None:
+    (own / "datasets" / "clm" / "README.md").write_text("a card")
+    (own / "notes.txt").write_text("mine")
+    assert verify_session(own, workers=0, address=None, stream=None)["passed"]

@@ -1,0 +1,184 @@
+"""What fingerprints promise: a new setting at its default changes none, a changed default is noticed.
+
+`python -m tests.pipeline.test_fingerprints` writes defaults.json anew; do it only after raising the
+number of the first step whose bytes the changed default changes.
+"""
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import create_model
+
+from pipeline.config import RunFile
+from pipeline.inputs import InputFile
+from pipeline.plan import BYTES_VERSIONS, StepPlan, plan_again, plan_steps
+from stages.config import Config, changed_settings
+from stages.objectives.clm import CausalLM
+from stages.objectives.table import KINDS
+from stages.packing.layout import PackingConfig
+from stages.verify.gates import LearningSettings, settings_of
+
+GOLDEN = Path(__file__).with_name("defaults.json")
+FILES = (InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10, "aa"),)
+EVERY_KIND = [
+    {"name": kind, "objective": {"kind": kind}}
+    for kind in sorted(KINDS)
+    if kind not in ("mixture", "simcse")
+]
+MIXTURE = {
+    "name": "mixed",
+    "objective": {
+        "kind": "mixture",
+        "components": [
+            {"weight": 2.0, "objective": {"kind": "prefix_lm", "architecture": "encoder_decoder"}},
+            {"objective": {"kind": "span_corruption"}},
+        ],
+    },
+}
+
+
+def run_file(**changes: Any) -> RunFile:
+    """Return a run with a dataset of every kind that needs nothing special of its source."""
+    source = {"name": "mixed", "paths": ["*.jsonl"], "language": {"column": "lang"}}
+    datasets = [*EVERY_KIND, MIXTURE]
+    content = {"sources": [source], "packing": {"seq_len": 256}, "datasets": datasets, **changes}
+    return RunFile.model_validate(content)
+
+
+def configs(value: object) -> Iterator[Config]:
+    """Yield a config and all configs inside it."""
+    if isinstance(value, Config):
+        yield value
+        for name in type(value).model_fields:
+            yield from configs(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from configs(item)
+
+
+def with_new_option(value: Any, among: type[Config]) -> Any:
+    """Return a config whose parts of one class have an option more, at its default."""
+    if isinstance(value, tuple):
+        return tuple(with_new_option(item, among) for item in value)
+    if not isinstance(value, Config):
+        return value
+    fields = {name: with_new_option(getattr(value, name), among) for name in type(value).model_fields}
+    kind = type(value)
+    if kind is among:
+        kind = create_model(kind.__name__, __base__=kind, new_option=(bool, False))
+        fields["new_option"] = False
+    made = kind.__new__(kind)  # model_construct takes no field of the name `cls`
+    object.__setattr__(made, "__dict__", fields)
+    object.__setattr__(made, "__pydantic_fields_set__", set(fields))
+    object.__setattr__(made, "__pydantic_extra__", None)
+    object.__setattr__(made, "__pydantic_private__", None)
+    return made
+
+
+CLASSES = sorted(
+    {type(config) for config in configs(run_file())} - {LearningSettings}, key=lambda c: c.__name__
+)
+
+
+def fingerprints(file: RunFile) -> dict[str, str]:
+    """Return the fingerprint of every step."""
+    return {step.name: step.fingerprint for step in plan_steps(file, FILES)}
+
+
+def test_the_configs_that_are_tried_are_many() -> None:
+    names = {config.__name__ for config in CLASSES}
+    assert {"RunFile", "Source", "MinHashConfig", "PackingConfig", "Component", "UL2"} <= names
+    assert len(CLASSES) > 20
+
+
+@pytest.mark.parametrize("config", CLASSES, ids=lambda config: config.__name__)
+def test_a_new_option_at_its_default_changes_no_fingerprint(config: type[Config]) -> None:
+    file = run_file()
+    changed = with_new_option(file, config)
+    assert any(hasattr(part, "new_option") for part in configs(changed))
+    steps = {name for name in fingerprints(file) if not name.startswith("verify-")}
+    for name in steps:
+        assert fingerprints(changed)[name] == fingerprints(file)[name]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_new_option_of_a_learning_check_changes_nothing_of_it(kind: str) -> None:
+    dataset = [d for d in (*EVERY_KIND, MIXTURE) if d["objective"]["kind"] == kind]  # type: ignore[index]
+    for found in dataset:
+        file = run_file(datasets=[found])
+        settings = settings_of(file.datasets[0].objective, file.verify)
+        changed = with_new_option(settings, type(settings))
+        assert changed_settings(changed) == changed_settings(settings)
+
+
+def test_settings_that_differ_from_their_defaults_are_all_that_is_told() -> None:
+    assert changed_settings(PackingConfig()) == {}
+    assert changed_settings(PackingConfig(seq_len=4096)) == {"seq_len": 4096}
+    assert changed_settings(PackingConfig(seq_len=512, shards=3)) == {"shards": 3}
+    assert changed_settings(CausalLM()) == {"kind": "clm"}, "a kind says what the rest means"
+
+
+def test_kinds_without_a_setting_have_fingerprints_of_their_own() -> None:
+    plans = [run_file(datasets=[{**dataset, "name": "x"}]) for dataset in EVERY_KIND]
+    found = [fingerprints(plan)["shard-x"] for plan in plans]
+    assert len(set(found)) == len(EVERY_KIND) > 8
+
+
+def test_the_plan_can_be_made_again_from_what_the_run_keeps() -> None:
+    file = run_file()
+    steps = plan_steps(file, FILES)
+    plain = {step.name: {"config": json.loads(json.dumps(dict(step.config)))} for step in steps}
+    again = plan_again(RunFile.model_validate(file.model_dump(mode="json")), {"steps": plain})
+    assert [(s.name, s.fingerprint) for s in again] == [(s.name, s.fingerprint) for s in steps]
+    assert all(isinstance(step, StepPlan) for step in again)
+
+
+def defaults() -> dict[str, Any]:
+    """Return every default that a fingerprint leaves out, by class and setting, with the versions."""
+    found = {}
+    every: set[type[Config]] = {*CLASSES, *KINDS.values(), LearningSettings}
+    for kind in sorted(every, key=lambda c: c.__name__):
+        fields = {
+            name: field.get_default(call_default_factory=True)
+            for name, field in kind.model_fields.items()
+            if not field.is_required()
+        }
+        found[kind.__name__] = {name: _plain(value) for name, value in sorted(fields.items())}
+    return {"versions": dict(BYTES_VERSIONS), "defaults": found}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Config):
+        return value.model_dump(mode="json")
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def test_defaults_are_those_of_their_versions() -> None:
+    golden = json.loads(GOLDEN.read_text())
+    now = json.loads(json.dumps(defaults()))
+    known = {
+        (kind, name): value
+        for kind, fields in golden["defaults"].items()
+        for name, value in fields.items()
+    }
+    changed = [
+        f"{kind}.{name}"
+        for (kind, name), value in known.items()
+        if name in now["defaults"].get(kind, {}) and now["defaults"][kind][name] != value
+    ]
+    assert not changed, (
+        f"defaults changed: {changed}; fingerprints do not show it, so raise the step's number in"
+        " BYTES_VERSIONS and write defaults.json anew"
+    )
+    new = set(itertools.chain.from_iterable(now["defaults"].values())) - {n for _, n in known}
+    assert now == golden, f"write defaults.json anew: new settings {sorted(new)}, or other versions"
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(json.dumps(defaults(), indent=1, sort_keys=True) + "\n")

@@ -20,14 +20,14 @@ import xxhash
 from pipeline.commits import STEP_COMMIT
 from pipeline.execution import Execution
 from pipeline.ledger import flow_faults, read_flows
-from pipeline.plan import StepPlan, unit_fingerprint
+from pipeline.plan import SAMPLE, StepPlan, unit_fingerprint
 from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.units import Unit, units_of
 from pipeline.tasks import Task
 from stages.config import Config
 from stages.errors import FormatError
-from stages.ledger import Flow, Tally
+from stages.ledger import Flow, Tally, total_flow
 
 FOLDERS = (
     "scan",
@@ -44,7 +44,13 @@ FOLDERS = (
 """Where steps write."""
 _DATA = frozenset({".npy", ".parquet", ".json", ".model", ".arrow"})
 """Endings of what steps write: a README that someone puts beside a dataset is no finding."""
-_SAME_UNITS = {"dedup": "ingest", "split": "dedup", "tokenize": "dedup", "sentences": "tokenize"}
+_SAME_UNITS = {
+    "dedup": "ingest",
+    "tokenizer": "dedup",
+    "split": "dedup",
+    "tokenize": "dedup",
+    "sentences": "tokenize",
+}
 """Steps that have the units of another one, and take what it lets out of them."""
 
 
@@ -167,11 +173,39 @@ def _flows(
         let_out = None if before is None else {unit: flow.output for unit, flow in before.items()}
         for fault in flow_faults(name, own, let_out):
             yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=fault)
-        total = sum((flow.input for flow in own.values()), start=Tally(bytes=0, tokens=0, rows=0))
-        for fault in Flow.model_validate(records[name]["ledger"]).input.differences(total):
-            message = f"its units received {fault} as the step's commit has it"
-            yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=message)
+        yield from _recorded(execution, name, own, records[name])
+        if name.startswith("shard-") and "tokenize" in flows:
+            stored, packed = (_total(flows[step]) for step in ("tokenize", name))
+            for fault in packed.input.differences(stored.output):
+                message = f"its shards received {fault} that tokenize let out"
+                yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=message)
+    for unit in units:
+        found = flows.get("ingest", {}).get(unit.commit_name)
+        if found is not None and found.output.documents != unit.documents:
+            message = (
+                f"unit {unit.name} has {unit.documents:,} documents, not {found.output.documents:,}"
+            )
+            yield FoundIn(file="commits/ingest/_step.json", check="ledger", message=message)
     yield from _evidence(execution, plan, records, units, flows)
+
+
+def _total(flows: Mapping[str, Flow]) -> Flow:
+    return total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
+
+
+def _recorded(
+    execution: Execution, name: str, flows: Mapping[str, Flow], record: Mapping[str, Any]
+) -> Iterator[FoundIn]:
+    """Hold what the commits of a step record of its flows to its table."""
+    if Flow.model_validate(record["ledger"]) != _total(flows):
+        message = "the sum of its flows is not that of the ledger's table"
+        yield FoundIn(file=f"commits/{name}/{STEP_COMMIT}.json", check="ledger", message=message)
+    for unit, commit in execution.commits.survey(name).commits.items():
+        own = commit.record.get("flow")
+        known = flows.get(unit.removeprefix("count-").removeprefix(f"{SAMPLE}-"))
+        if own is not None and (known is None or Flow.model_validate(own) != known):
+            message = "its flow is not that of the ledger's table"
+            yield FoundIn(file=f"commits/{name}/{unit}.json", check="ledger", message=message)
 
 
 def _evidence(

@@ -91,3 +91,22 @@ def test_what_one_side_does_not_count_is_not_compared() -> None:
     assert counted.differences(uncounted) == []
     assert (counted + uncounted).bytes is None
     assert Tally(rows=4).differences(Tally(rows=5)) == ["4 rows, not 5"]
+
+
+def test_h_is_the_one_that_the_format_documents() -> None:
+    def mixed(value: int) -> int:
+        mask = (1 << 64) - 1
+        value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & mask
+        value = (value ^ value >> 27) * 0x94D049BB133111EB & mask
+        return value ^ value >> 31
+
+    identity = document_id("s", "a.jsonl", 3)
+    for copy in (0, 1, 5):
+        halves = [
+            mixed(int.from_bytes(half, "little") ^ (constant * (copy + 1) % (1 << 64)))
+            for half, constant in zip(
+                (identity[:8], identity[8:]), (0x9E3779B97F4A7C15, 0xD1B54A32D192ED03), strict=True
+            )
+        ]
+        row = np.frombuffer(identity, np.uint8)[None]
+        assert id_sum(row, copy=copy) == halves[0] + (halves[1] << 64)

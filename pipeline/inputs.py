@@ -1,54 +1,37 @@
-"""Inputs: which files a run reads, under which names, what is in them, and how they are cut.
+"""Inputs: which files a run reads, under which names, and what was scanned of each.
 
 A file is known by (source, path relative to the source's root) and by the XXH3-128 of its bytes, so a
-copy of the corpus in another folder is the same input. Digests and slices are remembered in
-DIR/inputs.json under the file's place, size and time of change, so planning again reads nothing.
+copy of the corpus in another folder is the same input. Here files are found; what is in them is the
+business of the step scan (`pipeline.scanning`), which turns a `FoundFile` into an `InputFile`.
 """
 
-import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import xxhash
 
 from pipeline.config import RunFile, Source
 from pipeline.places import (
     Place,
+    PlaceStatus,
     check_url,
     is_url,
     local_files,
-    open_place,
     place_status,
     relative,
     remote_files,
+    require_one_path,
     root_of,
     root_url,
 )
 from stages.errors import ConfigError
-from stages.reading.arrow import arrow_slices
-from stages.reading.formats import (
-    COMPRESSED,
-    ENDINGS,
-    TABLES,
-    Format,
-    Slice,
-    TextSplit,
-    byte_slices,
-    format_of,
-)
-from stages.reading.parquet import parquet_slices
+from stages.reading.formats import COMPRESSED, ENDINGS, TABLES, Format, Slice, TextSplit, format_of
 from stages.reading.records import FieldMapping, LanguageColumn
-
-CACHE_NAME = "inputs.json"
-_BLOCK_BYTES = 4 << 20
-_LINE_FEED = ord("\n")
 
 
 @dataclass(frozen=True)
-class InputFile:
+class NamedFile:
     """One file of a source."""
 
     source: str
@@ -56,54 +39,104 @@ class InputFile:
     """POSIX path relative to the source's root: part of every document's id."""
     place: Place
     """Where it is: part of nothing."""
-    size: int
-    digest: str
-    slices: tuple[Slice, ...] | None = None
-    """What can be read in any order; None if it is read from front to back."""
-    known: dict[str, Any] = field(default_factory=dict, compare=False)
-    """What to remember of it."""
 
     @property
     def key(self) -> str:
-        """Give the folder of its units: its source and a digest of its path."""
+        """Return the folder of its units: its source and a digest of its path."""
         return f"{self.source}/{xxhash.xxh3_64_hexdigest(self.path.encode())[:12]}"
 
+    @property
+    def label(self) -> str:
+        """Return what messages call it."""
+        return f"sources.{self.source}: {self.place}"
 
-def find_inputs(run: RunFile, base: Path, *, output: Path) -> list[InputFile]:
-    """Give all files of a run in canonical order: by source name, then path.
 
-    Tables are looked into first, since what a source takes may not be in them.
+@dataclass(frozen=True)
+class FoundFile(NamedFile):
+    """A file before anything is known of its bytes."""
+
+    status: PlaceStatus
+    fields: FieldMapping
+    text_split: TextSplit
+    unit_size: int
+
+    @property
+    def is_table(self) -> bool:
+        """Say whether it is cut by rows."""
+        return format_of(self.path) in TABLES
+
+    @property
+    def is_cut_by_bytes(self) -> bool:
+        """Say whether it is cut into ranges of bytes, read in any order."""
+        lines = format_of(self.path) is Format.JSONL or self.text_split is TextSplit.BLANK_LINE
+        plain = not self.is_table and not self.path.endswith(COMPRESSED)
+        return lines and plain and self.status.seekable
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where the digests of a file's blocks are: a range of a committed array."""
+
+    key: str
+    """Of the array, `<u8`."""
+    xxh3: str
+    """Of the array's file."""
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class InputFile(NamedFile):
+    """A file whose bytes were scanned."""
+
+    size: int
+    digest: str
+    """XXH3-128 of its bytes; empty if a plan did without."""
+    slices: tuple[Slice, ...] | None = None
+    """What can be read in any order; None if it is read from front to back."""
+    end: int | None = None
+    """The position after its last: its bytes, or a table's rows; None if it is compressed."""
+    blocks: Blocks = Blocks("", "", 0, 0)
+    """Not there if nothing of the file is read in this session."""
+
+
+def find_files(run: RunFile, base: Path) -> list[FoundFile]:
+    """Return all files of a run in canonical order: by source name, then path. None is opened.
 
     Raises:
-        ConfigError: a path that is missing, empty of files, of an unknown ending, or named twice; a
-            table without the columns that its source takes.
-        DataError: a table that is cut or damaged.
+        ConfigError: a path that is missing, empty of files, of an unknown ending, or named twice; what
+            is no regular file; a table whose server gives no parts of it.
+        Stopped: a server cannot be reached.
     """
-    known = _read_cache(output)
-    found = [
-        (source, path, place)
+    files = [
+        FoundFile(
+            source=source.name,
+            path=path,
+            place=place.absolute() if isinstance(place, Path) else place,
+            status=place_status(place, key=f"sources.{source.name}"),
+            fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
+            text_split=source.text_split,
+            unit_size=run.ingest.unit_size,
+        )
         for source in sorted(run.sources, key=lambda source: source.name)
         for path, place in sorted(_expand(source, base).items())
     ]
-    tables = [item for item in found if format_of(item[1]) in TABLES]
-    for source, _, place in tables:
-        known |= _table_slices(source, place, run.ingest.unit_size, known)
-    files = [_describe(*item, run.ingest.unit_size, known) for item in found]
+    for file in files:
+        if file.is_table and not file.status.seekable:
+            raise ConfigError(
+                f"{file.label}: its server gives no parts of a file, and a table is read by parts; copy"
+                " it to a disk or another server"
+            )
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
     return files
-
-
-def remember_digests(files: Sequence[InputFile], output: Path) -> None:
-    """Keep the digests and slices of a run's files for the next time it is planned."""
-    cache = {key: value for file in files for key, value in file.known.items()}
-    (output / CACHE_NAME).write_text(json.dumps(cache, indent=0, sort_keys=True), encoding="utf-8")
 
 
 def _expand(source: Source, base: Path) -> dict[str, Place]:
     """Give a source's files by their path relative to its root."""
     files: dict[str, Place] = {}
     seen: dict[Place, str] = {}
+    real: dict[Path, Path] = {}
     for pattern in source.paths:
         places = _matches(source, base, pattern)
         root = _root(source, base, pattern)
@@ -116,6 +149,8 @@ def _expand(source: Source, base: Path) -> dict[str, Place]:
                     f"sources.{source.name}: {place} matches twice, as {seen[place]!r} and {path!r};"
                     " set root, or make the patterns disjoint"
                 )
+            if isinstance(place, Path):
+                require_one_path(place, real, key=f"sources.{source.name}")
             if files.setdefault(path, place) != place:
                 raise ConfigError(
                     f"sources.{source.name}: {files[path]} and {place} would both be {path!r};"
@@ -165,76 +200,3 @@ def _check_text(source: Source, name: str) -> None:
             f"sources.{source.name}.{key}: {name} is plain text and has no columns; make its files a"
             ' source of their own, with no such key and one language, such as "en"'
         )
-
-
-def _describe(source: Source, path: str, place: Place, unit: int, known: dict[str, Any]) -> InputFile:
-    """Give a file with its digest and slices, reading it only if they are not known."""
-    try:
-        status = place_status(place)
-        cut = _cut_name(status.stamp, source, path, unit)
-        by_bytes = _is_cut_by_bytes(source, path) and status.seekable
-        size = status.size
-        if size is None or status.stamp not in known or (by_bytes and cut not in known):
-            size, known[status.stamp], line_feeds = _scan(place, unit if by_bytes else None)
-            if by_bytes:
-                known[cut] = [astuple(item) for item in byte_slices(size, unit, line_feeds)]
-    except OSError as error:
-        raise ConfigError(f"sources.{source.name}: {place}: {error.strerror or error}") from error
-    slices = None
-    if by_bytes or format_of(path) in TABLES:
-        slices = tuple(Slice(*item) for item in known[cut])
-    kept = {name: known[name] for name in (status.stamp, cut) if status.lasting and name in known}
-    return InputFile(source.name, path, place, size, known[status.stamp], slices, kept)
-
-
-def _table_slices(
-    source: Source, place: Place, unit: int, known: dict[str, Any]
-) -> dict[str, list[tuple[int, ...]]]:
-    """Give the slices of a table under their name in the cache, reading its footer if need be."""
-    key, name = f"sources.{source.name}", str(place)
-    try:
-        cut = _cut_name(place_status(place).stamp, source, name, unit)
-        if cut in known:
-            return {}
-        fields = FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields)))
-        slices_of = parquet_slices if format_of(name) is Format.PARQUET else arrow_slices
-        with open_place(place) as file:
-            slices = slices_of(file, fields, unit=unit, name=name, key=key)
-    except OSError as error:
-        raise ConfigError(f"{key}: {place}: {error.strerror or error}") from error
-    return {cut: [astuple(item) for item in slices]}
-
-
-def _cut_name(stamp: str, source: Source, path: str, unit: int) -> str:
-    """Name a file's slices in the cache: with all that decides them, or that was checked."""
-    columns = {"text_column", "section_columns", "id_column", "language"}
-    used = columns if format_of(path) in TABLES else {"text_split"}
-    return f"{stamp}|{unit}|{source.model_dump_json(include=used)}"
-
-
-def _is_cut_by_bytes(source: Source, path: str) -> bool:
-    kind = format_of(path)
-    lines = kind is Format.JSONL or source.text_split is TextSplit.BLANK_LINE
-    return lines and kind not in TABLES and not path.endswith(COMPRESSED)
-
-
-def _scan(place: Place, unit: int | None) -> tuple[int, str, list[int]]:
-    """Give a file's size, digest and, if it is cut by bytes, the line feeds of each slice."""
-    xxh3, size, line_feeds = xxhash.xxh3_128(), 0, [0]
-    with open_place(place) as file:
-        while block := file.read(
-            _BLOCK_BYTES if unit is None else min(_BLOCK_BYTES, unit - size % unit)
-        ):
-            xxh3.update(block)
-            if unit is not None:
-                line_feeds += [0] * (size // unit + 1 - len(line_feeds))
-                line_feeds[-1] += int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LINE_FEED))
-            size += len(block)
-    return size, xxh3.hexdigest(), line_feeds
-
-
-def _read_cache(output: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((output / CACHE_NAME).read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError):  # a cache: without it the files are read once more
-        return {}

@@ -57,8 +57,10 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     shorter, smaller = "lower ingest.max_document_bytes", "lower tokenizer.train.sample_size"
     train = training_memory(file.tokenizer.train) if file.tokenizer.path is None else 0
     encode = text + (EXISTING if file.tokenizer.path is not None else 0)
+    ingest = Need(BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter)
     needs = {
-        "ingest": Need(BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter),
+        "scan": ingest,  # it takes less, but the same workers go on with ingest
+        "ingest": ingest,
         "dedup": Need(max(KEY_BYTES * MAX_KEYS, PAIRS + text), shorter),
         "tokenizer": Need(max(text, train), smaller if train > text else shorter),
         "split": Need(encode, shorter),

@@ -6,14 +6,16 @@ fsspec's drivers looks for them; a URL that holds one is refused, and the refusa
 
 import glob
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import stat
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any
 from urllib.parse import urlsplit
 
+from pipeline.place_faults import touching
 from stages.errors import ConfigError
+from stages.reading.formats import format_of
 
 Place = Path | str
 """A local path, or a URL."""
@@ -78,22 +80,30 @@ def check_url(url: str, *, key: str) -> None:
         raise ConfigError(f"{key}: {shown} has a query, which may hold a secret; name a URL without one")
 
 
-def open_place(place: Place) -> BinaryIO:
-    """Open a file for reading bytes."""
-    if isinstance(place, Path):
-        return place.open("rb")
-    system, path = _system(place, key=place)
-    return cast("BinaryIO", system.open(path, "rb"))
+def place_status(place: Place, *, key: str, anew: bool = False) -> PlaceStatus:
+    """Return size and stamp of a file.
 
+    Args:
+        place: the file.
+        key: what messages begin with, such as "sources.web".
+        anew: ask the server again, even if it said it a moment ago.
 
-def place_status(place: Place) -> PlaceStatus:
-    """Give size and stamp of a file."""
+    Raises:
+        ConfigError: there is no such file, or it is no regular file.
+        Stopped: its server cannot be reached.
+    """
     if isinstance(place, Path):
-        status = place.stat()
-        stamp = f"{place.resolve()}|{status.st_size}|{status.st_mtime_ns}"
+        with touching(place, key=key):
+            status = place.stat()
+            real = place.resolve()
+        require_regular(place, status.st_mode, key=key)
+        stamp = f"{real}|{status.st_size}|{status.st_mtime_ns}|{status.st_ctime_ns}"
         return PlaceStatus(status.st_size, stamp, lasting=True, seekable=True)
-    system, path = _system(place, key=place)
-    info = system.info(path)
+    system, path = file_system(place, key=key)
+    with touching(place, key=key):
+        if anew:
+            system.invalidate_cache(path)
+        info = system.info(path)
     size = info.get("size")
     mark = next((info[name] for name in MARKS if info.get(name)), None)
     if mark is None and not place.startswith("http"):  # there, ukey is a digest of the URL alone
@@ -108,21 +118,54 @@ def local_files(pattern: str, base: Path, *, key: str) -> list[Path]:
     Raises:
         ConfigError: there is none, or what is there is no file.
     """
-    wild = is_pattern(pattern)
-    places = (
-        [base / match for match in sorted(glob.glob(pattern, root_dir=base, recursive=True))]  # noqa: PTH207  # Path.glob takes no absolute pattern
-        if wild
-        else [base / pattern]
-    )
-    places = [place for place in places if not (wild and place.is_dir())]
-    if not places:
+    places = sorted(_glob(pattern, base, key)) if is_pattern(pattern) else [base / pattern]
+    folders = [place for place in places if place.is_dir()]
+    files = [place for place in places if not place.is_dir()]
+    _check_folders([*map(str, folders)], [*map(str, files)], pattern, key=key)
+    if not files:
         raise ConfigError(f"{key}: {pattern!r} matches no file in {base.resolve()}")
-    for place in places:
-        if not place.exists():
-            raise ConfigError(f"{key}: {place}: no such file")
-        if place.is_dir():
-            raise _folder(str(place), pattern, key)
-    return places
+    for place in files:
+        with touching(place, key=key):
+            mode = place.stat().st_mode
+        require_regular(place, mode, key=key)
+    return files
+
+
+def require_one_path(place: Path, seen: dict[Path, Path], *, key: str) -> None:
+    """Refuse a file that was found under another path already, through a link.
+
+    Raises:
+        ConfigError: its documents would be read twice.
+    """
+    other = seen.setdefault(place.resolve(), place)
+    if other != place:
+        raise ConfigError(
+            f"{key}: {other} and {place} are one file, through a link, and would be read twice; remove"
+            " the link, or name the files so that only one of the two matches"
+        )
+
+
+def require_regular(path: Path, mode: int, *, key: str) -> None:
+    """Refuse what is no file and would be read for ever, or never.
+
+    Raises:
+        ConfigError: a folder, a FIFO, a socket or a device stands there.
+    """
+    if stat.S_ISREG(mode):
+        return
+    kinds = {
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a character device",
+        stat.S_IFBLK: "a block device",
+    }
+    kind = kinds.get(stat.S_IFMT(mode), "no regular file")
+    to = f", a link to {path.resolve()}," if path.is_symlink() else ""
+    raise ConfigError(
+        f"{key}: {path}{to} is {kind}, and only files are read: copy what it gives to a file, or leave"
+        " it out"
+    )
 
 
 def remote_files(pattern: str, *, key: str) -> list[str]:
@@ -132,13 +175,13 @@ def remote_files(pattern: str, *, key: str) -> list[str]:
         ConfigError: there is none, it is no file, or its driver is missing or fails.
     """
     check_url(pattern, key=key)
-    system, path = _system(pattern, key=key)
-    with _asking(pattern, key):
+    system, path = file_system(pattern, key=key)
+    with touching(pattern, key=key):
         if is_pattern(pattern):
             found = system.glob(path, detail=True)
-            urls = sorted(
-                system.unstrip_protocol(name) for name, i in found.items() if i["type"] == "file"
-            )
+            kinds = {system.unstrip_protocol(name): info["type"] for name, info in found.items()}
+            urls = sorted(name for name, kind in kinds.items() if kind == "file")
+            _check_folders([name for name in kinds if kinds[name] != "file"], urls, pattern, key=key)
             if not urls:
                 raise ConfigError(f"{key}: {pattern!r} matches no file")
             return urls
@@ -161,7 +204,7 @@ def root_of(base: Path, pattern: str) -> Place:
 
 def root_url(url: str) -> str:
     """Give the folder's URL in the spelling of the files below it."""
-    system, path = _system(url, key=url)
+    system, path = file_system(url, key=url)
     return str(system.unstrip_protocol(path)).rstrip("/")
 
 
@@ -174,6 +217,29 @@ def relative(place: Place, root: Place) -> str | None:
     return str(place).removeprefix(prefix) if inside else None
 
 
+def _glob(pattern: str, base: Path, key: str) -> Iterator[Path]:
+    """Give what a pattern matches; a loop of links ends at the first file that is found again."""
+    seen: dict[Path, Path] = {}
+    for match in glob.iglob(pattern, root_dir=base, recursive=True):  # noqa: PTH207  # Path.glob takes no absolute pattern
+        place = base / match
+        if not place.is_dir():
+            require_one_path(place, seen, key=key)
+        yield place
+
+
+def _check_folders(folders: Sequence[str], files: Sequence[str], pattern: str, *, key: str) -> None:
+    """Refuse a folder that is named like a file, unless the pattern matches files in it too."""
+    if not is_pattern(pattern) and folders:
+        raise _folder(folders[0], pattern, key)
+    for folder in folders:
+        prefix = folder.rstrip("/") + "/"
+        if format_of(folder.rstrip("/")) and not any(file.startswith(prefix) for file in files):
+            raise ConfigError(
+                f"{key}: {folder} is a folder that is named like a file, and {pattern!r} matches no file"
+                f" in it; name its files, as {prefix}*, or leave it out of the pattern"
+            )
+
+
 def _folder(place: str, pattern: str, key: str) -> ConfigError:
     return ConfigError(
         f"{key}: {place} is a folder; write {pattern.rstrip('/')}/*.jsonl.zst, or the ending that"
@@ -181,7 +247,7 @@ def _folder(place: str, pattern: str, key: str) -> ConfigError:
     )
 
 
-def _system(url: str, *, key: str) -> tuple[Any, str]:
+def file_system(url: str, *, key: str) -> tuple[Any, str]:
     """Give the file system of a URL and the path in it."""
     from fsspec.core import url_to_fs  # noqa: PLC0415  # imported only where a URL is read
 
@@ -195,14 +261,3 @@ def _system(url: str, *, key: str) -> tuple[Any, str]:
     except ValueError as error:
         raise ConfigError(f"{key}: {scheme}:// is no protocol that fsspec knows ({error})") from error
     return system, path
-
-
-@contextmanager
-def _asking(url: str, key: str) -> Iterator[None]:
-    """Say which URL a file system's refusal is about."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise ConfigError(f"{key}: {url}: no such file") from error
-    except OSError as error:
-        raise ConfigError(f"{key}: {url}: {error.strerror or error}") from error

@@ -9,7 +9,6 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pipeline.commits import Commit
@@ -18,6 +17,7 @@ from pipeline.execution import Execution
 from pipeline.inputs import InputFile
 from pipeline.ledger import read_flows, settle, settle_total
 from pipeline.plan import SAMPLE, StepPlan
+from pipeline.scanning import forgetting_changed
 from pipeline.settling import flows_of, let_out, settled
 from pipeline.steps import (
     adopt,
@@ -33,6 +33,8 @@ from pipeline.steps import (
     tokenize,
     tokenizer,
 )
+from pipeline.steps.columns import Columns
+from pipeline.steps.coverage import require_whole_files
 from pipeline.steps.units import Unit
 from pipeline.steps.unreadable import UnreadableSoFar, check_readable
 from pipeline.tasks import Function, Task
@@ -74,12 +76,15 @@ def run_ingest(run: Run) -> Mapping[str, Any]:
         payload = parts.Part(
             source=file.source,
             path=file.path,
-            place=file.place.resolve() if isinstance(file.place, Path) else file.place,
+            place=file.place,
+            label=file.label,
             key=file.key,
             number=number,
             fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
             ingest=run.file.ingest,
             minhash=minhash,
+            size=file.size,
+            blocks=file.blocks,
             slice=None if file.slices is None else file.slices[number],
             text_split=source.text_split,
         )
@@ -87,7 +92,7 @@ def run_ingest(run: Run) -> Mapping[str, Any]:
         return Task(unit, ingest.ingest_part, payload, step.units[file.key])
 
     files = {file.key: file for file in run.inputs}
-    so_far = UnreadableSoFar(run.inputs, run.file.ingest.max_bad_fraction)
+    so_far = UnreadableSoFar(run.inputs, run.file.ingest.max_bad_fraction, run.file.sources)
 
     def follow(task: Task, commit: Commit) -> Task | None:
         so_far.add(task.payload.key, task.payload.number, commit.record)
@@ -99,13 +104,22 @@ def run_ingest(run: Run) -> Mapping[str, Any]:
         for file in run.inputs
         for number in range(1 if file.slices is None else len(file.slices))
     ]
-    commits = run.execution.run(step, tasks, title="read and clean", follow=follow)
-    return settled(run.execution, step, commits, _ingest_record(run.file, commits))
+    with forgetting_changed(run.execution, run.inputs):
+        commits = run.execution.run(step, tasks, title="read and clean", follow=follow)
+    require_whole_files(run.inputs, commits)
+    record = _ingest_record(run.file, commits)
+    for warning in record["warnings"]:
+        run.execution.progress.note(f"warning: {warning}")
+    return settled(run.execution, step, commits, record)
 
 
 def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, Any]:
     """Sum up what was read, and refuse an input of which too much is broken."""
     records = [commit.record for commit in commits.values()]
+    columns = Columns(file.sources)
+    for record in records:
+        columns.add(record)
+    columns.require_any()
     drops: Counter[str] = Counter()
     for record in records:
         drops.update(record["drops"])
@@ -123,6 +137,7 @@ def _ingest_record(file: RunFile, commits: Mapping[str, Commit]) -> dict[str, An
         "drops": dict(sorted(drops.items())),
         "named": named[:20],
         "cleaned": sum(record["cleaned"] for record in records),
+        "warnings": columns.warnings(),
         "units": [
             {
                 "name": unit.replace(".", "/", 1),

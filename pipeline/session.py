@@ -9,7 +9,7 @@ import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,13 +21,14 @@ from pipeline.config import RunFile
 from pipeline.damage import settle_damage
 from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
-from pipeline.inputs import find_inputs, remember_digests
+from pipeline.inputs import find_files
 from pipeline.journal import Journal, end_last_line, run_lock
 from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
+from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.units import units_of
 from pipeline.stopping import enough_disk, signals_stop
 from pipeline.storage import LocalStorage, sweep
@@ -70,10 +71,14 @@ def plan_session(request: Request) -> list[StepStatus]:
     _require_models(request.file)
     require_memory(request.file, step_needs(request.file))
     adopted = find_tokenizer(request.file, request.base)
-    files = find_inputs(request.file, request.base, output=request.output)
-    steps = plan_steps(request.file, files, adopted)
     commits = Commits(LocalStorage(request.output))
-    return status_of(steps, commits, before=_last_plan(request.output))
+    found = find_files(request.file, request.base)
+    files = planned_inputs(found, commits)
+    steps = plan_steps(request.file, files, adopted)
+    if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
+        steps = [replace(step, fingerprint="", units={}) for step in steps]
+    status = status_of(steps, commits, before=_last_plan(request.output))
+    return [scan_status(found, commits), *status]
 
 
 def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
@@ -82,8 +87,8 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     Raises:
         ShardmillError: as its message says; what is committed stays.
     """
-    if request.until is not None and request.until not in STEPS:
-        raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(STEPS)}")
+    if request.until is not None and request.until not in (SCAN, *STEPS):
+        raise ConfigError(f"--until {request.until}: no such step; steps: {SCAN}, {', '.join(STEPS)}")
     require_memory(request.file, step_needs(request.file))
     _require_models(request.file)
     _make_folder(request.output)
@@ -181,18 +186,18 @@ def open_execution(
 def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
-    files = find_inputs(request.file, request.base, output=request.output)
+    files = scan_inputs(find_files(request.file, request.base), execution)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
     execution.plan = plan
     before = _last_plan(request.output)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, replace=request.replace)
-    remember_digests(files, request.output)
     _keep_plan(request, steps)
     run = runner.Run(request.file, files, plan, execution, adopted)
-    records: dict[str, Any] = {}
-    for name in STEPS:
+    size = sum(file.size for file in files)
+    records: dict[str, Any] = {SCAN: {"files": len(files), "bytes": size}}
+    for name in () if request.until == SCAN else STEPS:
         _step(run, name, records)
         if name == request.until:
             break

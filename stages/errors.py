@@ -3,6 +3,7 @@
     ShardmillError
     ├── ConfigError        the run file or the command line asks for what cannot be
     ├── DataError          an input, or what was made of it, is not what it must be
+    │   ├── ChangedInputError  an input file is no longer what it was when it was scanned
     │   ├── FormatError    a file on disk does not hold what its format promises
     │   └── TooFewLabelsError  there is too little to learn from to say anything
     ├── VerificationError  a check or a gate failed
@@ -23,6 +24,27 @@ class ConfigError(ShardmillError):
 
 class DataError(ShardmillError):
     """An input, or what was made of it, is not what it must be."""
+
+
+class ChangedInputError(DataError):
+    """An input file is no longer what it was when it was scanned.
+
+    Args:
+        message: for people.
+        file: the file's name in messages; what is remembered of it is forgotten.
+    """
+
+    def __init__(self, message: str, file: str) -> None:
+        super().__init__(message, file)
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return str(self.args[0])
+
+    @property
+    def file(self) -> str:
+        """The file's name in messages."""
+        return str(self.args[1])
 
 
 class FormatError(DataError):

@@ -72,6 +72,7 @@ def _amounts(name: str, records: Mapping[str, Any]) -> dict[str, int]:
     text = sum(unit["text_bytes"] for unit in ingest.get("units", ()))
     kept = sum(counts["bytes"] for counts in stored.get("languages", {}).values())
     amounts = {
+        "scan": {"bytes": records.get("scan", {}).get("bytes")},
         "ingest": {"documents": ingest.get("read"), "bytes": text},
         "dedup": {"documents": sum(u["documents"] for u in ingest.get("units", ())), "bytes": text},
         "tokenizer": {"bytes": records.get("tokenizer", {}).get("sample_bytes")},

@@ -85,6 +85,7 @@ def _ledger(records: Mapping[str, Any]) -> dict[str, Any]:
 def _warnings(file: RunFile, records: Mapping[str, Any]) -> Iterator[str | None]:
     """Give what settings and the tokenizer cost."""
     yield section_loss(file)
+    yield from records.get("ingest", {}).get("warnings", ())
     if file.tokenizer.path is None:
         yield normalization_loss(file.tokenizer.train.normalization)
         return
@@ -101,7 +102,8 @@ def _warnings(file: RunFile, records: Mapping[str, Any]) -> Iterator[str | None]
 
 
 def _documents(records: Mapping[str, Any]) -> dict[str, Any]:
-    ingest = records["ingest"]
+    nothing: dict[str, Any] = {"read": 0, "drops": {}, "named": [], "cleaned": 0, "units": []}
+    ingest = records.get("ingest", nothing)  # of a run that only scanned
     documents = {
         "read": ingest["read"],
         "dropped": ingest["drops"],

@@ -44,7 +44,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             "why": status.why,
             "warning": status.step.warning,
             "reads": list(status.step.inputs),
-            "fingerprint": status.step.fingerprint,
+            "fingerprint": status.step.fingerprint or None,
         }
         for status in steps
     ]

@@ -14,15 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.steps.columns import column_counts
 from pipeline.steps.ingest_files import DropsFile, SignaturesFile
-from pipeline.steps.parts import Part, part_after, records_of
+from pipeline.steps.parts import Part, Reading
 from pipeline.tasks import Workspace
 from stages.cleaning.text import clean_text
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
 from stages.filtering.length import length_verdicts
 from stages.identity import content_digest, document_id
 from stages.ledger import Flow, IdSum
-from stages.reading.records import RawDocument
+from stages.reading.records import RawDocument, Record
 
 BATCH_BYTES = 16 << 20
 """Text in a row group: what later steps hold at a time."""
@@ -53,6 +54,7 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
     folder = f"ingest/{part.name}"
     counts: Counter[str] = Counter()
     received, kept = IdSum(), IdSum()
+    reading = Reading(workspace, part)
     with ExitStack() as stack:
         drops = stack.enter_context(DropsFile(workspace.create(f"{folder}/drops.parquet"), part))
         signatures = None
@@ -64,7 +66,7 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
                 workspace.create(f"{folder}/documents.parquet"), _schema(part), compression="zstd"
             )
         )
-        for batch in _batches(workspace, part, drops, counts, received):
+        for batch in _batches(reading.records(), part, drops, counts, received):
             table = _table(batch, part)
             for identity in table.column("id").to_pylist():
                 kept.add(identity)
@@ -77,7 +79,9 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
         "source": part.source,
         "path": part.path,
         "part": part.number,
-        "next": part_after(workspace.cache, part),
+        "next": reading.next,
+        "covered": list(reading.covered) if reading.covered else None,
+        "columns": column_counts(reading.columns),
         "read": counts["read"],
         "documents": counts["documents"],
         "text_bytes": counts["text_bytes"],
@@ -94,11 +98,11 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
 
 
 def _batches(
-    workspace: Workspace, part: Part, drops: DropsFile, counts: Counter[str], received: IdSum
+    records: Iterator[Record], part: Part, drops: DropsFile, counts: Counter[str], received: IdSum
 ) -> Iterator[_Batch]:
     """Give the part's documents in batches; what gives none goes to `drops`."""
     batch = _Batch()
-    for record in records_of(workspace.cache, part):
+    for record in records:
         counts["read"] += 1
         received.add(document_id(part.source, part.path, record.position))
         if isinstance(record, Drop):

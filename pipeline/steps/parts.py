@@ -3,16 +3,30 @@
 A file that has slices gives one part for each, read in any order. Any other is a chain of parts of
 `unit_size` decompressed bytes, read from front to back by one worker, which holds the open stream; a
 worker that takes over opens the file again and skips. Which of the two it is changes no record.
+
+Every byte comes through `stages.reading.checked`: it is what was scanned, or the run stops.
 """
 
-from collections.abc import Callable, Iterator
+import io
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 from pipeline.config import Ingest
-from pipeline.places import Place, open_place
+from pipeline.inputs import Blocks
+from pipeline.place_files import open_place
+from pipeline.places import Place
+from pipeline.tasks import Workspace
 from stages.dedup.lsh import MinHashConfig
+from stages.errors import ChangedInputError, ConfigError, VerificationError
 from stages.reading.arrow import arrow_records
+from stages.reading.checked import WAY_OUT, checked_file
+from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
 from stages.reading.formats import TABLES, Format, Slice, TextSplit, format_of
 from stages.reading.jsonl import parse_line
@@ -29,11 +43,16 @@ class Part:
     source: str
     path: str
     place: Place
+    label: str
+    """What messages call the file."""
     key: str
     number: int
     fields: FieldMapping
     ingest: Ingest
     minhash: MinHashConfig | None
+    size: int
+    """Of the file, in bytes."""
+    blocks: Blocks
     slice: Slice | None = None
     """What it reads; None for a part of a chain."""
     text_split: TextSplit = TextSplit.FILE
@@ -49,71 +68,167 @@ class Part:
         return format_of(self.path) in TABLES
 
 
+class Reading:
+    """One part while it is read: first its records, then what is known of them.
+
+    Args:
+        workspace: where the digests of blocks are; the open stream of a chain stays in its cache.
+        part: what to read.
+    """
+
+    def __init__(self, workspace: Workspace, part: Part) -> None:
+        self._workspace = workspace
+        self._part = part
+        self.columns = ColumnsSeen(part.fields)
+        """The columns of its JSON records."""
+        self.covered: tuple[int, int] | None = None
+        """What its records took of the file."""
+        self.next: int | None = None
+        """The number of the part that continues a chain."""
+
+    def records(self) -> Iterator[Record]:
+        """Return the records in order; what else there is to know is known after the last one.
+
+        Raises:
+            DataError: the file changed, or is cut, damaged, or not what its ending says.
+            Stopped: the file cannot be read now.
+        """
+        if self._part.slice is None:
+            return self._chain_records(_stream_at(self._workspace, self._part))
+        return self._slice_records(self._part.slice)
+
+    def _slice_records(self, piece: Slice) -> Iterator[Record]:
+        part = self._part
+        max_bytes, kind, name = part.ingest.max_document_bytes, format_of(part.path), str(part.place)
+        with reading_stream(name), opened(self._workspace, part) as file:
+            if part.is_table:
+                records = parquet_records if kind is Format.PARQUET else arrow_records
+                for record in records(file, piece, part.fields, max_bytes=max_bytes, name=name):
+                    self._cover(record.position, record.position + 1)
+                    yield record
+            elif kind is Format.TEXT:
+                yield from self._groups(piece, paragraphs_of_slice(file, piece, max_bytes=max_bytes))
+            else:
+                for line in lines_of_slice(file, piece, max_bytes=max_bytes):
+                    self._cover(line.position, min(line.end, part.size))
+                    if not line.blank:
+                        yield parse_line(line, part.fields, self.columns)
+
+    def _groups(
+        self, piece: Slice, groups: Generator[Line, None, int | None]
+    ) -> Generator[Record, None, None]:
+        """Give the paragraph groups of a slice, which reaches to where the next slice's begin."""
+        first = None if piece.first else 0
+        while True:
+            try:
+                group = next(groups)
+            except StopIteration as end:
+                if first is not None:
+                    self._cover(first, self._part.size if end.value is None else end.value)
+                return
+            first = group.position if first is None else first
+            yield parse_text(group, self._part.fields)
+
+    def _chain_records(self, stream: "_Stream") -> Iterator[Record]:
+        part = self._part
+        end = (part.number + 1) * part.ingest.unit_size
+        first = stream.position if part.number else 0
+        while stream.pending is not None and stream.pending.position < end:
+            line = stream.pending
+            stream.pending = next(stream.pieces, None)
+            if format_of(part.path) is Format.TEXT:
+                yield parse_text(line, part.fields)
+            else:
+                yield parse_line(line, part.fields, self.columns)
+        self._cover(first, stream.position)
+        if stream.pending is not None:
+            self.next = stream.pending.position // part.ingest.unit_size
+
+    def _cover(self, first: int, after: int) -> None:
+        """Add what one more record took, which begins where the one before ended."""
+        if self.covered is None:
+            self.covered = (first, after)
+        elif first == self.covered[1]:
+            self.covered = (self.covered[0], after)
+        else:
+            raise VerificationError(
+                f"{self._part.label}: a record at {first:,} follows one that ends at"
+                f" {self.covered[1]:,}; this is a bug, please report it with the log"
+            )
+
+
 @dataclass
 class _Stream:
     """An open file between two of its parts."""
 
     key: str
     pieces: Iterator[Line]
-    pending: Line | None
+    pending: Line | None = None
+    read: int = 0
+    """Decompressed bytes so far."""
+
+    @property
+    def position(self) -> int:
+        """Where the next piece begins, or where the file ends."""
+        return self.read if self.pending is None else self.pending.position
+
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Give chunks and count their bytes."""
+        for chunk in chunks:
+            self.read += len(chunk)
+            yield chunk
 
 
-def records_of(cache: dict[str, Any], part: Part) -> Iterator[Record]:
-    """Give the records of a part in order.
-
-    Args:
-        cache: what the worker keeps; the open stream of a chain stays in it.
-        part: what to read.
+@contextmanager
+def opened(workspace: Workspace, part: Part) -> Iterator[BinaryIO]:
+    """Open a part's file, held to its scanned digests.
 
     Raises:
-        DataError: the file is missing, cut, damaged, or not what its ending says.
+        ChangedInputError: the file is gone, or is no file any more.
     """
-    if part.slice is None:
-        return _chain_records(_stream_at(cache, part), part)
-    return _slice_records(part, part.slice)
+    blocks = _blocks(workspace, part)
+    try:
+        with open_place(part.place, key=f"sources.{part.source}") as file:
+            yield checked_file(file, size=part.size, blocks=blocks, name=part.label)
+    except ConfigError as error:
+        message = f"{error}; it could be read when it was scanned: {WAY_OUT}"
+        raise ChangedInputError(message, part.label) from error
 
 
-def part_after(cache: dict[str, Any], part: Part) -> int | None:
-    """Give the number of the part that continues a chain, once all records of a part are taken."""
-    stream: _Stream | None = cache.get("stream") if part.slice is None else None
-    if stream is None or stream.pending is None:
-        return None
-    return stream.pending.position // part.ingest.unit_size
+def _blocks(workspace: Workspace, part: Part) -> NDArray[np.uint64]:
+    """Give the digests of a file's blocks; the array of its task stays with the worker."""
+    wanted = part.blocks
+    held: tuple[str, NDArray[np.uint64]] | None = workspace.cache.get("blocks")
+    if held is None or held[0] != wanted.xxh3:
+        path = workspace.path(wanted.key)
+        data = path.read_bytes()
+        if xxhash.xxh3_128_hexdigest(data) != wanted.xxh3:
+            message = f"{path}: not as it was committed; run again, and {part.place} is scanned again"
+            raise ChangedInputError(message, part.label)
+        held = workspace.cache["blocks"] = (wanted.xxh3, np.load(io.BytesIO(data), allow_pickle=False))
+    return held[1][wanted.first : wanted.first + wanted.count]
 
 
-def _slice_records(part: Part, piece: Slice) -> Iterator[Record]:
-    max_bytes, kind, name = part.ingest.max_document_bytes, format_of(part.path), str(part.place)
-    with reading_stream(name), open_place(part.place) as file:
-        if kind is Format.PARQUET:
-            yield from parquet_records(file, piece, part.fields, max_bytes=max_bytes, name=name)
-        elif kind is Format.ARROW:
-            yield from arrow_records(file, piece, part.fields, max_bytes=max_bytes, name=name)
-        elif kind is Format.TEXT:
-            pieces = paragraphs_of_slice(file, piece, max_bytes=max_bytes)
-            yield from (parse_text(line, part.fields) for line in pieces)
-        else:
-            lines = lines_of_slice(file, piece, max_bytes=max_bytes)
-            yield from (parse_line(line, part.fields) for line in lines if not line.blank)
-
-
-def _stream_at(cache: dict[str, Any], part: Part) -> _Stream:
+def _stream_at(workspace: Workspace, part: Part) -> _Stream:
     """Give the file's stream at the part's first piece: the one left open, or a new one."""
+    cache: dict[str, Any] = workspace.cache
     stream: _Stream | None = cache.pop("stream", None)
     start = part.number * part.ingest.unit_size
     if stream is None or stream.key != part.key or stream.pending is None:
-        pieces = _pieces(part)
-        stream = _Stream(part.key, pieces, next(pieces, None))
+        stream = _Stream(part.key, iter(()))
+        stream.pieces = _pieces(workspace, part, stream)
+        stream.pending = next(stream.pieces, None)
     while stream.pending is not None and stream.pending.position < start:
         stream.pending = next(stream.pieces, None)
     cache["stream"] = stream
     return stream
 
 
-def _pieces(part: Part) -> Iterator[Line]:
+def _pieces(workspace: Workspace, part: Part, stream: _Stream) -> Iterator[Line]:
     """Give a file's lines that are not blank, or its paragraphs, or its whole text."""
     max_bytes = part.ingest.max_document_bytes
-    with reading_stream(str(part.place)), open_place(part.place) as file:
-        chunks = decompressed(file, part.path)
+    with reading_stream(str(part.place)), opened(workspace, part) as file:
+        chunks = stream.counted(decompressed(file, part.path))
         if format_of(part.path) is not Format.TEXT:
             lines = split_lines(chunks, max_bytes=max_bytes)
             yield from (line for line in lines if not line.blank)
@@ -121,14 +236,8 @@ def _pieces(part: Part) -> Iterator[Line]:
             yield from whole_text(chunks, max_bytes=max_bytes)
         else:
             yield from paragraphs(split_lines(chunks, max_bytes=max_bytes), max_bytes=max_bytes)
-
-
-def _chain_records(stream: _Stream, part: Part) -> Iterator[Record]:
-    end = (part.number + 1) * part.ingest.unit_size
-    parse: Callable[[Line, FieldMapping], Record] = (
-        parse_text if format_of(part.path) is Format.TEXT else parse_line
-    )
-    while stream.pending is not None and stream.pending.position < end:
-        line = stream.pending
-        stream.pending = next(stream.pieces, None)
-        yield parse(line, part.fields)
+        if file.tell() != part.size:
+            raise VerificationError(
+                f"{part.label}: {file.tell():,} of {part.size:,} bytes were read; this is a bug, please"
+                " report it with the log"
+            )

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.config import Source
 from pipeline.inputs import InputFile
+from pipeline.steps.columns import Columns
 from stages.columns import DropReason
 from stages.errors import DataError
 
@@ -29,11 +31,15 @@ class UnreadableSoFar:
     Args:
         files: the inputs in canonical order.
         max_bad_fraction: the bound.
+        sources: whose columns must be in some record each.
     """
 
-    def __init__(self, files: Sequence[InputFile], max_bad_fraction: float) -> None:
+    def __init__(
+        self, files: Sequence[InputFile], max_bad_fraction: float, sources: Sequence[Source] = ()
+    ) -> None:
         self._files = files
         self._bound = max_bad_fraction
+        self._columns = Columns(sources)
         self._waiting: dict[tuple[str, int], Mapping[str, Any]] = {}
         self._file = 0
         self._part = 0
@@ -45,7 +51,8 @@ class UnreadableSoFar:
         """Take a unit's record, in any order and any number of times.
 
         Raises:
-            DataError: of the units before and including some unit, too many records are unreadable.
+            ConfigError: of the units before and including some unit, no record has a column.
+            DataError: of these, too many records are unreadable.
         """
         self._waiting[key, number] = record
         while self._file < len(self._files):
@@ -53,12 +60,14 @@ class UnreadableSoFar:
             if found is None:
                 return
             self._step(found)
+            self._columns.require_any(least=MIN_RECORDS)
             if self._read >= MIN_RECORDS:
                 check_readable(self._read, self._drops, self._named, self._bound, early=True)
 
     def _step(self, record: Mapping[str, Any]) -> None:
         """Count the next unit, and look to the one after."""
         self._waiting[self._files[self._file].key, self._part] = {}
+        self._columns.add(record)
         self._read += record["read"]
         self._drops.update(record["drops"])
         self._named += record["named"][: NAMED - len(self._named)]

@@ -18,10 +18,8 @@ from stages.reading.records import FieldMapping, Record
 _STREAM_START = b"\xff\xff\xff\xff"
 
 
-def arrow_slices(file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, key: str) -> list[Slice]:
-    """Check a file's columns and cut it into runs of record batches of about `unit` bytes of text.
-
-    The footer does not say how many rows a batch has, so the texts are read once to count them.
+def check_arrow(file: BinaryIO, fields: FieldMapping, *, name: str, key: str) -> None:
+    """Check a file's columns; only its footer is read.
 
     Raises:
         ConfigError: a column that the source takes is absent or of another type.
@@ -35,10 +33,29 @@ def arrow_slices(file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, 
         file.seek(0)
         with pa.ipc.open_file(file) as table:
             check_columns(table.schema, fields, name=name, key=key)
+
+
+def arrow_slices(
+    file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, key: str
+) -> tuple[list[Slice], int]:
+    """Check a file's columns and cut it into runs of record batches of about `unit` bytes of text.
+
+    The footer does not say how many rows a batch has, so the texts are read once to count them.
+
+    Returns:
+        The runs, and the rows of all.
+
+    Raises:
+        ConfigError: a column that the source takes is absent or of another type.
+        DataError: the file is cut or damaged, or a stream.
+    """
+    check_arrow(file, fields, name=name, key=key)
+    with reading_table(name):
         only_text = FieldMapping(text_column=fields.text_column, section_columns=fields.section_columns)
         # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
-        pieces = ((batch.num_rows, batch.get_total_buffer_size()) for batch in _batches(file, only_text))
-        return run_slices(pieces, unit)
+        batches = _batches(file, only_text)
+        pieces = [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
+        return run_slices(pieces, unit), sum(rows for rows, _ in pieces)
 
 
 def arrow_records(

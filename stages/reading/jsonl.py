@@ -7,6 +7,7 @@ disappears. In the flow: bytes -> lines -> **raw documents** -> cleaned text.
 import orjson
 
 from stages.columns import Drop, DropReason
+from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.lines import Line
 from stages.reading.records import (
     FieldMapping,
@@ -19,17 +20,25 @@ from stages.reading.records import (
 )
 
 
-def parse_line(line: Line, fields: FieldMapping) -> Record:
-    """Give the document that a line holds, or the reason why it holds none."""
+def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = None) -> Record:
+    """Return the document that a line holds, or the reason why it holds none.
+
+    Args:
+        line: the line.
+        fields: which fields of its object hold what.
+        columns: counts the fields that are there.
+    """
     if line.size > len(line.data):
         return too_large(line.number, line.position, line.size)
     try:
-        record = orjson.loads(line.data)
+        record = orjson.loads(line.content)
     except orjson.JSONDecodeError as error:
         return _bad_line(line, str(error))
     if not isinstance(record, dict):
         kind = type(record).__name__
         return Drop(line.number, line.position, DropReason.BAD_JSON, f"of type {kind}, not an object")
+    if columns is not None:
+        columns.add(record)
     texts = []
     for name in fields.text_columns:
         text = record.get(name)

@@ -13,6 +13,8 @@ from stages.reading.formats import Slice
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time."""
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+"""Some programs begin a UTF-8 file with it; it is no part of the first line."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +31,19 @@ class Line:
     """Its bytes in the file, the line feed not counted."""
 
     @property
+    def content(self) -> bytes:
+        """Its bytes without the byte order mark that may begin a file."""
+        return self.data if self.position else self.data.removeprefix(BYTE_ORDER_MARK)
+
+    @property
     def blank(self) -> bool:
         """Say whether it holds nothing but white space; one too long to hold is not blank."""
-        return self.size == len(self.data) and not self.data.strip()
+        return self.size == len(self.data) and not self.content.strip()
+
+    @property
+    def end(self) -> int:
+        """Byte offset of what follows its line feed."""
+        return self.position + self.size + 1
 
 
 def split_lines(

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import pyarrow.parquet as pq
 
+from stages.errors import DataError
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
 from stages.reading.formats import Slice, run_slices
 from stages.reading.records import FieldMapping, Record
@@ -21,10 +22,24 @@ BUFFER_BYTES = 1 << 20
 """Bytes of a column read at a time; without it the whole column of a row group would be."""
 
 
+def check_parquet(file: BinaryIO, fields: FieldMapping, *, name: str, key: str) -> None:
+    """Check a file's columns; only its footer is read.
+
+    Raises:
+        ConfigError: a column that the source takes is absent or of another type.
+        DataError: the file is cut or damaged.
+    """
+    with reading_table(name), pq.ParquetFile(file) as table:
+        check_columns(table.schema_arrow, fields, name=name, key=key)
+
+
 def parquet_slices(
     file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, key: str
-) -> list[Slice]:
+) -> tuple[list[Slice], int]:
     """Check a file's columns and cut it into runs of row groups of about `unit` bytes of text.
+
+    Returns:
+        The runs, and the rows of all.
 
     Raises:
         ConfigError: a column that the source takes is absent or of another type.
@@ -33,7 +48,8 @@ def parquet_slices(
     with reading_table(name), pq.ParquetFile(file) as table:
         check_columns(table.schema_arrow, fields, name=name, key=key)
         groups = [table.metadata.row_group(n) for n in range(table.num_row_groups)]
-        return run_slices([(group.num_rows, _text_bytes(group, fields)) for group in groups], unit)
+        pieces = [(group.num_rows, _text_bytes(group, fields)) for group in groups]
+        return run_slices(pieces, unit), sum(rows for rows, _ in pieces)
 
 
 def parquet_records(
@@ -50,12 +66,17 @@ def parquet_records(
         for number in range(part.first, part.last):
             group = table.metadata.row_group(number)
             average = _text_bytes(group, fields) // max(1, group.num_rows)
-            rows = max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, average)))
+            found, rows = 0, max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, average)))
             for batch in table.iter_batches(
                 rows, row_groups=[number], columns=wanted_columns(fields), use_threads=False
             ):
                 yield from read_rows(batch, fields, first=first, max_bytes=max_bytes)
-                first += batch.num_rows
+                first, found = first + batch.num_rows, found + batch.num_rows
+            if found != group.num_rows:
+                raise DataError(
+                    f"{name}: row group {number} holds {found:,} rows, and its footer says"
+                    f" {group.num_rows:,}; the file is damaged: fetch or write it again"
+                )
 
 
 def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:

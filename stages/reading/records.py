@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 from stages.columns import Drop, DropReason
 from stages.config import Config
 
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""How a file of UTF-16 begins; one of UTF-32 may too."""
 UNDETERMINED = "und"
 """The language of a document whose record names none (ISO 639-2)."""
 
@@ -87,4 +89,6 @@ def too_large(line: int, position: int, size: int) -> Drop:
 def bad_utf8(line: int, position: int, error: UnicodeDecodeError) -> Drop:
     """Give the drop of a record whose bytes are no UTF-8."""
     detail = f"byte {error.start:,} of the record, 0x{error.object[error.start]:02x}: {error.reason}"
+    if not position and error.object.startswith(UTF_16_MARKS):
+        detail = "the file begins with the byte order mark of UTF-16; convert it to UTF-8"
     return Drop(line, position, DropReason.BAD_UTF8, detail)

@@ -5,7 +5,7 @@ byte. In the flow: bytes -> lines -> **raw documents** -> cleaned text, which ta
 and Windows line ends away.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import BinaryIO
 
 from stages.reading.formats import Slice
@@ -45,7 +45,7 @@ def paragraphs(
     first: int = 0,
     last: int | None = None,
     inside: bool = False,
-) -> Iterator[Line]:
+) -> Generator[Line, None, int | None]:
     r"""Give the groups of lines between blank ones, each as one piece.
 
     b"a\nb\n\n\nc\n" -> Line(1, 0, b"a\nb", 3), Line(5, 6, b"c", 1)
@@ -56,6 +56,9 @@ def paragraphs(
         first: no group that starts before this byte is given.
         last: nor one that starts at this byte or later.
         inside: the first lines belong to a group that started earlier, and are passed over.
+
+    Returns:
+        The place of the line at `last` or later that ended the reading; None at the end of the lines.
     """
     start: Line | None = None
     held: list[bytes] = []
@@ -68,7 +71,7 @@ def paragraphs(
             continue
         if start is None:
             if last is not None and line.position >= last:
-                return
+                return line.position
             inside = inside or line.position < first
             if inside:
                 continue
@@ -80,10 +83,13 @@ def paragraphs(
             held = []
     if start is not None:
         yield _joined(start, held, size)
+    return None
 
 
-def paragraphs_of_slice(file: BinaryIO, part: Slice, *, max_bytes: int) -> Iterator[Line]:
-    """Give the groups that start in a slice of a plain file."""
+def paragraphs_of_slice(
+    file: BinaryIO, part: Slice, *, max_bytes: int
+) -> Generator[Line, None, int | None]:
+    """Give the groups that start in a slice of a plain file; return as `paragraphs` does."""
     at = _last_ink(file, part.first)
     lines = lines_after(file, part, at=at, max_bytes=max_bytes, end=None)
     return paragraphs(lines, max_bytes=max_bytes, first=part.first, last=part.last, inside=at >= 0)

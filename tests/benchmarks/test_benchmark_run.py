@@ -23,7 +23,7 @@ from run_processes import (
 from scale import top_languages
 
 from pipeline.config import load_run_file
-from pipeline.inputs import find_inputs
+from pipeline.inputs import find_files
 
 MIB = 1 << 20
 HOLD = "import sys; held = b'x' * (64 << 20); print('ready', flush=True); sys.stdin.read()"
@@ -199,10 +199,10 @@ def test_a_broken_promise_is_named(more: list[dict[str, Any]], message: str) -> 
 
 def test_a_corpus_takes_the_place_of_the_sources_of_the_run_file(tmp_path: Path) -> None:
     run_file = Path(__file__).parents[2] / "benchmarks" / "scale.toml"
-    assert find_inputs(load_run_file(run_file), run_file.parent, output=tmp_path)
+    assert find_files(load_run_file(run_file), run_file.parent)
     (tmp_path / 'a "quoted".jsonl').write_text('{"text": "x"}')
     file = load_run_file(run_file, [corpus_override(f'{tmp_path}/a "*".jsonl')])
-    (found,) = find_inputs(file, run_file.parent, output=tmp_path / "run")
+    (found,) = find_files(file, run_file.parent)
     assert found.source == "corpus"
     command = run_command("a 'b c'", run_file, tmp_path, workers=2, overrides=["x=1"])
     assert command[:4] == ["a", "b c", "run", str(run_file)]

@@ -23,6 +23,8 @@ from stages.errors import ConfigError, DataError
 from tests.conftest import bundled_lines, run_small, small_run
 
 COLUMNS = ["own_id", "language", "text_bytes", "digest", "text"]
+ONLY_TEXT: dict[str, Any] = {"sources": [{"name": "s", "paths": ["a.*"]}]}
+"""Of records that have no other column."""
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +156,7 @@ def test_drops_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Monk
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "a.jsonl").write_bytes(b'{"text": 7}\n' * 10 + b'{"text": "a good one"}\n')
-    ingest(corpus, tmp_path / "run", ingest={"max_bad_fraction": 1.0})
+    ingest(corpus, tmp_path / "run", ingest={"max_bad_fraction": 1.0}, **ONLY_TEXT)
     (path,) = (tmp_path / "run").glob("ingest/*/*/drops.parquet")
     assert pq.read_metadata(path).num_row_groups == 3
     assert pq.read_table(path).column("line").to_pylist() == list(range(1, 11))
@@ -166,7 +168,7 @@ def test_a_broken_input_stops_the_run_before_its_end(tmp_path: Path) -> None:
     bad, good = b'{"text": 7777}\n', b'{"text": "ab"}\n'
     (corpus / "a.jsonl").write_bytes(good * 900 + b"\xff{}\n" + bad * 99 + good * 9_000)
     with pytest.raises(DataError) as caught:
-        ingest(corpus, tmp_path / "run", ingest={"unit_size": "5KiB"})
+        ingest(corpus, tmp_path / "run", ingest={"unit_size": "5KiB"}, **ONLY_TEXT)
     message = str(caught.value)
     assert message.startswith("ingest.max_bad_fraction = 0.05: ")
     assert ": 100 of the first 1,0" in message
@@ -174,7 +176,7 @@ def test_a_broken_input_stops_the_run_before_its_end(tmp_path: Path) -> None:
     units = list((tmp_path / "run/commits/ingest").iterdir())
     assert len(units) == 3
     more = {"unit_size": "5KiB", "max_bad_fraction": 0.1}
-    assert ingest(corpus, tmp_path / "run", ingest=more).num_rows == 9_900
+    assert ingest(corpus, tmp_path / "run", ingest=more, **ONLY_TEXT).num_rows == 9_900
 
 
 @pytest.mark.parametrize("protocol", ["memory", "file"])

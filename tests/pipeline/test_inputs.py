@@ -1,14 +1,14 @@
 """What inputs promise: canonical order, names free of the machine, and refusals that name the place."""
 
 import os
-import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pipeline.config import RunFile, Source
-from pipeline.inputs import CACHE_NAME, InputFile, find_inputs, remember_digests
+from pipeline.inputs import FoundFile, find_files
 from stages.errors import ConfigError
 from stages.reading.formats import ENDINGS
 
@@ -25,13 +25,13 @@ def base(tmp_path: Path) -> Path:
     return folder
 
 
-def find(base: Path, *sources: dict[str, Any], output: Path | None = None) -> list[InputFile]:
-    """Give the inputs of a run over some sources."""
+def find(base: Path, *sources: dict[str, Any]) -> list[FoundFile]:
+    """Return the files of a run over some sources."""
     run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
-    return find_inputs(run, base, output=output or base / "no-run")
+    return find_files(run, base)
 
 
-def names(files: list[InputFile]) -> list[tuple[str, str]]:
+def names(files: list[FoundFile]) -> list[tuple[str, str]]:
     """Give what documents' ids are made of."""
     return [(file.source, file.path) for file in files]
 
@@ -113,7 +113,7 @@ def test_one_path_in_two_sources_is_two_inputs(base: Path) -> None:
     first, second = ({"name": name, "paths": ["web/b.jsonl"]} for name in ("a", "b"))
     found = find(base, first, second)
     assert names(found) == [("a", "b.jsonl"), ("b", "b.jsonl")]
-    assert found[0].digest == found[1].digest
+    assert found[0].place == found[1].place
     assert found[0].key != found[1].key
 
 
@@ -143,44 +143,6 @@ def test_what_is_no_input_file_is_refused_with_the_source_and_the_place(
     assert explanation in message
 
 
-def test_a_copy_of_the_files_elsewhere_is_the_same_input(base: Path, tmp_path: Path) -> None:
-    source = {"name": "web", "paths": ["web/**"]}
-    elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(base, elsewhere)
-
-    def known(folder: Path) -> list[tuple[str, str, int, str]]:
-        return [(file.key, file.path, file.size, file.digest) for file in find(folder, source)]
-
-    assert known(base) == known(elsewhere)
-    assert len({digest for _, _, _, digest in known(base)}) == 3
-
-
-def test_remembered_digests_are_used_while_size_and_time_of_change_agree(
-    base: Path, tmp_path: Path
-) -> None:
-    source, place = {"name": "web", "paths": ["web/b.jsonl"]}, base / "web/b.jsonl"
-    first = find(base, source, output=tmp_path)
-    remember_digests(first, tmp_path)
-    before = place.stat()
-    place.write_text("B" * before.st_size)
-    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert find(base, source, output=tmp_path) == first, "nothing is read again"
-    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    later = find(base, source, output=tmp_path)
-    assert later[0].digest != first[0].digest
-    remember_digests(later, tmp_path)
-    place.write_text("B" * before.st_size + "B")
-    os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    assert find(base, source, output=tmp_path)[0].digest != later[0].digest
-
-
-@pytest.mark.parametrize("content", ["", "{", '{"cut": "in the m'])
-def test_a_broken_memory_of_digests_is_passed_over(content: str, base: Path, tmp_path: Path) -> None:
-    (tmp_path / CACHE_NAME).write_text(content)
-    source = {"name": "web", "paths": ["web/*.jsonl"]}
-    assert find(base, source, output=tmp_path) == find(base, source)
-
-
 def test_a_source_needs_at_least_one_path() -> None:
     with pytest.raises(ValueError, match="at least 1 item"):
         Source(name="web", paths=())
@@ -192,7 +154,7 @@ def test_a_file_that_two_globs_find_under_two_paths_is_refused(tmp_path: Path) -
     sources = [{"name": "s", "paths": ["a/*.jsonl", "**/*.jsonl"]}]
     run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
     with pytest.raises(ConfigError, match=r"matches twice, as 'x\.jsonl' and 'a/x\.jsonl'"):
-        find_inputs(run, tmp_path, output=tmp_path)
+        find_files(run, tmp_path)
 
 
 def test_a_folder_whose_name_has_wildcards_is_taken_by_its_letters(tmp_path: Path) -> None:
@@ -201,7 +163,7 @@ def test_a_folder_whose_name_has_wildcards_is_taken_by_its_letters(tmp_path: Pat
     (base / "a" / "x.jsonl").write_text("{}\n")
     sources = [{"name": "s", "paths": ["a/*.jsonl"]}]
     run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
-    assert [file.path for file in find_inputs(run, base, output=tmp_path)] == ["x.jsonl"]
+    assert [file.path for file in find_files(run, base)] == ["x.jsonl"]
 
 
 def test_sections_of_plain_text_are_refused(base: Path) -> None:
@@ -209,3 +171,79 @@ def test_sections_of_plain_text_are_refused(base: Path) -> None:
     found = refusal(base, "web/*.txt", section_columns=("target",))
     assert "sources.web.section_columns = ['target']: " in found
     assert "is plain text and has no columns" in found
+
+
+def test_no_file_is_opened_to_be_found(base: Path) -> None:
+    (base / "web/b.jsonl").chmod(0)
+    assert names(find(base, {"name": "web", "paths": ["web/*.jsonl"]})) == [("web", "b.jsonl")]
+
+
+def make_special(kind: str, path: Path) -> None:
+    """Put something at a path that is no file."""
+    if kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a character device"])
+@pytest.mark.parametrize("pattern", ["web/x.jsonl", "web/*.jsonl", "**/*.jsonl"])
+def test_what_is_no_regular_file_is_refused_at_once(kind: str, pattern: str, base: Path) -> None:
+    make_special(kind, base / "web/x.jsonl")
+    message = refusal(base, pattern)
+    assert message.startswith(f"sources.web.paths: {base / 'web/x.jsonl'}")
+    assert f"is {kind}, and only files are read" in message
+    assert ("a link to /dev/zero" in message) == (kind == "a character device")
+
+
+@pytest.mark.parametrize("pattern", ["web/*.jsonl", "web/*", "*/*.jsonl", "web/fold*.jsonl"])
+def test_a_folder_that_is_named_like_a_file_is_refused(pattern: str, base: Path) -> None:
+    folder = base / "web/folder.jsonl"
+    folder.mkdir()
+    (folder / "part-0.jsonl").write_text("{}")
+    (base / "code/z.jsonl").unlink()
+    if pattern == "web/*":
+        (base / "web/a.jsonl.gz").unlink()
+    message = refusal(base, pattern)
+    assert f"{folder} is a folder that is named like a file" in message
+    assert f"name its files, as {folder}/*" in message
+    found = find(base, {"name": "web", "paths": ["web/*.jsonl/*"]})
+    assert names(found) == [("web", "folder.jsonl/part-0.jsonl")], "the way out is one"
+
+
+def test_a_folder_named_like_a_file_is_no_fault_where_its_files_are_read(base: Path) -> None:
+    (base / "web/out.jsonl").mkdir()
+    (base / "web/out.jsonl/part-0.jsonl").write_text("{}")
+    found = find(base, {"name": "web", "paths": ["web/**/*.jsonl"]})
+    assert names(found) == [("web", "b.jsonl"), ("web", "out.jsonl/part-0.jsonl")]
+
+
+@pytest.mark.parametrize(
+    ("link", "to", "paths"),
+    [
+        ("web/again", ".", ["web/**/*.jsonl"]),
+        ("web/c.jsonl", "b.jsonl", ["web/*.jsonl"]),
+        ("web/c.jsonl", "b.jsonl", ["web/b.jsonl", "web/c.jsonl"]),
+        ("other", "web", ["*/b.jsonl"]),
+    ],
+)
+def test_a_file_that_links_make_two_is_refused(link: str, to: str, paths: list[str], base: Path) -> None:
+    (base / link).symlink_to(to)
+    message = refusal(base, *paths)
+    assert "are one file, through a link, and would be read twice" in message
+    assert str(base / "web/b.jsonl") in message
+    (base / link).unlink()
+    assert find(base, {"name": "web", "paths": [path for path in paths if path != link]})
+
+
+def test_a_link_to_a_file_that_is_read_once_is_no_fault(base: Path) -> None:
+    (base / "link.jsonl").symlink_to("web/b.jsonl")
+    assert names(find(base, {"name": "web", "paths": ["link.jsonl"]})) == [("web", "link.jsonl")]
+
+
+def test_a_link_to_nothing_is_named(base: Path) -> None:
+    (base / "web/c.jsonl").symlink_to("nowhere")
+    assert refusal(base, "web/*.jsonl") == f"sources.web.paths: {base / 'web/c.jsonl'}: no such file"

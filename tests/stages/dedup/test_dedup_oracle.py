@@ -16,6 +16,8 @@ import pytest
 from datasketch import MinHash, MinHashLSH
 
 from pipeline.config import Ingest
+from pipeline.inputs import Blocks, FoundFile
+from pipeline.places import place_status
 from pipeline.steps import dedup, ingest, pairs
 from pipeline.steps import resolve as resolving
 from pipeline.steps.dedup import Piece, UnitKeys, cut_digests, cut_keys, find_candidates, find_exact
@@ -23,13 +25,16 @@ from pipeline.steps.ingest import ingest_part
 from pipeline.steps.pairs import PairRange, pairs_key, unit_runs, verify_pairs
 from pipeline.steps.parts import Part
 from pipeline.steps.resolve import Resolution, resolve
+from pipeline.steps.scan import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from pipeline.tasks import Function, Task, Worker
 from stages.cleaning.text import clean_text
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import hash32, split_tokens
 from stages.identity import document_id
+from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping
+from stages.store.digests import xxh3_file
 
 SEEDS = range(20)
 FILES = (("a", "one.jsonl"), ("a", "two.jsonl"), ("b", "one.jsonl"))
@@ -225,14 +230,25 @@ class Run:
         first = 0
         for source, path in FILES:
             number: int | None = 0
+            place = self._input / source / path
+            status = place_status(place, key=source)
+            unit_size = Ingest.model_validate({"unit_size": self._unit_size}).unit_size
+            fields = FieldMapping(id_column="name")
+            found = FoundFile(source, path, place, status, fields, TextSplit.FILE, unit_size)
+            work = ScanWork(f"{source}-{path}", [found], [""])
+            (scanned,) = ScanRecord.model_validate(self._do(scan_files, work)).files
+            xxh3 = xxh3_file(self._root / work.blocks)
             while number is not None:
                 part = Part(
                     source=source,
                     path=path,
-                    place=self._input / source / path,
+                    place=place,
+                    label=found.label,
                     key=f"{source}/{path}",
                     number=number,
-                    fields=FieldMapping(id_column="name"),
+                    fields=fields,
+                    size=scanned.size,
+                    blocks=Blocks(work.blocks, xxh3, 0, scanned.blocks),
                     ingest=Ingest.model_validate({"unit_size": self._unit_size}),
                     minhash=self._corpus.minhash,
                 )

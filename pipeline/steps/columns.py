@@ -1,0 +1,108 @@
+"""Columns: whether the records of each source have the columns that the run file names.
+
+Of a table this is known before a row is read. JSON lines are counted: a column that none of a source's
+records has is refused, early if it can be; one that some lack is told, with their share.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.config import Source
+from stages.errors import ConfigError
+from stages.reading.columns_seen import NAMED, ColumnsSeen
+from stages.reading.records import LanguageColumn
+
+
+@dataclass
+class _Seen:
+    """Sums over the units of a source."""
+
+    records: int = 0
+    absent: Counter[str] = field(default_factory=Counter)
+    first: dict[str, str] = field(default_factory=dict)
+    """For each column that some record lacks, the first file of such a record."""
+    there: list[str] = field(default_factory=list)
+
+
+class Columns:
+    """Counts over units which columns the JSON records of each source have.
+
+    Args:
+        sources: what the run file names.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self._seen: dict[str, _Seen] = {}
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take the record of one unit, in canonical order."""
+        counts = record["columns"]
+        seen = self._seen.setdefault(record["source"], _Seen())
+        seen.records += counts["records"]
+        for name, number in counts["absent"].items():
+            seen.absent[name] += number
+            if number:
+                seen.first.setdefault(name, record["path"])
+        seen.there += [name for name in counts["there"] if name not in seen.there]
+
+    def require_any(self, *, least: int = 1) -> None:
+        """Refuse a column that no record of its source has.
+
+        Args:
+            least: records before anything is said.
+
+        Raises:
+            ConfigError: there is one.
+        """
+        for source in self._sources:
+            seen = self._seen.get(source.name, _Seen())
+            if seen.records < least:
+                continue
+            for key, column in _named_columns(source):
+                if seen.absent[column] == seen.records:
+                    raise ConfigError(_absent_everywhere(source, key, column, seen))
+
+    def warnings(self) -> list[str]:
+        """Say which columns some records lack; those of texts are drops and counted there."""
+        found = []
+        for source in self._sources:
+            seen = self._seen.get(source.name, _Seen())
+            for key, column in _named_columns(source):
+                number = seen.absent[column]
+                if number and column not in source.text_columns:
+                    gives = "no id of their own" if key == "id_column" else "no language"
+                    found.append(
+                        f"sources.{source.name}.{key} = {column!r}: absent in {number:,} of"
+                        f" {seen.records:,} records ({number / seen.records:.2%}), first in"
+                        f" {seen.first[column]}; these have {gives}"
+                    )
+        return found
+
+
+def column_counts(columns: ColumnsSeen) -> dict[str, Any]:
+    """Return what a unit's record says of its JSON records."""
+    return {"records": columns.records, "absent": columns.absent, "there": columns.there}
+
+
+def _named_columns(source: Source) -> list[tuple[str, str]]:
+    """Give the columns of a source, each with the key that names it."""
+    columns = [("text_column", source.text_column)]
+    columns += [("section_columns", column) for column in source.section_columns]
+    if source.id_column is not None:
+        columns.append(("id_column", source.id_column))
+    if isinstance(source.language, LanguageColumn):
+        columns.append(("language.column", source.language.column))
+    return columns
+
+
+def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str:
+    there = ", ".join(seen.there[:NAMED]) or "none"
+    nested = "; a column stands at the top level, a name with dots finds none below it"
+    return (
+        f"sources.{source.name}.{key} = {column!r}: none of {seen.records:,} records has such a column"
+        f" at its top level; columns there: {there}{nested if '.' in column else ''}. Correct the name"
+        " and run again with --replace"
+    )

@@ -1,0 +1,183 @@
+"""Scan: what is kept of each input file before anything is read of it.
+
+Size, XXH3-128 of all bytes, XXH3-64 of each block of 4 MiB, and the slices that can be read apart: by
+bytes with the line feeds before each, or by row groups with the rows before each. A task scans a few
+files one after the other; their digests of blocks go to one file.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from pipeline.inputs import FoundFile
+from pipeline.place_files import open_place
+from pipeline.places import place_status
+from pipeline.tasks import Workspace
+from stages.config import Config
+from stages.errors import DataError, Stopped
+from stages.reading.arrow import arrow_slices, check_arrow
+from stages.reading.checked import block_digest, checked_file, read_blocks
+from stages.reading.formats import COMPRESSED, Format, Slice, byte_slices, format_of
+from stages.reading.parquet import check_parquet, parquet_slices
+
+_LINE_FEED = ord("\n")
+
+
+@dataclass(frozen=True)
+class ScanWork:
+    """The files of one task."""
+
+    name: str
+    files: Sequence[FoundFile]
+    fingerprints: Sequence[str]
+    """Of each file: its stamp, and what decides its slices."""
+
+    @property
+    def blocks(self) -> str:
+        """Return the key of the digests of their blocks, one file after the other."""
+        return f"scan/{self.name}/blocks.npy"
+
+
+class ScannedFile(Config):
+    """What is known of one file."""
+
+    fingerprint: str
+    source: str
+    path: str
+    size: int
+    digest: str
+    """XXH3-128 of its bytes."""
+    end: int | None
+    """Its bytes, or rows of a table; None if it is compressed."""
+    slices: tuple[tuple[int, int, int], ...] | None
+    """First, last and what stands before each, as `stages.reading.formats.Slice`."""
+    first_block: int
+    """Where its digests begin in the task's array."""
+    blocks: int
+
+
+class ScanRecord(Config):
+    """What a task reports."""
+
+    files: tuple[ScannedFile, ...]
+
+
+def scan_files(workspace: Workspace, work: ScanWork) -> dict[str, Any]:
+    """Scan some files and write the digests of their blocks."""
+    digests: list[NDArray[np.uint64]] = []
+    files, first = [], 0
+    for file, fingerprint in zip(work.files, work.fingerprints, strict=True):
+        scanned, blocks = scan_file(file, fingerprint, first_block=first)
+        files.append(scanned)
+        digests.append(blocks)
+        first += len(blocks)
+    np.save(workspace.create(work.blocks), np.concatenate(digests).astype("<u8", copy=False))
+    return ScanRecord(files=tuple(files)).model_dump(mode="json")
+
+
+def scan_file(
+    file: FoundFile, fingerprint: str, *, first_block: int = 0
+) -> tuple[ScannedFile, NDArray[np.uint64]]:
+    """Read one file from front to back; return what to keep of it, and the digests of its blocks.
+
+    Raises:
+        ConfigError: a table without the columns that its source takes.
+        DataError: a table that is cut or damaged; a file that changes while it is scanned.
+        Stopped: it cannot be read now.
+    """
+    _require_unchanged(file)
+    check_columns_of(file)
+    size, digest, blocks, line_feeds = _read(file)
+    slices, end = None, size if not file.path.endswith(COMPRESSED) else None
+    if file.is_table:
+        slices, end = _table_slices(file, size, blocks)
+    elif file.is_cut_by_bytes:
+        slices = byte_slices(size, file.unit_size, line_feeds)
+    _require_unchanged(file)
+    scanned = ScannedFile(
+        fingerprint=fingerprint,
+        source=file.source,
+        path=file.path,
+        size=size,
+        digest=digest,
+        end=end,
+        slices=None if slices is None else tuple((s.first, s.last, s.before) for s in slices),
+        first_block=first_block,
+        blocks=len(blocks),
+    )
+    return scanned, blocks
+
+
+def check_columns_of(file: FoundFile) -> None:
+    """Refuse a table that lacks a column which its source takes; only its footer is read.
+
+    Raises:
+        ConfigError: a column is absent or of another type.
+        DataError: the table is cut or damaged.
+    """
+    if not file.is_table:
+        return
+    check = check_parquet if format_of(file.path) is Format.PARQUET else check_arrow
+    key = f"sources.{file.source}"
+    with open_place(file.place, key=key) as opened:
+        check(opened, file.fields, name=str(file.place), key=key)
+
+
+def _read(file: FoundFile) -> tuple[int, str, NDArray[np.uint64], list[int]]:
+    """Give a file's size, digest, digests of blocks and, if it is cut by bytes, line feeds by slice."""
+    xxh3, size, line_feeds = xxhash.xxh3_128(), 0, [0]
+    digests: list[int] = []
+    with open_place(file.place, key=f"sources.{file.source}") as opened:
+        for block in read_blocks(opened):
+            xxh3.update(block)
+            digests.append(block_digest(block))
+            if file.is_cut_by_bytes:
+                _count_line_feeds(block, size, file.unit_size, line_feeds)
+            size += len(block)
+    _require_size(file, size)
+    return size, xxh3.hexdigest(), np.array(digests, np.uint64), line_feeds
+
+
+def _count_line_feeds(block: bytes, position: int, unit: int, line_feeds: list[int]) -> None:
+    """Add the line feeds of a block at some position to those of the slices that it touches."""
+    array = np.frombuffer(block, np.uint8)
+    start = 0
+    while start < len(array):
+        number, offset = divmod(position + start, unit)
+        stop = start + unit - offset
+        line_feeds += [0] * (number + 1 - len(line_feeds))
+        line_feeds[number] += int(np.count_nonzero(array[start:stop] == _LINE_FEED))
+        start = stop
+
+
+def _table_slices(file: FoundFile, size: int, blocks: NDArray[np.uint64]) -> tuple[list[Slice], int]:
+    """Give a table's runs of row groups or record batches, and its rows, from the bytes just scanned."""
+    slices_of = parquet_slices if format_of(file.path) is Format.PARQUET else arrow_slices
+    key = f"sources.{file.source}"
+    with open_place(file.place, key=key) as opened:
+        checked = checked_file(opened, size=size, blocks=blocks, name=file.label)
+        return slices_of(checked, file.fields, unit=file.unit_size, name=str(file.place), key=key)
+
+
+def _require_unchanged(file: FoundFile) -> None:
+    """Hold a file's stamp to the one that it was found with."""
+    now = place_status(file.place, key=f"sources.{file.source}", anew=True)
+    if now.stamp != file.status.stamp:
+        raise DataError(
+            f"{file.label}: it changed while it was scanned (it had {file.status.size:,} bytes, it has"
+            f" {now.size:,}); run again once nothing writes to it"
+        )
+
+
+def _require_size(file: FoundFile, size: int) -> None:
+    """Hold the bytes that were read to those that the file is said to have."""
+    if file.status.size in (None, size):
+        return
+    found = f"{file.label}: {size:,} bytes were read, but it has {file.status.size:,}"
+    if isinstance(file.place, str):
+        raise Stopped(f"{found}: its server sent less than it announced; run again to resume")
+    raise DataError(f"{found}: it changed while it was scanned; run again once nothing writes to it")

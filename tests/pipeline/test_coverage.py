@@ -1,0 +1,75 @@
+"""What coverage promises: the units of a file have read all of it, each part once, or the run fails."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.commits import Commit
+from pipeline.inputs import InputFile
+from pipeline.steps.coverage import Covered, require_chain, require_whole_files
+from stages.errors import VerificationError
+
+NAME = "sources.web: /corpus/a.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("units", "end"),
+    [
+        ([(0, 100)], 100),
+        ([(0, 40), (40, 100)], 100),
+        ([(0, 40), None, None, (40, 100), None], 100),
+        ([(0, 40), (40, 100)], None),
+        ([(0, 0)], 0),
+        ([None], 0),
+        ([None], None),
+    ],
+)
+def test_units_that_follow_each_other_to_the_end_are_whole(
+    units: list[Covered | None], end: int | None
+) -> None:
+    require_chain(units, end=end, name=NAME)
+
+
+@pytest.mark.parametrize(
+    ("units", "end", "found"),
+    [
+        ([(0, 40), (50, 100)], 100, "positions 40 to 50 were read by no unit"),
+        ([(0, 40), None, (50, 100)], None, "positions 40 to 50 were read by no unit"),
+        ([(10, 100)], 100, "positions 0 to 10 were read by no unit"),
+        ([(0, 40)], 100, "positions 40 to 100 were read by no unit"),
+        ([], 100, "positions 0 to 100 were read by no unit"),
+        ([None], 7, "positions 0 to 7 were read by no unit"),
+        ([(0, 50), (40, 100)], 100, "positions 40 to 50 were read twice"),
+        ([(0, 100), (0, 100)], 100, "positions 0 to 100 were read twice"),
+        ([(0, 110)], 100, "positions 100 to 110 were read twice"),
+    ],
+)
+def test_a_gap_and_an_overlap_are_named(
+    units: list[Covered | None], end: int | None, found: str
+) -> None:
+    with pytest.raises(VerificationError) as caught:
+        require_chain(units, end=end, name=NAME)
+    assert str(caught.value).startswith(f"{NAME}: {found}")
+
+
+def commit(path: str, covered: list[int] | None) -> Commit:
+    """Return the commit of a unit that covered something."""
+    record: dict[str, Any] = {"source": "web", "path": path, "covered": covered}
+    return Commit(fingerprint="f", files={}, record=record)
+
+
+def test_each_file_is_held_to_its_own_units() -> None:
+    files = [
+        InputFile("web", path, Path("/corpus") / path, 9, "", end=end)
+        for path, end in (("a.jsonl", 9), ("b.jsonl", 5))
+    ]
+    units = {
+        "1": commit("a.jsonl", [0, 9]),
+        "2": commit("b.jsonl", None),
+        "3": commit("b.jsonl", [0, 5]),
+    }
+    require_whole_files(files, units)
+    del units["3"]
+    with pytest.raises(VerificationError, match=r"b\.jsonl: positions 0 to 5 were read by no unit"):
+        require_whole_files(files, units)

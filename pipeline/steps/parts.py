@@ -16,9 +16,10 @@ from stages.reading.arrow import arrow_records
 from stages.reading.decompress import decompressed, reading_stream
 from stages.reading.formats import TABLES, Format, Slice, TextSplit, format_of
 from stages.reading.jsonl import parse_line
-from stages.reading.lines import Line, lines_of_slice, split_lines
+from stages.reading.lines import Line, inked, lines_of_slice, split_lines
 from stages.reading.parquet import parquet_records
 from stages.reading.records import FieldMapping, Record
+from stages.reading.structure import too_costly
 from stages.reading.text import paragraphs, paragraphs_of_slice, parse_text, whole_text
 
 
@@ -89,11 +90,18 @@ def _slice_records(part: Part, piece: Slice) -> Iterator[Record]:
         elif kind is Format.ARROW:
             yield from arrow_records(file, piece, part.fields, max_bytes=max_bytes, name=name)
         elif kind is Format.TEXT:
-            pieces = paragraphs_of_slice(file, piece, max_bytes=max_bytes)
-            yield from (parse_text(line, part.fields) for line in pieces)
+            yield from map(_parser(part), paragraphs_of_slice(file, piece, max_bytes=max_bytes))
         else:
             lines = lines_of_slice(file, piece, max_bytes=max_bytes)
-            yield from (parse_line(line, part.fields) for line in lines if not line.blank)
+            yield from map(_parser(part), inked(lines))
+
+
+def _parser(part: Part) -> Callable[[Line], Record]:
+    """Return what makes a record of a line or a text."""
+    if format_of(part.path) is Format.TEXT:
+        return lambda line: parse_text(line, part.fields)
+    max_bytes = part.ingest.max_document_bytes
+    return lambda line: too_costly(line, max_bytes=max_bytes) or parse_line(line, part.fields)
 
 
 def _stream_at(cache: dict[str, Any], part: Part) -> _Stream:
@@ -115,8 +123,7 @@ def _pieces(part: Part) -> Iterator[Line]:
     with reading_stream(str(part.place)), open_place(part.place) as file:
         chunks = decompressed(file, part.path)
         if format_of(part.path) is not Format.TEXT:
-            lines = split_lines(chunks, max_bytes=max_bytes)
-            yield from (line for line in lines if not line.blank)
+            yield from inked(split_lines(chunks, max_bytes=max_bytes))
         elif part.text_split is TextSplit.FILE:
             yield from whole_text(chunks, max_bytes=max_bytes)
         else:
@@ -125,10 +132,9 @@ def _pieces(part: Part) -> Iterator[Line]:
 
 def _chain_records(stream: _Stream, part: Part) -> Iterator[Record]:
     end = (part.number + 1) * part.ingest.unit_size
-    parse: Callable[[Line, FieldMapping], Record] = (
-        parse_text if format_of(part.path) is Format.TEXT else parse_line
-    )
+    parse = _parser(part)
     while stream.pending is not None and stream.pending.position < end:
-        line = stream.pending
+        record = [parse(stream.pending)]
+        stream.pending = None  # a long line is not held beside its text, nor its text beside the next
+        yield record.pop()
         stream.pending = next(stream.pieces, None)
-        yield parse(line, part.fields)

@@ -75,12 +75,13 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
             )
         )
         for batch in _batches(workspace, part, drops, counts):
-            table = _table(batch, part)
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
-            counts["documents"] += table.num_rows
-            counts["text_bytes"] += batch.bytes
             if signatures:
                 signatures.add(batch.texts)
+            counts["text_bytes"] += batch.bytes
+            table = _table(batch, part)
+            del batch  # its texts are in the table
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            counts["documents"] += table.num_rows
     return {
         "source": part.source,
         "path": part.path,
@@ -109,8 +110,8 @@ def _batches(
         _add(batch, record, part, drops, counts)
         del record  # a long text is not held beside the batch that it goes to
         if batch.full:
-            yield batch
-            batch = _Batch()
+            full, batch = [batch], _Batch()
+            yield full.pop()
     if batch.texts:
         yield batch
 

@@ -146,7 +146,10 @@ def _long_name(document: RawDocument, part: Part) -> Verdict:
     for key, name in (("own_id", document.own_id), ("language", document.language)):
         most = MAX_NAME_BYTES[key]
         if name is not None and len(name) * _UTF8 > most and (size := len(name.encode())) > most:
-            return DropReason.TOO_LARGE, f"its {key} has {size:,} bytes, over {most:,}; {_column(key, part)}"
+            return (
+                DropReason.TOO_LARGE,
+                f"its {key} has {size:,} bytes, over {most:,}; {_column(key, part)}",
+            )
     return None
 
 

@@ -4,13 +4,14 @@ sentences/UNIT/ptr.npy    (D + 1,) <i8   sentences of document d of the unit's t
 sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends, the EOS with the last
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from pipeline.steps.names import read_rows
 from pipeline.steps.split import load_pieces
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
@@ -31,15 +32,21 @@ def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
     pieces = load_pieces(workspace)
     folder = workspace.path(work.unit.tokens)
     store = TokenUnit.open(folder)
-    table = pq.read_table(folder / "documents.parquet", columns=["language"])
     target = workspace.create(work.unit.sentences)
-    ids, offsets = np.asarray(store.ids), store.offsets.tolist()
-    counts = [0]
+    ids, count = np.asarray(store.ids), len(store.offsets) - 1
+    ptr = np.zeros(count + 1, "<i8")
     with array_writer(target / "ends.npy", dtype="<i8") as append:
-        languages = table.column("language").to_pylist()
-        for language, (first, last) in zip(languages, pairwise(offsets), strict=True):
-            ends = split_sentences(ids[first:last], language, pieces)
+        languages = languages_of(workspace, work.unit, count)
+        for number, (language, place) in enumerate(zip(languages, pairwise(store.offsets), strict=True)):
+            ends = split_sentences(ids[slice(*place)], language, pieces)
             append(ends)
-            counts.append(len(ends))
-    write_array(target / "ptr.npy", np.cumsum(counts).astype("<i8"))
-    return {"documents": table.num_rows, "sentences": sum(counts)}
+            ptr[number + 1] = ptr[number] + len(ends)
+    write_array(target / "ptr.npy", ptr)
+    return {"documents": count, "sentences": int(ptr[-1])}
+
+
+def languages_of(workspace: Workspace, unit: Unit, count: int) -> Iterator[str]:
+    """Return the language of each document of a unit of the store."""
+    path = workspace.path(unit.tokens) / "documents.parquet"
+    for table in read_rows(path, ["language"], 0, count):
+        yield from table.column("language").to_pylist()

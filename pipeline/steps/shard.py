@@ -1,13 +1,12 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
@@ -57,6 +56,7 @@ from stages.store.manifest import (
     sum_totals,
     write_manifest,
 )
+from stages.store.tables import write_tables
 
 _COUNTED = 1 << 20
 """Tokens counted together."""
@@ -126,7 +126,9 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
         write_array(folder / UNIGRAM, _unigram(group, work.vocab_size, special.values()))
-    pq.write_table(documents_of(group, work.units), folder / "documents.parquet", compression="zstd")
+    with workspace.scratch() as scratch:
+        listed = documents_of(group, work.units, scratch)
+        write_tables(folder / "documents.parquet", SHARD_DOCUMENTS, listed)
     tokens = int(layout.length.sum())
     return {
         "rows": layout.num_rows,
@@ -177,7 +179,7 @@ def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDAr
     component = np.array(
         [
             choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
-            for row in group.identities()
+            for row in group.id
         ],
         np.int64,
     )
@@ -232,24 +234,35 @@ def _write_segments(folder: Path, layout: Layout) -> None:
         write_array(folder / f"{name}.npy", getattr(layout, name).astype(dtype))
 
 
-def documents_of(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
-    """Give what a shard says of its documents."""
-    table = group.table
-    count = table.num_rows
-    return pa.table(
-        {
-            "doc": np.arange(count, dtype=np.int32),
-            "id": hex_strings(group.identities()),
-            "own_id": table.column("own_id"),
-            "source": group.names([unit.source for unit in units]),
-            "language": table.column("language"),
-            "path": group.names([unit.path for unit in units]),
-            "position": table.column("position"),
-            "copy": np.full(count, COPY, np.int32),
-            "tokens": table.column("tokens"),
-        },
-        schema=SHARD_DOCUMENTS,
-    )
+def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> Iterator[pa.Table]:
+    """Return what a shard says of its documents, in tables whose names have some bytes together."""
+    names = group.own_names(scratch)
+    sources, paths = [unit.source for unit in units], [unit.path for unit in units]
+    of_unit = np.array([len(f"{unit.source}{unit.path}".encode()) for unit in units], np.int64)
+    first = 0
+    for rows in names.blocks(group.row, beside=of_unit[group.unit]):
+        part = slice(first, first + len(rows))
+        first += len(rows)
+        yield pa.table(
+            {
+                "doc": np.arange(part.start, part.stop, dtype=np.int32),
+                "id": hex_strings(group.id[part]),
+                "own_id": names.take("own_id", rows),
+                "source": _of_units(group.unit[part], sources),
+                "language": names.take("language", rows),
+                "path": _of_units(group.unit[part], paths),
+                "position": group.position[part],
+                "copy": np.full(len(rows), COPY, np.int32),
+                "tokens": group.lengths[part],
+            },
+            schema=SHARD_DOCUMENTS,
+        )
+
+
+def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:
+    """Return for each document what is said of its unit: (D,) strings."""
+    owners = pa.array(numbers.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(owners, pa.array(values, pa.string())).cast(pa.string())
 
 
 def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:

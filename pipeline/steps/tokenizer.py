@@ -11,9 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.units import Unit, clusters_of, kept_groups, text_slices
+from pipeline.steps.units import (
+    Clusters,
+    Unit,
+    clusters_of,
+    fixed_bytes,
+    kept_groups,
+    rows_of_bytes,
+    text_slices,
+)
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError
+from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.fairness import LanguageCounts, fairness
@@ -83,13 +92,12 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
     return {"pieces": taken}
 
 
-def _sampled(
-    table: pa.Table, clusters: Mapping[bytes, bytes], work: SampleUnit
-) -> Iterator[dict[str, Any]]:
+def _sampled(table: pa.Table, clusters: Clusters, work: SampleUnit) -> Iterator[dict[str, Any]]:
     """Give the pieces that the sample takes of some documents."""
-    for document in table.to_pylist():
+    names = rows_of_bytes(clusters.of(fixed_bytes(table.column("id"), ID_BYTES)))
+    for document, cluster in zip(table.to_pylist(), names, strict=True):
         identity, language = document["id"], document["language"]
-        if is_candidate(clusters.get(identity, identity), work.seed, config=work.validation):
+        if is_candidate(cluster, work.seed, config=work.validation):
             continue
         pieces = sample_pieces(document["text"], identity, rate=work.rates[language], seed=work.seed)
         for piece, copies in pieces:

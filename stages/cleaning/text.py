@@ -19,8 +19,8 @@ _FIRST = re.compile(
     "[!-~\u00c0-\u02ff\u0391-\u03a1\u0410-\u044f\u0620-\u064a\u0904-\u0939\u0e01-\u0e30"
     "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3]"
 )
-"""Characters before which a text may be cut: none is a line end, a control or a mark, and none joins what
-stands before it in NFC. Letters of most scripts; where there is none, a stretch is longer."""
+"""Characters before which a text may be cut. None is a line end, a control or a mark; in NFC none joins
+what stands before it. They are letters of most scripts; where there is none, a stretch is longer."""
 
 
 def clean_text(text: str) -> str:

@@ -108,8 +108,7 @@ def hash32(shingle: bytes) -> int:
 def _hash_tokens(
     buffer: NDArray[np.uint8], kinds: NDArray[np.uint8], position: int, most: int
 ) -> tuple[NDArray[np.uint64], int]:
-    """Hash the tokens of valid UTF-8 from a place on by FNV-1a; give at least `most`, if there are, or
-    one more, and the place after them, which is between two tokens."""
+    """Hash tokens of valid UTF-8 by FNV-1a: `most` or one more, and give the place after them."""
     tokens = np.empty(min(most, (len(buffer) - position) // 2 + 1) + 1, np.uint64)
     count, inside = 0, False
     value = _FNV_OFFSET

@@ -19,8 +19,8 @@ from stages.errors import DataError
 CHUNK_BYTES = 1 << 20
 """Bytes given at a time, decompressed."""
 ZSTD_WINDOW = 128 << 20
-"""Largest window of a Zstandard frame: what decompressing may hold. It is that of the format's own tools,
-which write larger ones with `--long=28` or more alone."""
+"""Largest window of a Zstandard frame, which decompressing holds. The format's own tools have the same
+bound, and write larger ones with `--long=28` or more alone."""
 _WINDOW = "Frame requires too much memory"
 _TRUNCATED = "Truncated compressed stream"
 _DECODER = "ZSTD"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
 from pipeline.journal import Journal
-from pipeline.memory import BASE, WORKER, MemoryWatch, fitting_workers, show_bytes
+from pipeline.memory import BASE, WORKER, fitting_workers, show_bytes
 from pipeline.needs import Need
 from pipeline.plan import StepPlan
 from pipeline.progress import Progress
 from pipeline.tasks import Task
+from pipeline.watch import MemoryWatch
 
 if TYPE_CHECKING:
     from pipeline.pool import Pool
@@ -173,6 +174,7 @@ class Execution:
         self.progress.start(step.name, title, total=len(tasks))
         self._begin(step, tasks, title=title)
         self.watch.take_peak()
+        self.watch.begin(step.name, self.needs[step.name].remedy)
         with self._pool_for(step.name, kind) as pool:
             pool.run(tasks, commit)
         self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
@@ -204,6 +206,7 @@ class Execution:
             self._begin(step, [task], title=f"{title} {name}")
         self.watch.take_peak()
         neediest = max(steps, key=lambda step: self.needs[step].bytes)
+        self.watch.begin(neediest, self.needs[neediest].remedy)
         with self._pool_for(neediest, self._on_gpus(neediest, len(work))) as pool:
             pool.run([task for _, task in work.values()], commit)
         self.progress.stop()

@@ -11,7 +11,7 @@ import ray.cloudpickle
 
 from pipeline.cluster import num_nodes
 from pipeline.commits import Outcome
-from pipeline.memory import MemoryWatch
+from pipeline.watch import MemoryWatch
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
 from pipeline.tasks import Task, Workspace
 from stages.errors import DataError, Stopped

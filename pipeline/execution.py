@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, way_out
 from pipeline.journal import Journal
 from pipeline.ledger import ledger_key, write_flows
-from pipeline.memory import BASE, WORKER, MemoryWatch, fitting_workers, show_bytes
+from pipeline.memory import BASE, WORKER, fitting_workers, show_bytes
 from pipeline.needs import Need
 from pipeline.plan import OWN_FILES, StepPlan, steps_before
 from pipeline.progress import Progress
 from pipeline.steps.held import compare_files, held_files
 from pipeline.storage import TEMPORARY
 from pipeline.tasks import Task
+from pipeline.watch import MemoryWatch
 from stages.errors import DataError
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
@@ -228,6 +229,7 @@ class Execution:
         self.progress.start(step.name, title, total=len(tasks))
         self._begin(step, tasks, title=title)
         self.watch.take_peak()
+        self.watch.begin(step.name, self.needs[step.name].remedy)
         with self._pool_for(step.name, kind) as pool:
             pool.run(tasks, commit)
         self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
@@ -261,6 +263,7 @@ class Execution:
             self._begin(step, [task], title=f"{title} {name}")
         self.watch.take_peak()
         neediest = max(steps, key=lambda step: self.needs[step].bytes)
+        self.watch.begin(neediest, self.needs[neediest].remedy)
         with self._pool_for(neediest, self._on_gpus(neediest, len(work))) as pool:
             pool.run([task for _, task in work.values()], commit)
         self.progress.stop()

@@ -5,27 +5,24 @@ Counted is what only we can give back: the anonymous and shared memory (Pss_Anon
 of mapped files are the system's to take.
 
 It is kept in three ways: a step whose least need does not fit is refused before it starts; a step
-runs on as many workers as fit (`fitting_workers`); and a watch gives up workers when the sum passes
-the bound.
+runs on as many workers as fit (`fitting_workers`); and a watch (`pipeline.watch`) gives up workers
+before the sum passes the bound.
 """
 
 import contextlib
-import os
-import threading
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, Self
 
-from stages.errors import ConfigError, Stopped
+from stages.errors import ConfigError
 
 MIB = 1 << 20
-BASE = 512 * MIB
-"""Ray's daemons and this process: 350 MiB measured with ray 2.60, and room for the driver's sums."""
+BASE = 448 * MIB
+"""Ray's daemons and this process: 380 to 415 MiB measured with ray 2.60, with the driver's sums."""
 WORKER = 96 * MIB
 """An idle worker with its libraries: 58 MiB measured, 90 MiB with compiled kernels."""
-PERIOD_SECONDS = 1.0
-"""Between two looks: one takes 5 ms a process."""
+INLINE = 256 * MIB
+"""This process when it does the work itself, idle: 65 MiB measured, 245 MiB once it has compiled the
+kernels of all steps."""
 
 
 def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: str = "") -> int:
@@ -33,7 +30,7 @@ def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: 
 
     Args:
         memory: `resources.memory`, bytes.
-        workers: asked for.
+        workers: asked for; 0 is this process, without Ray.
         step: for the message.
         need: bytes that a worker of this step may take beyond an idle one's.
         remedy: what else than more memory would help.
@@ -41,13 +38,18 @@ def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: 
     Raises:
         ConfigError: not even one fits.
     """
-    fitting = (memory - BASE) // (WORKER + need)
+    base, worker = (BASE, WORKER) if workers else (INLINE, 0)
+    fitting = (memory - base) // (worker + need)
     if fitting < 1:
-        least = BASE + WORKER + need
+        least = base + worker + need
+        shares = (
+            f"{show_bytes(base)} for Ray and the driver, {show_bytes(worker + need)} for a worker"
+            if workers
+            else f"{show_bytes(base)} for the program, {show_bytes(need)} for its work"
+        )
         raise ConfigError(
             f"resources.memory = {show_bytes(memory)}: step {step} needs {show_bytes(least)} on a node"
-            f" ({show_bytes(BASE)} for Ray and the driver, {show_bytes(WORKER + need)} for a worker);"
-            f" set it to {-(-least // MIB)}MiB or more{remedy and f', or {remedy}'}"
+            f" ({shares}); set it to {-(-least // MIB)}MiB or more{remedy and f', or {remedy}'}"
         )
     return min(workers, fitting)
 
@@ -87,70 +89,3 @@ def process_tree(root: int) -> list[int]:
     for pid in tree:
         tree += children[pid]
     return tree
-
-
-class MemoryWatch:
-    """Looks every second at what the run's processes hold on this node.
-
-    Args:
-        limit: `resources.memory`, bytes.
-        note: tells people when workers are given up.
-        period: seconds between two looks.
-    """
-
-    def __init__(
-        self, limit: int, note: Callable[[str], None], *, period: float = PERIOD_SECONDS
-    ) -> None:
-        self.limit = limit
-        self.note = note
-        self._period = period
-        self._held = 0
-        self._peak = 0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look_on, name="memory-watch", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Begin to look."""
-        if Path("/proc/self/smaps_rollup").exists():  # Linux alone has it; elsewhere nothing is watched
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop looking."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    @property
-    def held(self) -> int:
-        """Bytes at the last look; 0 before the first."""
-        return self._held
-
-    def take_peak(self) -> int:
-        """Give the most bytes seen since the last call, and begin anew."""
-        peak, self._peak = max(self._peak, self._held), 0
-        return peak
-
-    def is_over(self) -> bool:
-        """Say whether the last look was over the bound; what it saw then is forgotten."""
-        over = self._held > self.limit
-        if over:
-            self._held = 0  # one look, one answer: the next one decides again
-        return over
-
-    def refuse(self, unit: str) -> NoReturn:
-        """Stop the run: the last worker alone takes more than there is.
-
-        Raises:
-            Stopped: always.
-        """
-        raise Stopped(
-            f"resources.memory = {show_bytes(self.limit)}: {show_bytes(self._peak)} were in use with one"
-            f" worker left, on unit {unit}; set it higher and run again to resume"
-        )
-
-    def _look_on(self) -> None:
-        while not self._ended.is_set():
-            self._held = sum(held_bytes(pid) for pid in process_tree(os.getpid()))
-            self._peak = max(self._peak, self._held)
-            self._ended.wait(self._period)

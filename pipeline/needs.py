@@ -80,11 +80,17 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     return needs
 
 
-def require_memory(file: RunFile, needs: Mapping[str, Need]) -> None:
-    """Refuse a run of which a step cannot have one worker.
+def require_memory(file: RunFile, needs: Mapping[str, Need], *, workers: int) -> None:
+    """Refuse a run of which a step cannot have one worker; with none, this process does the work.
 
     Raises:
         ConfigError: `resources.memory` is too small.
     """
     for step, need in needs.items():
-        fitting_workers(int(file.resources.memory), 1, step=step, need=need.bytes, remedy=need.remedy)
+        fitting_workers(
+            int(file.resources.memory),
+            min(workers, 1),
+            step=step,
+            need=need.bytes,
+            remedy=need.remedy,
+        )

@@ -8,6 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,8 +26,9 @@ from ray.exceptions import (
 
 from pipeline.cluster import check_nodes, code_digest
 from pipeline.commits import Outcome
-from pipeline.memory import MemoryWatch, held_bytes
+from pipeline.memory import held_bytes
 from pipeline.tasks import Task, Worker
+from pipeline.watch import MemoryShort, MemoryWatch, end_process
 from stages.errors import DataError, ShardmillError, Stopped
 
 Done = Callable[[Task, Outcome], Task | None]
@@ -71,10 +73,16 @@ class InlinePool:
         for first in tasks:
             task: Task | None = first
             while task is not None:
-                finished, outcome = task, self._worker.run(task)
+                finished, outcome = task, self._do(task)
                 task = done(finished, outcome)
-                if self._watch is not None and self._watch.is_over():
-                    self._watch.refuse(finished.unit)
+
+    def _do(self, task: Task) -> Outcome:
+        """Do one task while it is watched."""
+        if self._watch is None:
+            return self._worker.run(task)
+        with suppress(MemoryShort, MemoryError), self._watch.guard_this_process():
+            return self._worker.run(task)
+        return self._watch.refuse(task.name)
 
     def close(self) -> None:
         """Nothing to let go."""
@@ -88,6 +96,8 @@ class _Lane:
     pid: int
     """Its process, on its node."""
     running: dict[Any, Task] = field(default_factory=dict)
+    given_up: bool = False
+    """Whether the watch has ended its process."""
 
 
 class RayPool:
@@ -130,6 +140,10 @@ class RayPool:
         waiting = deque(tasks)
         self._size, self._losses = self._asked, {}  # what an earlier step lost is no news of this one
         self._grow(min(self._size, len(waiting)) - len(self._lanes))
+        with nullcontext() if self._watch is None else self._watch.guard(self._give_up):
+            self._run(waiting, done)
+
+    def _run(self, waiting: deque[Task], done: Done) -> None:
         while waiting or any(lane.running for lane in self._lanes):
             self._give_out(waiting)
             running = {ref: lane for lane in self._lanes for ref in lane.running}
@@ -140,8 +154,8 @@ class RayPool:
                 if task is not None:
                     self._take(lane, ref, task, waiting, done)
             self._check_nodes()
-            if self._watch is not None and self._watch.is_over():
-                self._retire(self._watch, waiting)
+            for lane in [lane for lane in self._lanes if lane.given_up]:
+                self._retire(lane, waiting)
 
     def close(self) -> None:
         """Stop the actors; what they were writing stays under tmp/ and is swept."""
@@ -163,6 +177,9 @@ class RayPool:
         try:
             outcome: Outcome = ray.get(ref, timeout=START_SECONDS)
         except _LOST as error:
+            if lane.given_up:  # the watch's doing, and no fault of the task
+                lane.running[ref] = task
+                return
             self._replace(lane, task, waiting, error)
             return
         except GetTimeoutError as error:
@@ -188,18 +205,26 @@ class RayPool:
         check_nodes()
         self._grow(1)
 
-    def _retire(self, watch: MemoryWatch, waiting: deque[Task]) -> None:
-        """Give up the actor that holds most; its tasks wait for the others."""
-        if len(self._lanes) < 2:  # noqa: PLR2004  # the last one stays
-            running = [task.unit for lane in self._lanes for task in lane.running.values()]
-            watch.refuse(running[0] if running else "starting")
-        lane = max(self._lanes, key=lambda lane: held_bytes(lane.pid))
-        waiting.extendleft(reversed(lane.running.values()))
+    def _give_up(self) -> None:
+        """End the actor that holds most, for all have the same reservation; on the watch's thread."""
+        lanes = [lane for lane in list(self._lanes) if not lane.given_up]
+        if lanes:
+            lane = max(lanes, key=lambda lane: held_bytes(lane.pid))
+            lane.given_up = True
+            end_process(lane.pid)
+
+    def _retire(self, lane: _Lane, waiting: deque[Task]) -> None:
+        """Go on without an actor that was given up; its tasks wait for the others."""
+        assert self._watch is not None, "only the watch gives up actors"
+        tasks = list(lane.running.values())
+        waiting.extendleft(reversed(tasks))
         self._lanes.remove(lane)
         self._size -= 1
         ray.kill(lane.actor)
         left = len(self._lanes)
-        watch.note(f"memory is short: going on with {left} worker{'s' if left > 1 else ''}")
+        if not left:
+            self._watch.refuse(tasks[0].name if tasks else "none")
+        self._watch.note(f"memory is short: going on with {left} worker{'s' if left > 1 else ''}")
 
     def _grow(self, number: int) -> None:
         """Start actors and wait until each runs the driver's code."""

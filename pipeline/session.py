@@ -23,7 +23,6 @@ from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
 from pipeline.inputs import find_files
 from pipeline.journal import Journal, end_last_line, run_lock
-from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.progress import Progress
@@ -32,6 +31,7 @@ from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.units import units_of
 from pipeline.stopping import enough_disk, signals_stop
 from pipeline.storage import LocalStorage, sweep
+from pipeline.watch import MemoryWatch
 from stages.errors import ConfigError, DataError, VerificationError
 
 PLAN = "run.json"
@@ -69,7 +69,7 @@ class Request:
 def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
     _require_models(request.file)
-    require_memory(request.file, step_needs(request.file))
+    require_memory(request.file, step_needs(request.file), workers=request.workers)
     adopted = find_tokenizer(request.file, request.base)
     commits = Commits(LocalStorage(request.output))
     found = find_files(request.file, request.base)
@@ -89,7 +89,7 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     if request.until is not None and request.until not in (SCAN, *STEPS):
         raise ConfigError(f"--until {request.until}: no such step; steps: {SCAN}, {', '.join(STEPS)}")
-    require_memory(request.file, step_needs(request.file))
+    require_memory(request.file, step_needs(request.file), workers=request.workers)
     _require_models(request.file)
     _make_folder(request.output)
     resources = Resources(request.workers, request.address, request.file.resources.memory)

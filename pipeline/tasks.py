@@ -67,6 +67,14 @@ class Task:
     payload: Any
     fingerprint: str
 
+    @property
+    def name(self) -> str:
+        """Its unit, as people know it: with the file that it is of."""
+        unit = getattr(self.payload, "unit", self.payload)
+        made = getattr(self.payload, "made", None)
+        path = getattr(unit if made is None else made.unit, "path", None)
+        return f"unit {self.unit}" if path is None else f"unit {self.unit} ({path})"
+
 
 class Worker:
     """Does tasks one after the other.

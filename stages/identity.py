@@ -27,4 +27,9 @@ def document_id(source: str, path: str, position: int) -> bytes:
 
 def content_digest(text: str) -> bytes:
     """Give the 128-bit digest by which exact duplicates are found and decoded rows are checked."""
-    return xxhash.xxh3_128_digest(text.encode())
+    return utf8_digest(text.encode())
+
+
+def utf8_digest(data: bytes) -> bytes:
+    """Return the content digest of a text in UTF-8."""
+    return xxhash.xxh3_128_digest(data)

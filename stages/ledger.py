@@ -115,6 +115,11 @@ class IdSum:
         if len(self._held) >= _HELD_BYTES:
             self._flush()
 
+    def add_all(self, identities: NDArray[np.uint8]) -> None:
+        """Count documents by their ids, (N, 16) uint8."""
+        self._sum = (self._sum + id_sum(identities, copy=self._copy)) % (1 << _BITS)
+        self.documents += len(identities)
+
     def tally(self, **amounts: int) -> Tally:
         """Return the tally of what was added, with amounts that the caller counted."""
         self._flush()

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pipeline.steps.findings import result_of
 from pipeline.steps.resolve import EXACT, NEAR
 from pipeline.steps.split import VALIDATION
-from pipeline.steps.units import Unit, bytes_of_hex, fixed_bytes, kept_mask, tally_of_texts
+from pipeline.steps.units import Unit, fixed_bytes, from_hex, kept_mask, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.identity import ID_BYTES, document_id
@@ -79,7 +79,7 @@ def audit_shard(workspace: Workspace, work: ShardAudit) -> dict[str, Any]:
 
     def counted() -> _Found:
         table = pq.read_table(workspace.path(key), columns=["id"])
-        tally = tally_of(bytes_of_hex(table.column("id")))
+        tally = tally_of(from_hex(table.column("id")))
         yield from _differs(key, tally, work.flow.output)
 
     return result_of(list(_read(key, counted)))
@@ -160,7 +160,7 @@ def _by_value(workspace: Workspace, key: str, column: str, wanted: Mapping[Any, 
                 values = np.array(batch.column(column).to_pylist(), object)
                 for value in set(values.tolist()):
                     ids = pa.chunked_array([batch.column("id").filter(pa.array(values == value))])
-                    sums[value] = sums.get(value, Tally()) + tally_of(bytes_of_hex(ids))
+                    sums[value] = sums.get(value, Tally()) + tally_of(from_hex(ids))
         for value, tally in sums.items():
             what = f"{column} = {value}"
             yield from _differs(key, tally, wanted.get(value, Tally()), what=what)

@@ -11,7 +11,7 @@ dataset to the ids of the store, token by token, and so to the texts.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -19,17 +19,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import xxhash
 from numpy.typing import NDArray
 
 from pipeline.steps.findings import result_of
+from pipeline.steps.names import read_rows
+from pipeline.steps.sentences import languages_of
 from pipeline.steps.split import load_pieces, load_tokenizer
 from pipeline.steps.tokenize import COPY, TokenizeUnit, groups_of
 from pipeline.steps.units import (
+    NAME,
     SECTIONED_TEXT,
     Unit,
     fixed_bytes,
     kept_groups,
     kept_mask,
+    rows_of_bytes,
     sections_of,
     text_slices,
 )
@@ -51,6 +56,8 @@ _NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
 _BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
 _INGESTED = ("own_id", "language", "position")
 """Columns of the token store's documents that are ingest's."""
+_NUMBERS = ("id", "digest", "order", "tokens")
+"""Its columns that are as long for every document: the others may be as long as the input makes them."""
 
 
 class Returned(StrEnum):
@@ -91,10 +98,12 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
     try:
         groups = work.made.train_shards + work.made.validation_shards
         store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)
-        table = pq.read_table(workspace.path(listed))
-        if not table.schema.equals(STORED_DOCUMENTS):
-            message = f"columns {table.schema.names} are not those of the store, or of other types"
+        path = workspace.path(listed)
+        schema = pq.read_schema(path)
+        if not schema.equals(STORED_DOCUMENTS):
+            message = f"columns {schema.names} are not those of the store, or of other types"
             return result_of([(listed, Finding("readable", message))], documents=0)
+        table = pq.read_table(path, columns=list(_NUMBERS))
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
         if not found:
             found += [(listed, f) for f in _described(workspace, work.made, store, table)]
@@ -153,25 +162,40 @@ def _described(
     A document that is held out stands in a group of validation, and so do those of its cluster; all
     others stand in a group of training.
     """
-    identities = table.column("id").to_pylist()
+    identities = fixed_bytes(table.column("id"), ID_BYTES)
     groups = np.repeat(np.arange(len(store.group_ptr) - 1), np.diff(store.group_ptr))
     strangers = np.flatnonzero(groups != groups_of(workspace, work, identities))
     if len(strangers):
-        held = f"the first is document {identities[strangers[0]].hex()}"
+        held = f"the first is document {identities[strangers[0]].tobytes().hex()}"
         message = f"{len(strangers):,} documents stand in the group of another shard or split; {held}"
         yield Finding("placement", message)
-    orders = (order_of(identity, work.seed, copy=COPY) for identity in identities)
+    orders = (order_of(name, work.seed, copy=COPY) for name in rows_of_bytes(identities))
     if not np.array_equal(table.column("order").to_numpy(), np.fromiter(orders, np.uint64)):
         yield Finding("order", "says other order hashes than those of its documents")
     if not np.array_equal(table.column("tokens").to_numpy(), np.diff(store.offsets)):
         yield Finding("token_conservation", "says other numbers of tokens than the offsets")
-    ingested = pq.read_table(workspace.path(work.unit.table), columns=["id", *_INGESTED])
-    kept = ingested.filter(pa.array(kept_mask(workspace, work.unit))).sort_by("id")
-    stored = table.select(kept.column_names).sort_by("id")
-    wrong = [name for name in _INGESTED if not stored.column(name).equals(kept.column(name))]
+    kept = _described_as(kept_groups(workspace, work.unit, ["id", *_INGESTED]))
+    path = workspace.path(f"{work.unit.tokens}/documents.parquet")
+    stored = _described_as(read_rows(path, ["id", *_INGESTED], 0, len(identities)))
+    wrong = [name for name in _INGESTED if not np.array_equal(stored[name], kept[name])]
     if wrong:
         message = f"says another {', '.join(wrong)} of some documents than ingest"
         yield Finding("documents", message)
+
+
+def _described_as(tables: Iterable[pa.Table]) -> dict[str, NDArray[np.uint64]]:
+    """Return a digest of what each document is described as, by column, in the order of their ids."""
+    names, digests = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, len(_INGESTED)), np.uint64)]
+    for table in tables:
+        names.append(fixed_bytes(table.column("id"), ID_BYTES))
+        columns = [
+            [xxhash.xxh3_64_intdigest(repr(value).encode()) for value in table.column(name).to_pylist()]
+            for name in _INGESTED
+        ]
+        digests.append(np.array(columns, np.uint64).T)
+    order = np.argsort(np.concatenate(names).view(NAME).reshape(-1), kind="stable")
+    ordered = np.concatenate(digests)[order]
+    return {name: ordered[:, number] for number, name in enumerate(_INGESTED)}
 
 
 def _texts(
@@ -189,7 +213,7 @@ def _texts(
     tokenizer, digests = load_tokenizer(workspace), table.column("digest")
     if unit.sections > 1 or not tokenizer.exact or tokenizer.normalises:
         counts: Counter[str] = Counter()
-        for finding in _sections(workspace, unit, store, table.column("id").to_pylist(), counts):
+        for finding in _sections(workspace, unit, store, _identities(table), counts):
             yield f"{unit.tokens}/{'sections' if unit.sections > 1 else 'ids.npy'}", finding
         returned.update({} if tokenizer.exact else counts)
         return
@@ -238,7 +262,7 @@ def _sections(
     workspace: Workspace,
     unit: Unit,
     store: TokenUnit,
-    identities: Sequence[bytes],
+    identities: NDArray[np.bytes_],
     returned: Counter[str],
 ) -> Iterator[Finding]:
     """The ids of each section are those of its text; most documents are one."""
@@ -251,22 +275,28 @@ def _sections(
         except FormatError as error:
             yield Finding("sections", str(error))
             return
-    numbers = {identity: number for number, identity in enumerate(identities)}
+    order = np.argsort(identities)
     wrong = []
     for table in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
         for part in text_slices(table):
-            for identity, texts in zip(part.column("id").to_pylist(), sections_of(part), strict=True):
-                number = numbers[identity]
+            numbers = order[np.searchsorted(identities, _identities(part), sorter=order)]
+            for number, texts in zip(numbers.tolist(), sections_of(part), strict=True):
                 ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1] - 1])
                 parts = [ids] if ends is None else np.split(ids, ends[number][:-1])
                 back = _come_back(tokenizer, texts, parts)
                 returned.update([] if back is None else [back.value])
-                wrong += [identity] if back is None else []
+                wrong += [number] if back is None else []
     if wrong:
         whole = f"of {len(identities):,} documents"
         message = f"those of {len(wrong):,} {whole} do not decode to their text, or are other ids of it"
+        first = identities[wrong[:1]].view(np.uint8).tobytes().hex()
         check = "sections" if unit.sections > 1 else "text"
-        yield Finding(check, f"{message}; the first is document {wrong[0].hex()}")
+        yield Finding(check, f"{message}; the first is document {first}")
+
+
+def _identities(table: pa.Table) -> NDArray[np.bytes_]:
+    """Return the documents' ids: (D,) of 16 bytes, which sort without a Python object."""
+    return np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(NAME).ravel()
 
 
 def _come_back(
@@ -292,12 +322,13 @@ def _sentences(
     except FormatError as error:
         yield unit.sentences, Finding("readable", str(error))
         return
-    pieces, languages = load_pieces(workspace), table.column("language").to_pylist()
+    pieces = load_pieces(workspace)
+    documents = (document for _, documents in _split(store) for document in documents)
+    languages = languages_of(workspace, unit, table.num_rows)
     wrong = [
         number
-        for first, documents in _split(store)
-        for number, document in enumerate(documents, first)
-        if not np.array_equal(found[number], split_sentences(document, languages[number], pieces))
+        for number, (language, document) in enumerate(zip(languages, documents, strict=True))
+        if not np.array_equal(found[number], split_sentences(document, language, pieces))
     ]
     if wrong:
         whole = f"of {table.num_rows:,} documents"

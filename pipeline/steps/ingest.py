@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from pipeline.steps.columns import column_counts
 from pipeline.steps.ingest_files import DropsFile, SignaturesFile
 from pipeline.steps.parts import Part, Reading
+from pipeline.steps.units import fixed_bytes
 from pipeline.tasks import Workspace
-from stages.cleaning.text import clean_text
+from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
-from stages.filtering.length import length_verdicts
-from stages.identity import content_digest, document_id
+from stages.filtering.length import LengthFilter, Verdict, length_verdict
+from stages.identity import ID_BYTES, document_id, utf8_digest
 from stages.ledger import Flow, IdSum
 from stages.reading.records import RawDocument, Record
 
@@ -29,6 +30,13 @@ BATCH_BYTES = 16 << 20
 """Text in a row group: what later steps hold at a time."""
 BATCH_DOCUMENTS = 65_536
 """Documents in a row group, however short: 16 MiB of two-letter texts would be a gigabyte of objects."""
+BATCH_NAMES = 16 << 20
+"""Own ids, languages and ends of sections in a row group, bytes: they may be longer than their texts."""
+MAX_NAME_BYTES = {"own_id": 4096, "language": 256}
+"""Longest own id and language: what is longer stands in the wrong column."""
+_UTF8 = 4
+"""Bytes of a character, at the most."""
+_ANY = LengthFilter(min_chars=1)
 
 
 @dataclass
@@ -36,17 +44,22 @@ class _Batch:
     """Documents on their way to a row group."""
 
     positions: list[int] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    texts: list[bytes] = field(default_factory=list)
+    """In UTF-8."""
     ends: list[list[int]] = field(default_factory=list)
     """Of the sections of each text, in characters."""
     own_ids: list[str | None] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     bytes: int = 0
+    """Of the texts."""
+    names: int = 0
+    """Bytes of the other columns whose length is the input's."""
 
     @property
     def full(self) -> bool:
         """Whether it is to be written."""
-        return self.bytes >= BATCH_BYTES or len(self.texts) >= BATCH_DOCUMENTS
+        few = self.bytes < BATCH_BYTES and self.names < BATCH_NAMES
+        return not few or len(self.texts) >= BATCH_DOCUMENTS
 
 
 def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
@@ -67,14 +80,14 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
             )
         )
         for batch in _batches(reading.records(), part, drops, counts, received):
-            table = _table(batch, part)
-            for identity in table.column("id").to_pylist():
-                kept.add(identity)
-            writer.write_table(table, row_group_size=max(1, table.num_rows))
-            counts["documents"] += table.num_rows
-            counts["text_bytes"] += batch.bytes
             if signatures:
                 signatures.add(batch.texts)
+            counts["text_bytes"] += batch.bytes
+            table = _table(batch, part)
+            del batch  # its texts are in the table
+            kept.add_all(fixed_bytes(table.column("id"), ID_BYTES))
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            counts["documents"] += table.num_rows
     return {
         "source": part.source,
         "path": part.path,
@@ -109,9 +122,10 @@ def _batches(
             drops.add(record)
             continue
         _add(batch, record, part, drops, counts)
+        del record  # a long text is not held beside the batch that it goes to
         if batch.full:
-            yield batch
-            batch = _Batch()
+            full, batch = [batch], _Batch()
+            yield full.pop()
     if batch.texts:
         yield batch
 
@@ -123,10 +137,10 @@ def _schema(part: Part) -> pa.Schema:
 def _add(
     batch: _Batch, document: RawDocument, part: Part, drops: DropsFile, counts: Counter[str]
 ) -> None:
-    sections = [clean_text(section) for section in (document.text, *document.sections)]
-    text = "".join(sections)
-    counts["cleaned"] += sections != [document.text, *document.sections]
-    (verdict,) = length_verdicts([text], part.ingest)
+    sections = [cleaned(section) for section in (document.text, *document.sections)]
+    text = sections[0].data if len(sections) == 1 else b"".join(part.data for part in sections)
+    counts["cleaned"] += any(section.changed for section in sections)
+    verdict = length_verdict(text, part.ingest) or _long_name(document, part)
     if verdict is None and document.sections:
         verdict = _empty_section(sections, part)
     if verdict is not None:
@@ -134,16 +148,36 @@ def _add(
         return
     batch.positions.append(document.position)
     batch.texts.append(text)
-    batch.ends.append(list(accumulate(map(len, sections))))
+    batch.ends.append(list(accumulate(section.characters for section in sections)))
     batch.own_ids.append(document.own_id)
     batch.languages.append(document.language)
-    batch.bytes += len(text.encode())
+    batch.bytes += len(text)
+    batch.names += len(document.own_id or "") + len(document.language) + 8 * len(sections)
 
 
-def _empty_section(sections: Sequence[str], part: Part) -> tuple[DropReason, str] | None:
+def _long_name(document: RawDocument, part: Part) -> Verdict:
+    """Say why a document goes whose own id or language is too long to be one."""
+    for key, name in (("own_id", document.own_id), ("language", document.language)):
+        most = MAX_NAME_BYTES[key]
+        if name is not None and len(name) * _UTF8 > most and (size := len(name.encode())) > most:
+            return (
+                DropReason.TOO_LARGE,
+                f"its {key} has {size:,} bytes, over {most:,}; {_column(key, part)}",
+            )
+    return None
+
+
+def _column(key: str, part: Part) -> str:
+    """Say which setting names the column of an own id or of a language."""
+    if key == "own_id":
+        return f"sources.{part.source}.id_column = {part.fields.id_column!r} may name another column"
+    return f"sources.{part.source}.language.column may name another column"
+
+
+def _empty_section(sections: Sequence[CleanedText], part: Part) -> Verdict:
     """Say why a document of several sections goes: each must hold something."""
     for name, section in zip(part.fields.text_columns, sections, strict=True):
-        if not section or section.isspace():
+        if length_verdict(section.data, _ANY) is not None:
             return DropReason.EMPTY, f"field {name!r} has no character but white space"
     return None
 
@@ -155,8 +189,8 @@ def _table(batch: _Batch, part: Part) -> pa.Table:
             "own_id": batch.own_ids,
             "language": batch.languages,
             "position": batch.positions,
-            "text_bytes": [len(text.encode()) for text in batch.texts],
-            "digest": [content_digest(text) for text in batch.texts],
+            "text_bytes": [len(text) for text in batch.texts],
+            "digest": [utf8_digest(text) for text in batch.texts],
             "text": batch.texts,
         },
         schema=DOCUMENTS,

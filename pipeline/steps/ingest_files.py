@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pipeline.steps.parts import Part
 from stages.columns import DROPS, Drop
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.minhash import signature
-from stages.dedup.shingles import shingle_hashes
+from stages.dedup.minhash import signature_of
+from stages.dedup.shingles import shingle_blocks
 from stages.identity import document_id
 from stages.ledger import IdSum, Tally
 
@@ -119,11 +119,11 @@ class SignaturesFile:
                 self._turn()
         self._beside.unlink()
 
-    def add(self, texts: Sequence[str]) -> None:
-        """Sign some texts."""
+    def add(self, texts: Sequence[bytes]) -> None:
+        """Sign some texts, in UTF-8."""
         for text in texts:
-            hashes = shingle_hashes(text, size=self._config.size)
-            minima = signature(hashes, num_perm=self._config.num_perm)
+            blocks = shingle_blocks(text, size=self._config.size)
+            minima = signature_of(blocks, num_perm=self._config.num_perm)
             self._rows.write(minima.astype("<u4", copy=False).tobytes())
         self._count += len(texts)
 

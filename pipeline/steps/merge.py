@@ -5,17 +5,20 @@ Ids stay where they are, in the units' mapped files; what is held is a few numbe
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.steps.names import COLUMNS, Names, read_rows
 from pipeline.steps.units import Unit, fixed_bytes
 from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined
 from stages.store.ranges import copy_ranges
 from stages.store.token_store import TokenUnit, read_ends
+
+_FIXED = ("id", "order", "position")
 
 
 @dataclass(frozen=True)
@@ -30,8 +33,14 @@ class MergedGroup:
     """(D,) where its ids begin there."""
     lengths: NDArray[np.int64]
     """(D,) its tokens, EOS included."""
-    table: pa.Table
-    """columns.STORED_DOCUMENTS."""
+    id: NDArray[np.uint8]
+    """(D, 16)."""
+    position: NDArray[np.int64]
+    """(D,) where each stands in its file."""
+    row: NDArray[np.int64]
+    """(D,) its place among the documents of the group, unit by unit."""
+    ranges: tuple[tuple[int, int], ...]
+    """Of each unit, the documents that are of the group."""
     sentences: Ragged | None = None
     """Of each document, after how many of its tokens each ends; None if nobody asks."""
     sections: Ragged | None = None
@@ -85,14 +94,14 @@ class MergedGroup:
         )
         return flat
 
-    def names(self, units: Sequence[str]) -> pa.Array:
-        """Give for each document what `units` says of its unit: (D,) strings."""
-        owners = pa.array(self.unit.astype(np.int32))
-        return pa.DictionaryArray.from_arrays(owners, pa.array(units, pa.string())).cast(pa.string())
-
-    def identities(self) -> NDArray[np.uint8]:
-        """Give the documents' ids: (D, 16) uint8."""
-        return fixed_bytes(self.table.column("id"), ID_BYTES)
+    def own_names(self, folder: Path) -> Names:
+        """Return own ids and languages of the documents, by `row`; they lie in a scratch folder."""
+        names = Names(folder)
+        for store, (first, last) in zip(self.stores, self.ranges, strict=True):
+            for table in read_rows(store.folder / "documents.parquet", COLUMNS, first, last):
+                names.add(table)
+        names.finish()
+        return names
 
 
 def merge_group(
@@ -106,7 +115,9 @@ def merge_group(
     """Find one group of every unit and merge; equal hashes go by id."""
     sentences: list[Ragged] = []
     sections: list[Ragged] = []
-    stores, owners, begins, lengths, tables = [], [], [], [], []
+    stores, owners, begins, lengths = [], [], [], []
+    identities, others = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, 2), np.uint64)]
+    ranges: list[tuple[int, int]] = []
     for number, unit in enumerate(units):
         store = TokenUnit.open(workspace.path(unit.tokens), groups=group + 1)
         first, last = store.group_ptr[group : group + 2]
@@ -115,20 +126,27 @@ def merge_group(
         owners.append(np.full(last - first, number))
         begins.append(offsets[:-1])
         lengths.append(np.diff(offsets))
-        tables.append(store.documents(group))
+        ranges.append((int(first), int(last)))
+        for table in read_rows(store.folder / "documents.parquet", _FIXED, int(first), int(last)):
+            identities.append(fixed_bytes(table.column("id"), ID_BYTES))
+            positions = table.column("position").to_numpy().view(np.uint64)
+            others.append(np.column_stack([table.column("order").to_numpy(), positions]))
         if with_sentences:
             sentences.append(read_ends(workspace.path(unit.sentences), int(first), int(last)))
         if with_sections:
             sections.append(store.sections(group, count=unit.sections))
-    table = pa.concat_tables(tables)
-    halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
-    order = np.lexsort((halves[:, 1], halves[:, 0], table.column("order").to_numpy()))
+    names, numbers = np.concatenate(identities), np.concatenate(others)
+    halves = names.view(">u8")
+    order = np.lexsort((halves[:, 1], halves[:, 0], numbers[:, 0]))
     return MergedGroup(
         tuple(stores),
         np.concatenate(owners)[order],
         np.concatenate(begins)[order],
         np.concatenate(lengths)[order],
-        table.take(pa.array(order)).combine_chunks(),
+        names[order],
+        np.ascontiguousarray(numbers[order, 1]).view(np.int64),
+        order,
+        tuple(ranges),
         joined(sentences).take(order) if with_sentences else None,
         joined(sections).take(order) if with_sections else None,
     )

@@ -8,7 +8,7 @@ Every byte comes through `stages.reading.checked`: it is what was scanned, or th
 """
 
 import io
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -30,9 +30,10 @@ from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
 from stages.reading.formats import TABLES, Format, Slice, TextSplit, format_of
 from stages.reading.jsonl import parse_line
-from stages.reading.lines import Line, lines_of_slice, split_lines
+from stages.reading.lines import Line, inked, lines_of_slice, split_lines
 from stages.reading.parquet import parquet_records
 from stages.reading.records import FieldMapping, Record
+from stages.reading.structure import too_costly
 from stages.reading.text import paragraphs, paragraphs_of_slice, parse_text, whole_text
 
 
@@ -109,10 +110,14 @@ class Reading:
             elif kind is Format.TEXT:
                 yield from self._groups(piece, paragraphs_of_slice(file, piece, max_bytes=max_bytes))
             else:
+                parse = _parser(part, self.columns)
                 for line in lines_of_slice(file, piece, max_bytes=max_bytes):
                     self._cover(line.position, min(line.end, part.size))
-                    if not line.blank:
-                        yield parse_line(line, part.fields, self.columns)
+                    if line.blank:
+                        continue
+                    parsed = [parse(line)]
+                    del line  # a long line is not held beside its text, nor its text beside the next
+                    yield parsed.pop()
 
     def _groups(
         self, piece: Slice, groups: Generator[Line, None, int | None]
@@ -127,19 +132,22 @@ class Reading:
                     self._cover(first, self._part.size if end.value is None else end.value)
                 return
             first = group.position if first is None else first
-            yield parse_text(group, self._part.fields)
+            record = [parse_text(group, self._part.fields)]
+            del group
+            yield record.pop()
 
     def _chain_records(self, stream: "_Stream") -> Iterator[Record]:
         part = self._part
         end = (part.number + 1) * part.ingest.unit_size
         first = stream.position if part.number else 0
+        parse = _parser(part, self.columns)
         while stream.pending is not None and stream.pending.position < end:
-            line = stream.pending
+            record = [parse(stream.pending)]
+            stream.pending = (
+                None  # a long line is not held beside its text, nor its text beside the next
+            )
+            yield record.pop()
             stream.pending = next(stream.pieces, None)
-            if format_of(part.path) is Format.TEXT:
-                yield parse_text(line, part.fields)
-            else:
-                yield parse_line(line, part.fields, self.columns)
         self._cover(first, stream.position)
         if stream.pending is not None:
             self.next = stream.pending.position // part.ingest.unit_size
@@ -209,6 +217,14 @@ def _blocks(workspace: Workspace, part: Part) -> NDArray[np.uint64]:
     return held[1][wanted.first : wanted.first + wanted.count]
 
 
+def _parser(part: Part, columns: ColumnsSeen) -> Callable[[Line], Record]:
+    """Return what makes a record of a line or a text."""
+    if format_of(part.path) is Format.TEXT:
+        return lambda line: parse_text(line, part.fields)
+    max_bytes = part.ingest.max_document_bytes
+    return lambda line: too_costly(line, max_bytes=max_bytes) or parse_line(line, part.fields, columns)
+
+
 def _stream_at(workspace: Workspace, part: Part) -> _Stream:
     """Give the file's stream at the part's first piece: the one left open, or a new one."""
     cache: dict[str, Any] = workspace.cache
@@ -230,8 +246,7 @@ def _pieces(workspace: Workspace, part: Part, stream: _Stream) -> Iterator[Line]
     with reading_stream(str(part.place)), opened(workspace, part) as file:
         chunks = stream.counted(decompressed(file, part.path))
         if format_of(part.path) is not Format.TEXT:
-            lines = split_lines(chunks, max_bytes=max_bytes)
-            yield from (line for line in lines if not line.blank)
+            yield from inked(split_lines(chunks, max_bytes=max_bytes))
         elif part.text_split is TextSplit.FILE:
             yield from whole_text(chunks, max_bytes=max_bytes)
         else:

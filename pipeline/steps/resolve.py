@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from pipeline.ledger import ledger_key, write_flows
 from pipeline.steps.dedup import repeats_of
+from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.pairs import pairs_key, unit_runs
-from pipeline.steps.units import Unit, fixed_bytes, hex_strings, tally_of_texts
+from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
 from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
@@ -28,8 +29,11 @@ from stages.store.arrays import write_array
 
 EXACT, NEAR = "exact", "minhash"
 """Why a document is gone; `method` in the evidence."""
+_NONE = Tally(bytes=0)
 EVIDENCE_ROWS = 1 << 16
-"""Rows of evidence that are looked up and written together."""
+"""Rows of evidence that are written together."""
+EVIDENCE_BYTES = 64 << 20
+"""Bytes of evidence that are written together: more than those rows have, unless own ids are long."""
 
 
 @dataclass(frozen=True)
@@ -94,28 +98,29 @@ def _flows(
         clustered: (N,), of each document whether it has a duplicate.
     """
     flows: dict[str, Flow] = {}
-    stays, goes = Tally(bytes=0), Tally(bytes=0)
+    stays, goes = _NONE, _NONE
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for unit in units:
-        table = pq.read_table(workspace.path(unit.table), columns=["id", "language", "text_bytes"])
+        same, members = (np.array(mask[unit.first : unit.last]) for mask in (same_text, clustered))
         keep = np.load(workspace.create(unit.keep))
-        exact = np.array(same_text[unit.first : unit.last])
-        kept = table.filter(pa.array(keep))
-        flows[unit.commit_name] = Flow(
-            input=tally_of_texts(table),
-            output=tally_of_texts(kept),
-            gone={
-                EXACT: tally_of_texts(table.filter(pa.array(exact))),
-                NEAR: tally_of_texts(table.filter(pa.array(~keep & ~exact))),
-            },
-        )
-        members = np.array(clustered[unit.first : unit.last])
-        stays += tally_of_texts(table.filter(pa.array(members & keep)))
-        goes += tally_of_texts(table.filter(pa.array(members & ~keep)))
-        grouped = kept.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
-        for row in grouped.to_pylist():
-            counts[row["language"]][0] += row["count_all"]
-            counts[row["language"]][1] += row["text_bytes_sum"]
+        flow = Flow(input=_NONE, output=_NONE, gone={EXACT: _NONE, NEAR: _NONE})
+        for first, table in row_groups(workspace, unit, ["id", "language", "text_bytes"]):
+            rows = slice(first - unit.first, first - unit.first + table.num_rows)
+            stay, exact, member = keep[rows], same[rows], members[rows]
+            kept = table.filter(pa.array(stay))
+            gone = {EXACT: exact, NEAR: ~stay & ~exact}
+            flow += Flow(
+                input=tally_of_texts(table),
+                output=tally_of_texts(kept),
+                gone={why: tally_of_texts(table.filter(pa.array(rows))) for why, rows in gone.items()},
+            )
+            stays += tally_of_texts(table.filter(pa.array(member & stay)))
+            goes += tally_of_texts(table.filter(pa.array(member & ~stay)))
+            grouped = kept.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
+            for row in grouped.to_pylist():
+                counts[row["language"]][0] += row["count_all"]
+                counts[row["language"]][1] += row["text_bytes_sum"]
+        flows[unit.commit_name] = flow
     languages = {name: {"documents": n, "bytes": b} for name, (n, b) in sorted(counts.items())}
     return flows, languages, Flow(input=stays + goes, output=stays, gone={"removed": goes})
 
@@ -133,39 +138,38 @@ class _Names:
     def __init__(
         self, workspace: Workspace, units: Sequence[Unit], clustered: NDArray[np.bool_], scratch: Path
     ) -> None:
-        self._path = scratch / "names.arrow"
         self._row = _mapped(scratch / "row", np.int32, len(clustered))
-        schema = pa.schema([("id", pa.string()), ("own_id", pa.string()), ("source", pa.string())])
+        count = int(np.count_nonzero(clustered))
+        self._id = _mapped(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
+        self._source = _mapped(scratch / "source", np.int32, count)
+        self._sources = sorted({unit.source for unit in units})
+        self._own = Names(scratch / "names", ["own_id"])
         rows = 0
-        with pa.OSFile(str(self._path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for unit in units:
-                members = np.flatnonzero(clustered[unit.first : unit.last])
-                if len(members):
-                    self._row[unit.first + members] = np.arange(rows, rows + len(members))
-                    writer.write_table(_names_of(workspace, unit, schema).take(pa.array(members)))
-                    rows += len(members)
+        for unit in units:
+            for first, table in row_groups(workspace, unit, ["id", "own_id"]):
+                members = np.flatnonzero(clustered[first : first + table.num_rows])
+                if not len(members):
+                    continue
+                place = slice(rows, rows + len(members))
+                self._row[first + members] = np.arange(place.start, place.stop)
+                self._id[place] = fixed_bytes(table.column("id"), ID_BYTES)[members]
+                self._source[place] = self._sources.index(unit.source)
+                self._own.add(table.select(["own_id"]).take(pa.array(members)))
+                rows = place.stop
+        self._own.finish()
 
-    def __enter__(self) -> Self:
-        self._table = pa.ipc.open_file(pa.memory_map(str(self._path))).read_all()
-        return self
+    def ids(self, numbers: NDArray[np.integer]) -> pa.Array:
+        """Return the ids of some of the documents."""
+        return hex_strings(self._id[self._row[numbers]])
 
-    def __exit__(self, *_: object) -> None:
-        del self._table
+    def own_ids(self, numbers: NDArray[np.integer]) -> pa.Array:
+        """Return the own ids of some of the documents."""
+        return self._own.take("own_id", self._row[numbers].astype(np.int64))
 
-    def take(self, numbers: NDArray[np.int64]) -> pa.Table:
-        """Give the names of some of the documents."""
-        return self._table.take(pa.array(self._row[numbers]))
-
-
-def _names_of(workspace: Workspace, unit: Unit, schema: pa.Schema) -> pa.Table:
-    table = pq.read_table(workspace.path(unit.table), columns=["id", "own_id"])
-    ids = hex_strings(fixed_bytes(table.column("id"), ID_BYTES))
-    columns = {
-        "id": ids,
-        "own_id": table.column("own_id"),
-        "source": [unit.source] * len(ids),
-    }
-    return pa.table(columns, schema=schema)
+    def sources(self, numbers: NDArray[np.integer]) -> pa.Array:
+        """Return the sources of some of the documents."""
+        found = pa.array(self._source[self._row[numbers]])
+        return pa.DictionaryArray.from_arrays(found, pa.array(self._sources)).cast(pa.string())
 
 
 def _write_evidence(
@@ -192,17 +196,18 @@ def _write_evidence(
             exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
             same_text[exact] = True
             gone = decisions.witness[unit.first : unit.last] != KEPT
-            for rows in _blocks(np.flatnonzero(gone) + unit.first):
+            for rows in _blocks(np.flatnonzero(gone) + unit.first, READ_ROWS):
                 yield _removed(names, rows, decisions, exact)
 
     def members(names: _Names) -> Iterator[pa.Table]:
         for unit in work.units:
-            for rows in _blocks(np.flatnonzero(clustered[unit.first : unit.last]) + unit.first):
+            own = np.flatnonzero(clustered[unit.first : unit.last])
+            for rows in _blocks(own + unit.first, EVIDENCE_ROWS):
                 yield _members(names, rows, decisions)
 
-    with _Names(workspace, work.units, clustered, scratch) as names:
-        _write_table(workspace.create("dedup/removed.parquet"), REMOVED, removed(names))
-        _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
+    names = _Names(workspace, work.units, clustered, scratch)
+    _write_table(workspace.create("dedup/removed.parquet"), REMOVED, removed(names))
+    _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
     return same_text, clustered
 
 
@@ -212,7 +217,7 @@ def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> No
         held = schema.empty_table()
         for part in parts:
             held = pa.concat_tables([held, part])
-            while held.num_rows >= EVIDENCE_ROWS:
+            while held.num_rows >= EVIDENCE_ROWS or held.nbytes >= EVIDENCE_BYTES:
                 writer.write_table(held.slice(0, EVIDENCE_ROWS).combine_chunks())
                 held = held.slice(EVIDENCE_ROWS)
         if held.num_rows:
@@ -222,8 +227,8 @@ def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> No
 def _members(names: _Names, rows: NDArray[np.int64], decisions: Decisions) -> pa.Table:
     columns = {
         "number": rows,
-        "id": names.take(rows).column("id"),
-        "cluster": names.take(decisions.cluster[rows].astype(np.int64)).column("id"),
+        "id": names.ids(rows),
+        "cluster": names.ids(decisions.cluster[rows]),
         "kept": decisions.witness[rows] == KEPT,
     }
     return pa.table(columns, schema=CLUSTERS)
@@ -236,26 +241,26 @@ def _mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
     return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
 
 
-def _blocks(rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, len(rows), EVIDENCE_ROWS):
-        yield rows[start : start + EVIDENCE_ROWS]
+def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 def _removed(
     names: _Names, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.int64]
 ) -> pa.Table:
-    gone, kept = names.take(rows), names.take(decisions.witness[rows].astype(np.int64))
+    kept = decisions.witness[rows]
     return pa.table(
         {
-            "id": gone.column("id"),
-            "own_id": gone.column("own_id"),
-            "source": gone.column("source"),
-            "kept_id": kept.column("id"),
-            "kept_own_id": kept.column("own_id"),
-            "kept_source": kept.column("source"),
+            "id": names.ids(rows),
+            "own_id": names.own_ids(rows),
+            "source": names.sources(rows),
+            "kept_id": names.ids(kept),
+            "kept_own_id": names.own_ids(kept),
+            "kept_source": names.sources(kept),
             "similarity": decisions.similarity[rows],
             "method": np.where(np.isin(rows, same_text), EXACT, NEAR).astype(object),
-            "cluster": names.take(decisions.cluster[rows].astype(np.int64)).column("id"),
+            "cluster": names.ids(decisions.cluster[rows]),
         },
         schema=REMOVED,
     )

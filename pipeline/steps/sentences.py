@@ -4,18 +4,18 @@ sentences/UNIT/ptr.npy    (D + 1,) <i8   sentences of document d of the unit's t
 sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends, the EOS with the last
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
+from pipeline.steps.names import read_rows
 from pipeline.steps.split import load_pieces
-from pipeline.steps.units import Unit, fixed_bytes
+from pipeline.steps.units import Unit, stored_tally
 from pipeline.tasks import Workspace
-from stages.identity import ID_BYTES
-from stages.ledger import Flow, tally_of
+from stages.ledger import Flow
 from stages.store.arrays import array_writer, write_array
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.sentences import split_sentences
@@ -33,25 +33,31 @@ def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
     pieces = load_pieces(workspace)
     folder = workspace.path(work.unit.tokens)
     store = TokenUnit.open(folder)
-    table = pq.read_table(folder / "documents.parquet", columns=["id", "language", "tokens"])
     target = workspace.create(work.unit.sentences)
-    ids, offsets = np.asarray(store.ids), store.offsets.tolist()
-    counts, tokens = [0], 0
+    ids, count = np.asarray(store.ids), len(store.offsets) - 1
+    ptr, tokens = np.zeros(count + 1, "<i8"), 0
     with array_writer(target / "ends.npy", dtype="<i8") as append:
-        languages = table.column("language").to_pylist()
-        for language, (first, last) in zip(languages, pairwise(offsets), strict=True):
-            ends = split_sentences(ids[first:last], language, pieces)
+        languages = languages_of(workspace, work.unit, count)
+        for number, (language, place) in enumerate(zip(languages, pairwise(store.offsets), strict=True)):
+            ends = split_sentences(ids[slice(*place)], language, pieces)
             append(ends)
             tokens += int(ends[-1]) if len(ends) else 0
-            counts.append(len(ends))
-    write_array(target / "ptr.npy", np.cumsum(counts).astype("<i8"))
-    ids = fixed_bytes(table.column("id"), ID_BYTES)
+            ptr[number + 1] = ptr[number] + len(ends)
+    write_array(target / "ptr.npy", ptr)
+    received = stored_tally(folder / "documents.parquet")
     flow = Flow(
-        input=tally_of(ids, tokens=sum(table.column("tokens").to_pylist())),
-        output=tally_of(ids[: len(counts) - 1], tokens=tokens),
+        input=received,
+        output=received.model_copy(update={"documents": count, "tokens": tokens}),
     )
     return {
-        "documents": table.num_rows,
-        "sentences": sum(counts),
+        "documents": count,
+        "sentences": int(ptr[-1]),
         "flow": flow.model_dump(mode="json"),
     }
+
+
+def languages_of(workspace: Workspace, unit: Unit, count: int) -> Iterator[str]:
+    """Return the language of each document of a unit of the store."""
+    path = workspace.path(unit.tokens) / "documents.parquet"
+    for table in read_rows(path, ["language"], 0, count):
+        yield from table.column("language").to_pylist()

@@ -1,13 +1,12 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
@@ -15,10 +14,10 @@ from pipeline.steps.adopt import model_key, special_ids_of
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.tokenize import COPY
-from pipeline.steps.units import Unit, bytes_of_hex, hex_strings
+from pipeline.steps.units import Unit, from_hex, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
-from stages.ledger import Flow, Tally, tally_of
+from stages.ledger import Flow, IdSum, Tally, tally_of
 from stages.mixing.placement import component_hash
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import Widths
@@ -58,6 +57,7 @@ from stages.store.manifest import (
     sum_totals,
     write_manifest,
 )
+from stages.store.tables import write_tables
 
 _COUNTED = 1 << 20
 """Tokens counted together."""
@@ -131,12 +131,19 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
         write_array(folder / UNIGRAM, _unigram(group, work.vocab_size, special.values()))
-    table = documents_of(group, work.units)
-    pq.write_table(table, folder / "documents.parquet", compression="zstd")
     tokens, stored = int(layout.length.sum()), int(group.lengths.sum())
+    listed = IdSum()
+
+    def documents(scratch: Path) -> Iterator[pa.Table]:
+        for table in documents_of(group, work.units, scratch):
+            listed.add_all(from_hex(table.column("id")))
+            yield table
+
+    with workspace.scratch() as scratch:
+        write_tables(folder / "documents.parquet", SHARD_DOCUMENTS, documents(scratch))
     flow = Flow(
-        input=tally_of(group.identities(), tokens=stored),
-        output=tally_of(bytes_of_hex(table.column("id")), tokens=tokens),
+        input=tally_of(group.id, tokens=stored),
+        output=listed.tally(tokens=tokens),
         gone={CUT: Tally(tokens=stored - tokens)},
     )
     return {
@@ -189,7 +196,7 @@ def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDAr
     component = np.array(
         [
             choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
-            for row in group.identities()
+            for row in group.id
         ],
         np.int64,
     )
@@ -244,24 +251,35 @@ def _write_segments(folder: Path, layout: Layout) -> None:
         write_array(folder / f"{name}.npy", getattr(layout, name).astype(dtype))
 
 
-def documents_of(group: MergedGroup, units: Sequence[Unit]) -> pa.Table:
-    """Give what a shard says of its documents."""
-    table = group.table
-    count = table.num_rows
-    return pa.table(
-        {
-            "doc": np.arange(count, dtype=np.int32),
-            "id": hex_strings(group.identities()),
-            "own_id": table.column("own_id"),
-            "source": group.names([unit.source for unit in units]),
-            "language": table.column("language"),
-            "path": group.names([unit.path for unit in units]),
-            "position": table.column("position"),
-            "copy": np.full(count, COPY, np.int32),
-            "tokens": table.column("tokens"),
-        },
-        schema=SHARD_DOCUMENTS,
-    )
+def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> Iterator[pa.Table]:
+    """Return what a shard says of its documents, in tables whose names have some bytes together."""
+    names = group.own_names(scratch)
+    sources, paths = [unit.source for unit in units], [unit.path for unit in units]
+    of_unit = np.array([len(f"{unit.source}{unit.path}".encode()) for unit in units], np.int64)
+    first = 0
+    for rows in names.blocks(group.row, beside=of_unit[group.unit]):
+        part = slice(first, first + len(rows))
+        first += len(rows)
+        yield pa.table(
+            {
+                "doc": np.arange(part.start, part.stop, dtype=np.int32),
+                "id": hex_strings(group.id[part]),
+                "own_id": names.take("own_id", rows),
+                "source": _of_units(group.unit[part], sources),
+                "language": names.take("language", rows),
+                "path": _of_units(group.unit[part], paths),
+                "position": group.position[part],
+                "copy": np.full(len(rows), COPY, np.int32),
+                "tokens": group.lengths[part],
+            },
+            schema=SHARD_DOCUMENTS,
+        )
+
+
+def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:
+    """Return for each document what is said of its unit: (D,) strings."""
+    owners = pa.array(numbers.astype(np.int32))
+    return pa.DictionaryArray.from_arrays(owners, pa.array(values, pa.string())).cast(pa.string())
 
 
 def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:

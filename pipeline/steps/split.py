@@ -5,7 +5,7 @@ here, once; no candidate was in the tokenizer's sample.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from pipeline.steps.adopt import model_key, tokenizer_of
 from pipeline.steps.units import (
+    NAME,
     SECTIONED_TEXT,
     Unit,
     clusters_of,
     fixed_bytes,
     kept_groups,
+    rows_of_bytes,
     sections_of,
     tally_of_texts,
 )
@@ -33,8 +35,6 @@ from stages.pieces import Pieces
 from stages.tokenizer.existing import RunTokenizer
 
 VALIDATION = "split/validation.parquet"
-_NAME = f"S{ID_BYTES}"
-"""A cluster's name as numpy sorts it: as bytes, and equal only if all sixteen are."""
 
 _CLUSTER = pa.schema(
     [
@@ -73,8 +73,8 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
-        ids = table.column("id").to_pylist()
-        names = [clusters.get(identity, identity) for identity in ids]
+        ids = fixed_bytes(table.column("id"), ID_BYTES)
+        names = list(rows_of_bytes(clusters.of(ids)))
         chosen = [is_candidate(name, work.seed, config=work.validation) for name in names]
         described = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
         received += tally_of_texts(described)
@@ -87,7 +87,7 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
     clusters_ = sorted(counts)
     rows = np.array([counts[name] for name in clusters_], np.int64).reshape(-1, 2)
-    found = np.array(clusters_, _NAME).view(np.uint8).reshape(-1, ID_BYTES)
+    found = np.array(clusters_, NAME).view(np.uint8).reshape(-1, ID_BYTES)
     _write(workspace, _counts_key(work.unit), _Counts(found, rows[:, 0], rows[:, 1]))
     flow = Flow(input=received, output=held_out + others)
     return {"clusters": len(counts), "flow": flow.model_dump(mode="json")}
@@ -165,11 +165,6 @@ def _sort_keys(names: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np
     return halves[:, 1], halves[:, 0]
 
 
-def cluster_names(identities: Sequence[bytes], clusters: Mapping[bytes, bytes]) -> NDArray[np.bytes_]:
-    """Give the cluster of each document, (N,) S16: its duplicates' root, or itself."""
-    return np.array([clusters.get(identity, identity) for identity in identities], _NAME)
-
-
 @dataclass(frozen=True)
 class HeldOut:
     """The clusters that are held out, 16 bytes each."""
@@ -180,10 +175,11 @@ class HeldOut:
     @classmethod
     def read(cls, workspace: Workspace) -> "HeldOut":
         """Give what the split chose."""
-        return cls(np.sort(_read(workspace, VALIDATION).clusters.view(_NAME).reshape(-1)))
+        return cls(np.sort(_read(workspace, VALIDATION).clusters.view(NAME).reshape(-1)))
 
-    def holds(self, clusters: NDArray[np.bytes_]) -> NDArray[np.bool_]:
-        """Say of each cluster, (N,) S16, whether it is held out."""
+    def holds(self, names: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Say of each cluster, (N, 16) uint8, whether it is held out."""
+        clusters = np.ascontiguousarray(names).view(NAME).reshape(-1)
         places = np.searchsorted(self.names, clusters)
         found = np.zeros(len(clusters), np.bool_)
         inside = places < len(self.names)

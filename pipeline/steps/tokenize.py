@@ -1,6 +1,7 @@
 """Tokenize: a unit's kept documents to ids, each closed by its EOS, grouped by the shard it goes to."""
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
 from typing import Any
@@ -9,30 +10,36 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.steps.split import HeldOut, cluster_names, load_tokenizer
+from pipeline.steps.names import Names
+from pipeline.steps.split import HeldOut, load_tokenizer
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
     clusters_of,
+    fixed_array,
     fixed_bytes,
     kept_groups,
+    rows_of_bytes,
     sections_of,
+    stored_tally,
     tally_of_texts,
     text_slices,
 )
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
-from stages.ledger import Flow, Tally, tally_of
+from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
 from stages.ragged import Ragged, joined, ragged_of
-from stages.store.arrays import id_dtype
+from stages.store.arrays import array_writer, as_integers, id_dtype, open_array
 from stages.store.token_store import write_unit
 from stages.tokenizer.existing import RunTokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
 COPY = 0
 """Which copy of a document: each stands in the mixture once."""
+_FIXED = ID_BYTES + DIGEST_BYTES + 8
+"""Bytes of what is as long for every document: id, digest and position."""
 _COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", *SECTIONED_TEXT)
 
 
@@ -51,10 +58,15 @@ class _Documents:
     """The unit's documents as they are encoded."""
 
     dtype: np.dtype[np.generic]
-    ids: list[NDArray[np.integer]] = field(default_factory=list)
+    append: Callable[[NDArray[np.generic]], None]
+    """Writes ids behind the others."""
+    names: Names
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    """Tokens of each document."""
     ends: list[Ragged] = field(default_factory=list)
     """After how many of its tokens each section of a document ends; of sources with sections alone."""
-    tables: list[pa.Table] = field(default_factory=list)
+    fixed: list[NDArray[np.uint8]] = field(default_factory=list)
+    """(N, 40) id, digest and position of each."""
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Documents, bytes and tokens of each; unknown tokens too if the tokenizer has any."""
     space_symbols: int = 0
@@ -63,30 +75,36 @@ class _Documents:
 def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
     """Encode one unit and write it to the token store."""
     tokenizer = load_tokenizer(workspace)
-    documents = _Documents(id_dtype(tokenizer.vocab_size))
-    received = Tally(bytes=0)
-    for table in kept_groups(workspace, work.unit, _COLUMNS):
-        received += tally_of_texts(table)
-        for part in text_slices(table):
-            _encode(tokenizer, part, documents)
-    stored = _write(workspace, work, documents)
+    dtype, received = id_dtype(tokenizer.vocab_size), Tally(bytes=0)
+    with workspace.scratch() as scratch:
+        with array_writer(scratch / "ids.npy", dtype=dtype.str) as append:
+            documents = _Documents(dtype, append, Names(scratch / "names"))
+            for table in kept_groups(workspace, work.unit, _COLUMNS):
+                received += tally_of_texts(table)
+                for part in text_slices(table):
+                    _encode(tokenizer, part, documents)
+        documents.names.finish()
+        ids = as_integers(open_array(scratch / "ids.npy"), scratch)
+        lengths = np.concatenate([np.empty(0, np.int64), *documents.lengths])
+        stored = _write(workspace, work, documents, ids=ids, lengths=lengths)
     return {
         "flow": Flow(input=received, output=stored).model_dump(mode="json"),
-        "documents": len(documents.ids),
-        "tokens": sum(map(len, documents.ids)),
+        "documents": len(lengths),
+        "tokens": int(lengths.sum()),
         "space_symbols": documents.space_symbols,
         "languages": {name: dict(counts) for name, counts in sorted(documents.languages.items())},
     }
 
 
 def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> None:
-    """Encode a slice of documents; what is kept of it is ids and the small columns."""
+    """Encode a slice of documents; what is held of it is numbers, all else goes to files."""
     texts = sections_of(table)
     eos = np.array([tokenizer.eos], documents.dtype)
     ids = iter(tokenizer.encode(chain.from_iterable(texts), dtype=documents.dtype))
     sections = [[*islice(ids, len(text) - 1), np.append(next(ids), eos)] for text in texts]
     encoded = [np.concatenate(parts) for parts in sections]
-    documents.ids += encoded
+    documents.append(np.concatenate(encoded))
+    documents.lengths.append(np.array(list(map(len, encoded)), np.int64))
     if SECTION_ENDS.name in table.column_names:
         documents.ends.append(ragged_of([list(accumulate(map(len, parts))) for parts in sections]))
     documents.space_symbols += sum("".join(text).count(SPACE_SYMBOL) for text in texts)
@@ -97,57 +115,78 @@ def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> 
     if tokenizer.unk is not None:
         for name, ids_ in zip(names, encoded, strict=True):
             documents.languages[name]["unknown"] += int(np.count_nonzero(ids_ == tokenizer.unk))
-    table = table.select([name for name in table.column_names if name in _EMPTY.schema.names])
+    digests = fixed_bytes(table.column("digest"), DIGEST_BYTES)
     if tokenizer.normalises:
-        digests = [content_digest("".join(map(tokenizer.normalise, text))) for text in texts]
-        column = table.schema.get_field_index("digest")
-        table = table.set_column(column, "digest", pa.array(digests, pa.binary(DIGEST_BYTES)))
-    documents.tables.append(table)
+        normal = (content_digest("".join(map(tokenizer.normalise, text))) for text in texts)
+        digests = np.frombuffer(b"".join(normal), np.uint8).reshape(-1, DIGEST_BYTES)
+    positions = table.column("position").to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
+    identities = fixed_bytes(table.column("id"), ID_BYTES)
+    documents.fixed.append(np.concatenate([identities, digests, positions], axis=1))
+    documents.names.add(table)
 
 
-def groups_of(workspace: Workspace, work: TokenizeUnit, identities: list[bytes]) -> NDArray[np.int64]:
-    """Give the group of each document: a training shard, or a validation shard behind those."""
+def groups_of(
+    workspace: Workspace, work: TokenizeUnit, identities: NDArray[np.uint8]
+) -> NDArray[np.int64]:
+    """Give the group of each document: a training shard, or a validation shard behind those.
+
+    Args:
+        workspace: where the clusters are.
+        work: the unit.
+        identities: (N, 16) uint8, ids of documents of the unit.
+    """
     clusters = clusters_of(workspace, work.unit)
-    held_out = HeldOut.read(workspace).holds(cluster_names(identities, clusters))
+    held_out = HeldOut.read(workspace).holds(clusters.of(identities))
     first = np.where(held_out, work.train_shards, 0)
     shards = np.where(held_out, work.validation_shards, work.train_shards)
     placed = (
         shard_of(identity, work.seed, copy=COPY, shards=count)
-        for identity, count in zip(identities, shards.tolist(), strict=True)
+        for identity, count in zip(rows_of_bytes(identities), shards.tolist(), strict=True)
     )
     groups: NDArray[np.int64] = first + np.fromiter(placed, np.int64, len(identities))
     return groups
 
 
-def _write(workspace: Workspace, work: TokenizeUnit, documents: _Documents) -> Tally:
+def _write(
+    workspace: Workspace,
+    work: TokenizeUnit,
+    documents: _Documents,
+    *,
+    ids: NDArray[np.integer],
+    lengths: NDArray[np.int64],
+) -> Tally:
     """Write the documents in the order of (group, hash), equal hashes by id; return what was written."""
-    table = pa.concat_tables([_EMPTY, *(part.cast(_EMPTY.schema) for part in documents.tables)])
-    identities = table.column("id").to_pylist()
+    fixed = np.concatenate([np.empty((0, _FIXED), np.uint8), *documents.fixed])
+    identities = np.ascontiguousarray(fixed[:, :ID_BYTES])
     groups = groups_of(workspace, work, identities)
-    hashes = (order_of(identity, work.seed, copy=COPY) for identity in identities)
+    hashes = (order_of(identity, work.seed, copy=COPY) for identity in rows_of_bytes(identities))
     orders = np.fromiter(hashes, np.uint64, len(identities))
-    halves = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(">u8")
+    halves = identities.view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0], orders, groups))
-    table = (
-        table.append_column("order", pa.array(orders))
-        .append_column("tokens", pa.array([len(ids) for ids in documents.ids], pa.int64()))
-        .take(pa.array(order, pa.int64()))
-        .cast(STORED_DOCUMENTS)
-    )
+    begins = np.cumsum(lengths) - lengths
+
+    def tables() -> Iterator[pa.Table]:
+        for rows in documents.names.blocks(order):
+            columns = {
+                "id": fixed_array(fixed[rows, :ID_BYTES]),
+                "own_id": documents.names.take("own_id", rows),
+                "language": documents.names.take("language", rows),
+                "position": np.ascontiguousarray(fixed[rows, -8:]).view("<i8").reshape(-1),
+                "digest": fixed_array(fixed[rows, ID_BYTES:-8]),
+                "order": orders[rows],
+                "tokens": lengths[rows],
+            }
+            yield pa.table(columns, schema=STORED_DOCUMENTS)
+
     counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     write_unit(
         workspace.create(work.unit.tokens),
-        table,
-        ids=(documents.ids[row] for row in order),
+        tables(),
+        ids=(ids[begins[row] : begins[row] + lengths[row]] for row in order),
         dtype=documents.dtype,
         group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,
     )
+    written = workspace.create(work.unit.tokens) / "documents.parquet"
     size = sum(counts["bytes"] for counts in documents.languages.values())
-    tokens = sum(table.column("tokens").to_pylist())
-    return tally_of(fixed_bytes(table.column("id"), ID_BYTES), bytes=size, tokens=tokens)
-
-
-_EMPTY = pa.schema(
-    [field for field in STORED_DOCUMENTS if field.name not in ("order", "tokens")]
-).empty_table()
+    return stored_tally(written).model_copy(update={"bytes": size})

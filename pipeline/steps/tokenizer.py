@@ -12,9 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from pipeline.steps.units import Unit, clusters_of, kept_groups, tally_of_texts, text_slices
+from pipeline.steps.units import (
+    Clusters,
+    Unit,
+    clusters_of,
+    fixed_bytes,
+    kept_groups,
+    rows_of_bytes,
+    tally_of_texts,
+    text_slices,
+)
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError
+from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import ValidationConfig, is_candidate
 from stages.tokenizer.encode import Tokenizer
@@ -93,9 +103,9 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
     return {"pieces": taken, "flow": flow.model_dump(mode="json")}
 
 
-def _candidates(table: pa.Table, clusters: Mapping[bytes, bytes], work: SampleUnit) -> list[bool]:
+def _candidates(table: pa.Table, clusters: Clusters, work: SampleUnit) -> list[bool]:
     """Return of each document whether it may be held out."""
-    names = (clusters.get(identity, identity) for identity in table.column("id").to_pylist())
+    names = rows_of_bytes(clusters.of(fixed_bytes(table.column("id"), ID_BYTES)))
     return [is_candidate(name, work.seed, config=work.validation) for name in names]
 
 

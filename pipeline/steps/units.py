@@ -7,6 +7,7 @@ number is a document's rank, and it does not depend on how files are cut into un
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS
 from stages.identity import ID_BYTES
-from stages.ledger import Tally, tally_of
+from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name)
 """The columns that `sections_of` reads; the second is there for sources with sections alone."""
+NAME = f"S{ID_BYTES}"
+"""An id as numpy sorts it: as bytes, and equal only if all sixteen are."""
 _SLICE = 1 << 20
 """Bytes of text, about, that are Python strings at once; a longer document is alone in its slice."""
 
@@ -109,12 +112,6 @@ def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
     )
 
 
-def bytes_of_hex(column: pa.ChunkedArray) -> NDArray[np.uint8]:
-    """Return a column of hexadecimal ids as (N, 16) uint8."""
-    joined = b"".join(bytes.fromhex(value) for value in column.to_pylist())
-    return np.frombuffer(joined, np.uint8).reshape(-1, ID_BYTES)
-
-
 def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
     """Give the digests of a unit's documents as (N, 2) uint64."""
     column = pq.read_table(workspace.path(unit.table), columns=["digest"]).column("digest")
@@ -155,6 +152,17 @@ def tally_of_texts(table: pa.Table) -> Tally:
     return tally_of(fixed_bytes(table.column("id"), ID_BYTES), bytes=size)
 
 
+def stored_tally(path: Path) -> Tally:
+    """Return the tally of a unit's documents in the token store, by their table."""
+    listed, tokens = IdSum(), 0
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=["id", "tokens"], use_threads=False):
+            table = pa.Table.from_batches([batch])
+            listed.add_all(fixed_bytes(table.column("id"), ID_BYTES))
+            tokens += int(table.column("tokens").to_numpy().sum())
+    return listed.tally(tokens=tokens)
+
+
 def sections_of(table: pa.Table) -> list[list[str]]:
     """Give each document's text section by section; most have one."""
     texts = table.column("text").to_pylist()
@@ -174,12 +182,62 @@ def text_slices(table: pa.Table) -> list[pa.Table]:
     return [table.slice(start, end - start) for start, end in pairwise(cuts) if start < end]
 
 
-def clusters_of(workspace: Workspace, unit: Unit) -> dict[bytes, bytes]:
-    """Give the cluster of each document of a unit that has a duplicate, id to id of the root."""
-    table = pq.read_table(
-        workspace.path("dedup/clusters.parquet"),
-        columns=["id", "cluster"],
-        filters=[("number", ">=", unit.first), ("number", "<", unit.last)],
-    )
-    pairs = zip(table.column("id").to_pylist(), table.column("cluster").to_pylist(), strict=True)
-    return {bytes.fromhex(identity): bytes.fromhex(cluster) for identity, cluster in pairs}
+class Clusters:
+    """The clusters of the documents that have a duplicate: 32 bytes each.
+
+    Args:
+        identities: (M, 16) uint8, ids of documents.
+        clusters: (M, 16) uint8, the id of each cluster's root.
+    """
+
+    def __init__(self, identities: NDArray[np.uint8], clusters: NDArray[np.uint8]) -> None:
+        names = np.ascontiguousarray(identities).view(NAME).reshape(-1)
+        order = np.argsort(names)
+        self._identities, self._clusters = names[order], clusters[order]
+
+    def of(self, identities: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Return the cluster of each document, (N, 16) uint8: its duplicates' root, or itself."""
+        found = np.array(identities)
+        if not len(self._identities) or not len(found):
+            return found
+        names = np.ascontiguousarray(identities).view(NAME).reshape(-1)
+        places = np.searchsorted(self._identities, names)
+        places[places == len(self._identities)] = 0
+        members = np.flatnonzero(self._identities[places] == names)
+        found[members] = self._clusters[places[members]]
+        return found
+
+
+def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
+    """Return the clusters of a unit's documents."""
+    parts = [(np.empty((0, ID_BYTES), np.uint8),) * 2]
+    with pq.ParquetFile(workspace.path("dedup/clusters.parquet")) as file:
+        for group in range(file.num_row_groups):
+            number = file.metadata.row_group(group).column(0).statistics
+            if number.max < unit.first or number.min >= unit.last:
+                continue
+            table = file.read_row_group(group, columns=["number", "id", "cluster"])
+            numbers = table.column("number").to_numpy()
+            table = table.filter(pa.array((numbers >= unit.first) & (numbers < unit.last)))
+            parts.append((from_hex(table.column("id")), from_hex(table.column("cluster"))))
+    identities, clusters = zip(*parts, strict=True)
+    return Clusters(np.concatenate(identities), np.concatenate(clusters))
+
+
+def from_hex(column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    """Return hexadecimal strings of ids as (N, 16) uint8: what `hex_strings` was given."""
+    digits = fixed_bytes(column.cast(pa.binary()).cast(pa.binary(2 * ID_BYTES)), 2 * ID_BYTES)
+    values = np.where(digits >= ord("a"), digits - (ord("a") - 10), digits - ord("0"))
+    found: NDArray[np.uint8] = (values[:, 0::2] << 4 | values[:, 1::2]).astype(np.uint8)
+    return found
+
+
+def fixed_array(values: NDArray[np.uint8]) -> pa.Array:
+    """Return rows of bytes, (N, W) uint8, as a column of fixed-size binary."""
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(values.shape[1]), len(values), [None, data])
+
+
+def rows_of_bytes(values: NDArray[np.uint8]) -> Iterator[bytes]:
+    """Return each row of (N, W) uint8 as bytes: of millions, never all at once."""
+    return (row.tobytes() for row in np.ascontiguousarray(values))

@@ -132,7 +132,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
         rows = Rows(mapped.columns["input_ids"], segments)
-        table = pq.read_table(workspace.path(f"{place}/documents.parquet"))
+        listed = pq.read_schema(workspace.path(f"{place}/documents.parquet"))
         traits = traits_of(read_objective(manifest.objective))
         group = merge_group(
             workspace,
@@ -143,7 +143,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
         )
     except (DataError, OSError, pa.ArrowException) as error:
         return result_of([*findings, (place, Finding("readable", str(error)))])
-    findings += _documents(work, place, table, group)
+    findings += _documents(workspace, work, place, listed, group)
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
     if not findings:  # what is damaged has been named, and may lead anywhere
         findings += _sentences(place, mapped, group)
@@ -177,14 +177,20 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
 
 
 def _documents(
-    work: ShardCheck, place: str, table: pa.Table, group: MergedGroup
+    workspace: Workspace, work: ShardCheck, place: str, schema: pa.Schema, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
     """The shard lists the documents that hash to it, in their order."""
-    for finding in check_documents(table, group, work.units):
-        yield f"{place}/documents.parquet", finding
+    key = f"{place}/documents.parquet"
+    with workspace.scratch() as scratch:
+        found = check_documents(workspace.path(key), schema, group, units=work.units, scratch=scratch)
+        try:
+            for finding in found:
+                yield key, finding
+        except (OSError, pa.ArrowException) as error:
+            yield key, Finding("readable", str(error))
     strangers = sum(
         shard_of(row.tobytes(), work.settings.seed, copy=COPY, shards=work.shards) != work.number
-        for row in group.identities()
+        for row in group.id
     )
     if strangers:
         yield place, Finding("placement", f"{strangers:,} documents belong to other shards")

@@ -6,15 +6,20 @@ tokenizer, and the token store, which `decode` has looked through.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from pipeline.steps.merge import MergedGroup
+from pipeline.steps.names import read_rows
 from pipeline.steps.shard import ManifestWork, documents_of, manifest_of
 from pipeline.steps.split import load_tokenizer
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
+from stages.columns import SHARD_DOCUMENTS
 from stages.errors import FormatError
 from stages.objectives.table import Objective, traits_of
 from stages.packing.layout import PackingConfig
@@ -113,26 +118,46 @@ def _epochs(
         yield place, Finding("epochs", message)
 
 
-def check_documents(table: pa.Table, group: MergedGroup, units: tuple[Unit, ...]) -> Iterator[Finding]:
+def check_documents(
+    path: Path,
+    schema: pa.Schema,
+    group: MergedGroup,
+    *,
+    units: tuple[Unit, ...],
+    scratch: Path,
+) -> Iterator[Finding]:
     """The list of a shard's documents says of each what the run does."""
-    wanted = documents_of(group, units)
-    if "id" not in table.column_names or not table.column("id").equals(wanted.column("id")):
-        found, belong = (part.to_pydict().get("id", []) for part in (table, wanted))
-        message = (
-            f"lists {len(found):,} documents, but {len(belong):,} belong here; the first that differs"
-            f" is document {_first_difference(found, belong)}"
-        )
-        yield Finding("documents", message)
-        return
-    wrong = [
-        name
-        for name in wanted.column_names
-        if name not in table.column_names or not table.column(name).equals(wanted.column(name))
-    ]
-    if wrong:
-        yield Finding("documents", f"says another {', '.join(wrong)} of some documents than the run")
+    belong, names = len(group.lengths), [name for name in SHARD_DOCUMENTS.names if name in schema.names]
+    wrong = set(SHARD_DOCUMENTS.names) - set(names)
+    listed = pq.read_metadata(path).num_rows
+    first = 0
+    for wanted in documents_of(group, units, scratch):
+        for found in read_rows(path, names, first, first + wanted.num_rows):
+            part = wanted.slice(first - wanted["doc"][0].as_py(), found.num_rows)
+            if "id" in wrong or not found.column("id").equals(part.column("id")):
+                same = (
+                    [] if "id" in wrong else pc.equal(found.column("id"), part.column("id")).to_pylist()
+                )
+                yield _other_documents(listed, belong, first + _first(same))
+                return
+            wrong |= {name for name in names if not found.column(name).equals(part.column(name))}
+            first += found.num_rows
+        if first != wanted["doc"][-1].as_py() + 1:
+            break
+    if listed != belong or first != belong:
+        yield _other_documents(listed, belong, min(listed, belong))
+    elif wrong:
+        columns = ", ".join(name for name in SHARD_DOCUMENTS.names if name in wrong)
+        yield Finding("documents", f"says another {columns} of some documents than the run")
 
 
-def _first_difference(a: list[str], b: list[str]) -> int:
-    same = [x == y for x, y in zip(a, b, strict=False)]
+def _other_documents(listed: int, belong: int, first: int) -> Finding:
+    return Finding(
+        "documents",
+        f"lists {listed:,} documents, but {belong:,} belong here; the first that differs is document"
+        f" {first}",
+    )
+
+
+def _first(same: list[bool]) -> int:
     return same.index(False) if False in same else len(same)

@@ -7,6 +7,7 @@ Source: Broder 1997, "On the resemblance and containment of documents"; the perm
 datasketch 2.0, `MinHash(num_perm, seed=1, scheme="affine32")`.
 """
 
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -36,8 +37,16 @@ def signature(hashes: NDArray[np.uint64], *, num_perm: int) -> NDArray[np.uint32
     Returns:
         (num_perm,) uint32; all ones for an empty set.
     """
+    return signature_of([hashes], num_perm=num_perm)
+
+
+def signature_of(blocks: Iterable[NDArray[np.uint64]], *, num_perm: int) -> NDArray[np.uint32]:
+    """Return the signature of all shingles of some blocks together, as `signature` does of one."""
     a, b = permutations(num_perm)
-    return _minima(hashes, a, b)
+    minima = np.full(num_perm, _EMPTY, np.uint32)
+    for hashes in blocks:
+        np.minimum(minima, _minima(hashes, a, b), out=minima)
+    return minima
 
 
 @kernel

@@ -16,6 +16,7 @@ Two different shingles share a hash64 with probability 2**-64, so sets of hashes
 shingles in the exact Jaccard similarity too.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,8 @@ from stages.kernels import kernel
 from stages.scripts import UNSPACED, UNSPACED_RANGES
 
 _OTHER, _SPACE, _ALONE = 0, 1, 2
+_BLOCK_TOKENS = 1 << 16
+"""Tokens that are hashed together: half a MiB."""
 
 
 def _character_kinds() -> NDArray[np.uint8]:
@@ -67,8 +70,27 @@ def shingle_hashes(text: str, *, size: int) -> NDArray[np.uint64]:
     Returns:
         (max(1, T - size + 1),) uint64 for T tokens; empty for a text without tokens.
     """
-    tokens = _hash_tokens(np.frombuffer(text.encode(), np.uint8), _KINDS)
-    return _combine(tokens, size)
+    blocks = list(shingle_blocks(text.encode(), size=size))
+    return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty(0, np.uint64), *blocks])
+
+
+def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
+    """Return the hashes of a text in UTF-8 as `shingle_hashes` does, some at a time.
+
+    A text of 32 MiB has up to 16 million tokens, of eight bytes each and again as shingles.
+    """
+    buffer = np.frombuffer(data, np.uint8)
+    held, place, whole = np.empty(0, np.uint64), 0, False
+    while place < len(buffer):
+        found, place = _hash_tokens(buffer, _KINDS, place, _BLOCK_TOKENS)
+        tokens = np.concatenate([held, found]) if len(held) else found
+        if len(tokens) < size:
+            held = tokens
+            continue
+        yield _combine(tokens, size)
+        held, whole = tokens[len(tokens) - size + 1 :], True
+    if len(held) and not whole:
+        yield _combine(held, size)
 
 
 def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
@@ -78,17 +100,19 @@ def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
 
 def hash32(shingle: bytes) -> int:
     """Give the 32-bit hash of one shingle's bytes: what datasketch takes as its `hashfunc`."""
-    tokens = _hash_tokens(np.frombuffer(shingle, np.uint8), _KINDS)
+    tokens, _ = _hash_tokens(np.frombuffer(shingle, np.uint8), _KINDS, 0, len(shingle) + 1)
     return int(_combine(tokens, len(tokens))[0]) & 0xFFFFFFFF
 
 
 @kernel
-def _hash_tokens(buffer: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """Give the FNV-1a hash of every token of valid UTF-8, in one pass over its bytes."""
-    tokens = np.empty(len(buffer) // 2 + 1, np.uint64)
-    count, position, inside = 0, 0, False
+def _hash_tokens(
+    buffer: NDArray[np.uint8], kinds: NDArray[np.uint8], position: int, most: int
+) -> tuple[NDArray[np.uint64], int]:
+    """Hash tokens of valid UTF-8 by FNV-1a: `most` or one more, and give the place after them."""
+    tokens = np.empty(min(most, (len(buffer) - position) // 2 + 1) + 1, np.uint64)
+    count, inside = 0, False
     value = _FNV_OFFSET
-    while position < len(buffer):
+    while position < len(buffer) and count < most:
         lead = np.uint32(buffer[position])
         width = 1 + (lead >= _TWO_BYTES) + (lead >= _THREE_BYTES) + (lead >= _FOUR_BYTES)
         code = lead if width == 1 else lead & np.uint32(0x7F >> width)
@@ -109,7 +133,7 @@ def _hash_tokens(buffer: NDArray[np.uint8], kinds: NDArray[np.uint8]) -> NDArray
     if inside:
         tokens[count] = value
         count += 1
-    return tokens[:count]
+    return tokens[:count], position
 
 
 @kernel

@@ -1,11 +1,16 @@
 """Length filter: documents without text go always, short ones below a bound that the user sets."""
 
-from collections.abc import Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
 from stages.columns import DropReason
 from stages.config import Config
+
+_FIRST_BYTES = 64
+_BYTES = 1 << 16
+"""Of a text that are Python strings at once: the words of 32 MiB would be a gigabyte of objects."""
 
 
 class LengthFilter(Config):
@@ -15,20 +20,34 @@ class LengthFilter(Config):
     """Shortest document kept, in characters that are not white space."""
 
 
-def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[tuple[DropReason, str] | None]:
+Verdict = tuple[DropReason, str] | None
+"""Why a document goes, or None if it stays."""
+
+
+def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[Verdict]:
     """Say why each text goes, or None if it stays.
 
     ["", "ab cd", "abcdef"] with min_chars = 5 -> [(EMPTY, ...), (TOO_SHORT, ...), None]
     """
-    return [_verdict(text, config) for text in texts]
+    return [length_verdict(text.encode(), config) for text in texts]
 
 
-def _verdict(text: str, config: LengthFilter) -> tuple[DropReason, str] | None:
-    if len(text) >= 2 * config.min_chars and config.min_chars == 1 and not text[0].isspace():
-        return None
-    visible = sum(map(len, text.split()))
+def length_verdict(data: bytes, config: LengthFilter) -> Verdict:
+    """Say why a text goes, given in UTF-8, or None if it stays; no more of it is read than needed."""
+    visible = 0
+    for stretch in _stretches(data):
+        visible += sum(map(len, stretch.split()))
+        if visible >= config.min_chars:
+            return None
     if visible == 0:
         return DropReason.EMPTY, "no character but white space"
-    if visible < config.min_chars:
-        return DropReason.TOO_SHORT, f"{visible} characters; min_chars = {config.min_chars}"
-    return None
+    return DropReason.TOO_SHORT, f"{visible} characters; min_chars = {config.min_chars}"
+
+
+def _stretches(data: bytes) -> Iterator[str]:
+    """Decode a text a stretch at a time, a short one first: most need no more."""
+    decoder = getincrementaldecoder("utf-8")()
+    start, size = 0, _FIRST_BYTES
+    while start < len(data):
+        yield decoder.decode(data[start : start + size])
+        start, size = start + size, _BYTES

@@ -1,7 +1,8 @@
 """Byte streams: plain, gzip and Zstandard files as bounded chunks of decompressed bytes.
 
 A compressed file that ends in the middle is an error here, never a short read: the zstandard
-library's own stream reader returns what it has and stays silent.
+library's own stream reader returns what it has and stays silent. Arrow's raises, joins frames, and gives
+as much at a time as it is asked for: a frame of some bytes may hold gigabytes of one letter.
 """
 
 import gzip
@@ -11,12 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-import zstandard
+import pyarrow as pa
 
 from stages.errors import DataError
 
 CHUNK_BYTES = 1 << 20
-"""Bytes read at a time; decompressed chunks may be larger by the compression ratio of one chunk."""
+"""Bytes given at a time, decompressed."""
+ZSTD_WINDOW = 128 << 20
+"""Largest window of a Zstandard frame, which decompressing holds. The format's own tools have the same
+bound, and write larger ones with `--long=28` or more alone."""
+_WINDOW = "Frame requires too much memory"
+_TRUNCATED = "Truncated compressed stream"
+_DECODER = "ZSTD"
 
 
 def stream_chunks(path: Path) -> Iterator[bytes]:
@@ -46,13 +53,25 @@ def reading_stream(name: str) -> Iterator[None]:
     except OSError as error:
         if isinstance(error, gzip.BadGzipFile):
             raise DataError(f"{name}: not gzip data ({error})") from error
+        if error.errno is None and str(error).startswith((_TRUNCATED, _DECODER)):  # from Arrow
+            raise DataError(f"{name}: {_fault_of(str(error))}") from error
         raise DataError(f"{name}: cannot be read: {error.strerror or error}") from error
     except EOFError as error:
-        raise DataError(
-            f"{name}: the compressed data ends in the middle; the file was cut short, fetch it again"
-        ) from error
-    except (zlib.error, zstandard.ZstdError) as error:
-        raise DataError(f"{name}: the compressed data is damaged: {error}") from error
+        raise DataError(f"{name}: {_fault_of(_TRUNCATED)}") from error
+    except zlib.error as error:
+        raise DataError(f"{name}: {_fault_of(str(error))}") from error
+
+
+def _fault_of(reason: str) -> str:
+    """Say what is wrong with compressed data, and the way out."""
+    if _TRUNCATED in reason:
+        return "the compressed data ends in the middle; the file was cut short, fetch it again"
+    if _WINDOW in reason:
+        return (
+            f"its zstd window is over {ZSTD_WINDOW >> 20} MiB, which decompressing it would hold;"
+            " compress it again with --long=27 or less (zstd -d --long=31 reads it)"
+        )
+    return f"the compressed data is damaged: {reason}"
 
 
 def _plain_chunks(file: BinaryIO) -> Iterator[bytes]:
@@ -70,22 +89,13 @@ def _gzip_chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Decompress frame after frame, with the window limit of the format's own tools (128 MiB)."""
-    decompressor = zstandard.ZstdDecompressor()
-    frame = decompressor.decompressobj()
-    inside = True  # even a compressed nothing has a frame
-    pending = b""
-    # Input in small bites: one bite of a highly compressed frame can grow ten thousand times.
-    while data := pending or file.read(CHUNK_BYTES // 64):
-        chunk = frame.decompress(data)
-        inside, pending = True, b""
-        if chunk:
+    """Decompress frame after frame; Arrow refuses a window that is larger than `ZSTD_WINDOW`."""
+    if not file.read(1):
+        raise EOFError  # even a compressed nothing has a frame
+    file.seek(0)
+    with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
             yield chunk
-        if frame.eof:
-            pending, inside = frame.unused_data, False
-            frame = decompressor.decompressobj()
-    if inside:
-        raise EOFError
 
 
 _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {

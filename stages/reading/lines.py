@@ -6,7 +6,8 @@ the byte before the slice alone, so slices are read in any order.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, filterfalse
+from operator import attrgetter
 from typing import BinaryIO
 
 from stages.reading.formats import Slice
@@ -73,8 +74,9 @@ def split_lines(
             return
         while (stop := chunk.find(b"\n", start)) >= 0:
             size += stop - start
-            held.append(chunk[start:stop])
-            yield Line(number, position, b"".join(held) if size <= max_bytes else b"", size)
+            if size <= max_bytes:
+                held.append(chunk[start:stop])
+            yield Line(number, position, joined(held) if size <= max_bytes else b"", size)
             number, position, held, size = number + 1, position + size + 1, [], 0
             start = stop + 1
             if end is not None and position >= end:
@@ -86,7 +88,19 @@ def split_lines(
             else:
                 held = []
     if size:
-        yield Line(number, position, b"".join(held) if size <= max_bytes else b"", size)
+        yield Line(number, position, joined(held) if size <= max_bytes else b"", size)
+
+
+def joined(pieces: list[bytes], between: bytes = b"") -> bytes:
+    """Join pieces of a line and let go of them: of a long one there would be two copies."""
+    data = between.join(pieces)
+    pieces.clear()
+    return data
+
+
+def inked(lines: Iterable[Line]) -> Iterator[Line]:
+    """Return the lines that are not blank; a line that was taken is not held here."""
+    return filterfalse(attrgetter("blank"), lines)
 
 
 def lines_of_slice(file: BinaryIO, part: Slice, *, max_bytes: int) -> Iterator[Line]:

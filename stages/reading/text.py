@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import BinaryIO
 
 from stages.reading.formats import Slice
-from stages.reading.lines import CHUNK_BYTES, Line, lines_after
+from stages.reading.lines import CHUNK_BYTES, Line, joined, lines_after
 from stages.reading.records import UNDETERMINED, FieldMapping, RawDocument, Record, bad_utf8, too_large
 
 
@@ -35,7 +35,7 @@ def whole_text(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Line]:
             held.append(chunk)
         else:
             held = []
-    yield Line(1, 0, b"".join(held), size)
+    yield Line(1, 0, joined(held), size)
 
 
 def paragraphs(
@@ -98,7 +98,7 @@ def paragraphs_of_slice(
 def _joined(start: Line, held: list[bytes], size: int) -> Line:
     if not held:
         return Line(start.number, start.position, b"", size)
-    data = b"\n".join(held).removesuffix(b"\r")  # of a Windows line end
+    data = joined(held, b"\n").removesuffix(b"\r")  # of a Windows line end
     return Line(start.number, start.position, data, len(data))
 
 

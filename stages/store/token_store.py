@@ -12,7 +12,7 @@ Groups are the training shards, then the validation shards. Within a group docum
 order of their hash, so a shard reads one contiguous range of every unit and merges.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,9 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from stages.columns import STORED_DOCUMENTS
 from stages.errors import FormatError
 from stages.ragged import Ragged
 from stages.store.arrays import array_writer, as_integers, open_array, write_array
+from stages.store.tables import write_tables
 
 
 @dataclass(frozen=True)
@@ -122,16 +124,27 @@ def _leads(pointers: NDArray[np.int64], last: int) -> bool:
 
 def write_unit(
     folder: Path,
-    documents: pa.Table,
+    documents: Iterable[pa.Table],
     *,
     ids: Iterable[NDArray[np.integer]],
     dtype: np.dtype[np.generic],
     group_ptr: NDArray[np.int64],
     sections: Ragged | None = None,
 ) -> None:
-    """Write one unit, its documents and the ids of each in the order of the store."""
+    """Write one unit, its documents and the ids of each in the order of the store.
+
+    Each table of documents becomes a row group: what is read of them at a time.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    tokens = documents.column("tokens").to_numpy()
+    parts = [np.empty(0, np.int64)]
+
+    def counted() -> Iterator[pa.Table]:
+        for table in documents:
+            parts.append(table.column("tokens").to_numpy())
+            yield table
+
+    write_tables(folder / "documents.parquet", STORED_DOCUMENTS, counted())
+    tokens = np.concatenate(parts)
     with array_writer(folder / "ids.npy", dtype=dtype.str) as append:
         for document in ids:
             append(document)
@@ -140,4 +153,3 @@ def write_unit(
     if sections is not None:
         write_array(folder / "sections" / "ptr.npy", sections.ptr.astype("<i8"))
         write_array(folder / "sections" / "ends.npy", sections.values.astype("<i8"))
-    pq.write_table(documents, folder / "documents.parquet", compression="zstd")

@@ -6,7 +6,7 @@ the normalised text and to no other; a sample is drawn again only if what decide
 
 import io
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sentencepiece
+from numpy.typing import NDArray
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.journal import read_log
@@ -22,9 +23,9 @@ from pipeline.plan import State
 from pipeline.report.terminal import print_plan
 from pipeline.session import Request, plan_session, run_session
 from pipeline.steps import decode, split, verify
-from pipeline.steps.split import Choice, HeldOut, choose_validation, cluster_names
+from pipeline.steps.split import Choice, HeldOut, choose_validation
 from pipeline.steps.tokenize import TokenizeUnit
-from pipeline.steps.units import Unit, kept_groups, text_slices, units_of
+from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
 from pipeline.steps.verify_run import Settings
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
@@ -238,8 +239,14 @@ def test_the_split_is_that_of_a_plain_loop(max_tokens: int, tmp_path: Path) -> N
         sum(t for t, _ in expected.values()),
     )
     assert record["candidates"] == len({row[0] for part in rows.values() for row in part}) > 70
-    held_out = HeldOut.read(space).holds(cluster_names(names, {names[0]: names[1]}))
+    clusters = Clusters(as_rows(names[:1]), as_rows(names[1:2]))
+    held_out = HeldOut.read(space).holds(clusters.of(as_rows(names)))
     assert held_out.tolist() == [name in expected for name in [names[1], *names[1:]]]
+
+
+def as_rows(names: Sequence[bytes]) -> NDArray[np.uint8]:
+    """Give names of sixteen bytes as (N, 16) uint8."""
+    return np.frombuffer(b"".join(names), np.uint8).reshape(-1, 16)
 
 
 def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:
@@ -248,7 +255,7 @@ def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:
     record = choose_validation(space, Choice(units_, ValidationConfig(), PackingConfig(), 7, 1 << 20))
     assert (record["candidates"], record["clusters"], record["tokens"]) == (0, 0, 0)
     assert record["shards"]["validation"] == 0
-    assert not HeldOut.read(space).holds(cluster_names([b"a" * 16], {})).any()
+    assert not HeldOut.read(space).holds(as_rows([b"a" * 16])).any()
 
 
 def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samples(

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     """Give the folder of a written unit."""
     ids = [np.array(document, "<u2") for document in DOCUMENTS]
     write_unit(
-        tmp_path / "unit", table_of(DOCUMENTS), ids=ids, dtype=np.dtype("<u2"), group_ptr=GROUP_PTR
+        tmp_path / "unit", [table_of(DOCUMENTS)], ids=ids, dtype=np.dtype("<u2"), group_ptr=GROUP_PTR
     )
     return tmp_path / "unit"
 
@@ -66,7 +66,7 @@ def test_every_group_gives_its_rows(folder: Path) -> None:
 
 
 def test_a_unit_without_documents_has_empty_groups(tmp_path: Path) -> None:
-    write_unit(tmp_path, table_of([]), ids=[], dtype=np.dtype("<u2"), group_ptr=np.zeros(3, np.int64))
+    write_unit(tmp_path, [], ids=[], dtype=np.dtype("<u2"), group_ptr=np.zeros(3, np.int64))
     unit = TokenUnit.open(tmp_path)
     for number in range(2):
         ids, lengths = unit.group(number)

@@ -1,0 +1,125 @@
+"""Names: own ids and languages of many documents, in mapped files.
+
+Both are as long as the input makes them, so a column of them may be larger than any worker; what is held
+of a document is 17 bytes a column, and the strings of those that are taken. On the way from one order of
+documents to another their strings lie in a scratch folder.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from stages.ragged import batches
+from stages.store.ranges import copy_ranges
+
+COLUMNS = ("own_id", "language")
+TABLE_BYTES = 128 << 20
+"""Names in a row group of a table of documents: more than a million of them have, as a rule."""
+READ_ROWS = 8_192
+"""Rows that are read at a time: 34 MiB of the longest own ids and languages that ingest keeps."""
+
+
+class _Strings:
+    """One column, row after row."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb")
+        self._lengths: list[NDArray[np.int64]] = []
+        self._nulls: list[NDArray[np.bool_]] = []
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        """Write some rows behind the others."""
+        for chunk in column.chunks:
+            if not len(chunk):
+                continue
+            _, offsets, data = chunk.cast(pa.string()).buffers()
+            ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
+            if ends[-1] > ends[0]:
+                self._file.write(memoryview(data)[ends[0] : ends[-1]])
+            self._lengths.append(np.diff(ends).astype(np.int64))
+            self._nulls.append(chunk.is_null().to_numpy(zero_copy_only=False))
+
+    def finish(self) -> None:
+        """Write no more, and map what is written."""
+        self._file.close()
+        self.lengths = np.concatenate([np.empty(0, np.int64), *self._lengths])
+        self.nulls = np.concatenate([np.empty(0, np.bool_), *self._nulls])
+        self.begins = np.cumsum(self.lengths) - self.lengths
+        size = self._path.stat().st_size
+        self._data = np.memmap(self._path, np.uint8, "r") if size else np.empty(0, np.uint8)
+
+    def take(self, rows: NDArray[np.int64]) -> pa.Array:
+        """Return some rows, in the order given."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        found = np.empty(offsets[-1], np.uint8)
+        copy_ranges(np.asarray(self._data), found, self.begins[rows], offsets[:-1], lengths)
+        nulls = self.nulls[rows]
+        present = pa.py_buffer(np.packbits(~nulls, bitorder="little")) if nulls.any() else None
+        return pa.StringArray.from_buffers(
+            len(rows), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(found), present
+        )
+
+
+class Names:
+    """Own ids and languages of documents, added in one order and taken in another.
+
+    Args:
+        folder: an empty one, for the files.
+        columns: which of them.
+    """
+
+    def __init__(self, folder: Path, columns: Sequence[str] = COLUMNS) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._columns = {name: _Strings(folder / name) for name in columns}
+
+    def add(self, table: pa.Table) -> None:
+        """Write the names of some documents behind those of the others."""
+        for name, strings in self._columns.items():
+            strings.add(table.column(name))
+
+    def finish(self) -> None:
+        """Write no more."""
+        for strings in self._columns.values():
+            strings.finish()
+
+    def take(self, name: str, rows: NDArray[np.int64]) -> pa.Array:
+        """Return a column's strings of some documents."""
+        return self._columns[name].take(rows)
+
+    def blocks(
+        self, order: NDArray[np.int64], *, beside: NDArray[np.int64] | int = 0
+    ) -> Iterator[NDArray[np.int64]]:
+        """Return the documents of an order in parts whose names have `TABLE_BYTES` together.
+
+        Args:
+            order: (N,) rows.
+            beside: bytes of other strings of each.
+        """
+        sizes = sum((strings.lengths[order] for strings in self._columns.values()), start=beside)
+        for first, last in batches(np.asarray(sizes, np.int64), TABLE_BYTES):
+            yield order[first:last]
+
+
+def read_rows(path: Path, columns: Sequence[str], first: int, last: int) -> Iterator[pa.Table]:
+    """Return rows [first, last) of a table of documents, some at a time."""
+    with pq.ParquetFile(path) as file:
+        start, groups = 0, []
+        offset = None
+        for group in range(file.num_row_groups):
+            end = start + file.metadata.row_group(group).num_rows
+            if start < last and end > first:
+                groups.append(group)
+                offset = start if offset is None else offset
+            start = end
+        place = offset or 0
+        for batch in file.iter_batches(READ_ROWS, groups, columns=columns, use_threads=False):
+            low, high = max(first - place, 0), min(last - place, batch.num_rows)
+            if low < high:
+                yield pa.Table.from_batches([batch.slice(low, high - low)]).select(list(columns))
+            place += batch.num_rows

@@ -1,0 +1,213 @@
+"""The watch: what the run's processes hold, looked at while they work, and who is given up in time.
+
+A look at a process takes 5 ms or more, so all of them are looked at once a second. In between, how much
+each has grown is looked at twenty times a second, which takes 20 microseconds. Work is given up when the
+sum is over the bound, or would be at the next look if it went on to grow as it did since the last one.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, Self
+
+from pipeline.memory import MIB, held_bytes, process_tree, show_bytes
+from stages.errors import ConfigError
+
+PERIOD_SECONDS = 1.0
+"""Between two looks at all processes."""
+GROWTH_SECONDS = 0.05
+"""Between two looks at their growth: a process can write some 100 MiB meanwhile."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SIGNAL = signal.SIGUSR1
+_ROOM = 1.5
+"""What is asked for above what was seen: the work was given up while it grew."""
+
+
+class MemoryShort(BaseException):
+    """The watch gives up what this process does; no Exception, so that nothing swallows it."""
+
+
+class MemoryWatch:
+    """Looks at what the run's processes hold on this node.
+
+    Args:
+        limit: `resources.memory`, bytes.
+        note: tells people when workers are given up.
+        period: seconds between two looks at all processes.
+    """
+
+    def __init__(
+        self, limit: int, note: Callable[[str], None], *, period: float = PERIOD_SECONDS
+    ) -> None:
+        self.limit = limit
+        self.note = note
+        self._period = period
+        self._anonymous: dict[int, int] = {}
+        """Of each process, as it was at the last look at all."""
+        self._looked = 0
+        """What all held then."""
+        self._held = 0
+        self._peak = 0
+        self._work: tuple[str, str] = ("", "")
+        self._give_up: Callable[[], object] | None = None
+        self._giving = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="memory-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        if Path("/proc/self/smaps_rollup").exists():  # Linux alone has it; elsewhere nothing is watched
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop looking."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def held(self) -> int:
+        """Bytes at the last look; 0 before the first."""
+        return self._held
+
+    def take_peak(self) -> int:
+        """Give the most bytes seen since the last call, and begin anew."""
+        peak, self._peak = max(self._peak, self._held), 0
+        return peak
+
+    def begin(self, step: str, remedy: str) -> None:
+        """Note what is worked on, for the message of a refusal.
+
+        Args:
+            step: its name.
+            remedy: what else than more memory would help; may be empty.
+        """
+        self._work = step, remedy
+
+    @contextmanager
+    def guard(self, give_up: Callable[[], object]) -> Iterator[None]:
+        """Have something given up whenever memory is short, as long as the context lasts.
+
+        Args:
+            give_up: called by the watch's thread; it returns once what it gave up is gone.
+        """
+        self._give_up = give_up
+        try:
+            yield
+        finally:
+            with self._giving:  # once this ends, nothing more is given up
+                self._give_up = None
+
+    @contextmanager
+    def guard_this_process(self) -> Iterator[None]:
+        """Raise in this thread when memory is short.
+
+        In a thread that gets no signals nothing is raised. Compiled code is not interrupted: what is
+        raised arrives when it returns.
+
+        Raises:
+            MemoryShort: so that what is worked on is given up.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def short(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature
+            raise MemoryShort
+
+        thread, sent = threading.get_ident(), threading.Event()
+
+        def give_up() -> None:
+            if not sent.is_set():  # once: what is on its way must not be raised while it is handled
+                sent.set()
+                signal.pthread_kill(thread, _SIGNAL)
+
+        before = signal.signal(_SIGNAL, short)
+        try:
+            with self.guard(give_up):
+                yield
+        finally:
+            signal.signal(_SIGNAL, before)
+
+    def refuse(self, unit: str) -> NoReturn:
+        """Stop the run: the last worker alone takes more than there is, and would again.
+
+        Raises:
+            ConfigError: always.
+        """
+        seen = max(self._peak, self._held)
+        step, remedy = self._work
+        least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
+        raise ConfigError(
+            f"resources.memory = {show_bytes(self.limit)}: {show_bytes(seen)} were in use with one"
+            f" worker left, in step {step or '?'} on {unit}; set it to {least}MiB or more"
+            f"{remedy and f', or {remedy}'}, and run again to resume"
+        )
+
+    def look(self) -> None:
+        """Look at all processes."""
+        processes = process_tree(os.getpid())
+        self._anonymous = {pid: _anonymous_bytes(pid) for pid in processes}
+        self._looked = sum(map(held_bytes, processes))
+        self._note(self._looked)
+
+    def _look_on(self) -> None:
+        since = -self._period
+        while not self._ended.is_set():
+            before = self._held
+            if time.monotonic() - since >= self._period:
+                self.look()
+                since = time.monotonic()
+            else:
+                self._look_at_growth()
+            growth = max(0, self._held - before) if before else 0
+            if self._held + growth > self.limit:
+                self._relieve(growth)
+            self._ended.wait(min(self._period, GROWTH_SECONDS))
+
+    def _look_at_growth(self) -> None:
+        """Look at how much the known processes have grown since all was looked at."""
+        known = self._anonymous.items()
+        self._note(self._looked + sum(_anonymous_bytes(pid) - before for pid, before in known))
+
+    def _note(self, held: int) -> None:
+        self._held = held
+        self._peak = max(self._peak, held)
+
+    def _relieve(self, growth: int) -> None:
+        """Give up what is guarded, if looking at all processes says the same."""
+        self.look()
+        with self._giving:
+            if self._give_up is not None and self._held + growth > self.limit:
+                self._give_up()
+                self.look()
+
+
+def _anonymous_bytes(pid: int) -> int:
+    """Return the anonymous bytes of a process, those shared with its parent too; 0 if it is gone."""
+    with suppress(OSError, ValueError):
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+        return (int(resident) - int(shared)) * _PAGE
+    return 0
+
+
+def end_process(pid: int, *, timeout: float = 2.0) -> None:
+    """Kill a worker's process and wait until what it held is free.
+
+    Args:
+        pid: of a process below this one; another node's is left alone.
+        timeout: seconds.
+    """
+    if pid not in process_tree(os.getpid()):
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + timeout
+    while held_bytes(pid) and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -172,6 +172,10 @@ def test_a_finished_run_names_each_missing_or_cut_file(small_corpus: Path, own: 
         place.unlink()
         if looked_at % 2:
             place.write_bytes(data[:-1])
+        if key.startswith("scan/"):  # what is known of the inputs is found out again
+            assert again(small_corpus, own)["passed"]
+            assert place.read_bytes() == data
+            continue
         with pytest.raises(DataError, match="committed with") as error:
             again(small_corpus, own)
         assert str(place) in str(error.value)

@@ -16,6 +16,7 @@ from pipeline.commits import Commit
 from pipeline.config import Dataset, RunFile
 from pipeline.execution import Execution
 from pipeline.inputs import InputFile
+from pipeline.needs import training_need
 from pipeline.plan import SAMPLE, StepPlan
 from pipeline.steps import (
     adopt,
@@ -202,6 +203,8 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
         title="sample for the tokenizer",
     )
     targets = balanced_targets(sizes, config)
+    workers = run.execution.resources.workers
+    run.execution.require("tokenizer", training_need(run.file, sum(sizes.values()), workers=workers))
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )

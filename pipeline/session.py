@@ -21,7 +21,7 @@ from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
-from pipeline.needs import Need, require_memory, step_needs
+from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -68,6 +68,7 @@ def plan_session(request: Request) -> list[StepStatus]:
     require_memory(request.file, step_needs(request.file), workers=request.workers)
     adopted = find_tokenizer(request.file, request.base)
     files = find_inputs(request.file, request.base, output=request.output)
+    require_for_inputs(request.file, step_needs(request.file), files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     commits = Commits(LocalStorage(request.output))
     return status_of(steps, commits, before=_last_plan(request.output))
@@ -168,6 +169,7 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
     files = find_inputs(request.file, request.base, output=request.output)
+    execution.needs = require_for_inputs(request.file, execution.needs, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     _settle_stale(
         request,

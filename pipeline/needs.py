@@ -104,7 +104,8 @@ def training_need(file: RunFile, corpus: int, *, workers: int) -> Need:
     sample = min(int(config.sample_size), corpus)
     room = room_of_worker(int(file.resources.memory), workers)
     fitting = fitting_sample(config, room) >> 20
-    remedy = f"set tokenizer.train.sample_size to {fitting}MiB or less" if fitting else ""
+    smaller = f"set tokenizer.train.sample_size to {fitting}MiB or less and run with --replace"
+    remedy = smaller if fitting else ""
     return Need(training_memory(config.model_copy(update={"sample_size": sample})), remedy)
 
 

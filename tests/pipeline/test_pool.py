@@ -11,9 +11,9 @@ import ray.cloudpickle
 
 from pipeline.cluster import num_nodes
 from pipeline.commits import Outcome
-from pipeline.watch import MemoryWatch
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
 from pipeline.tasks import Task, Workspace
+from pipeline.watch import MemoryWatch
 from stages.errors import DataError, Stopped
 
 

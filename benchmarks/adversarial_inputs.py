@@ -6,7 +6,7 @@ that a test can make them small.
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def _words(seed: int, count: int) -> str:
     return " ".join(f"{value:x}" for value in rng.integers(0, 1 << 40, count))
 
 
-def _lines(path: Path, records: Iterator[dict[str, object]]) -> None:
+def _lines(path: Path, records: Iterable[Mapping[str, object]]) -> None:
     """Write records as compressed JSON lines."""
     with zstandard.open(path, "wb", zstandard.ZstdCompressor(3)) as file:
         for record in records:
@@ -131,9 +131,19 @@ def _row_group(folder: Path, scale: float) -> None:
     block = _words(1, 90_000).encode()
     texts = pa.array([block[n:] + b" %d" % n for n in range(count)], pa.large_binary())
     table = pa.table({"text": texts.cast(pa.large_string()), "unread": np.arange(count)})
-    pq.write_table(table, folder / "a.parquet", row_group_size=count, compression="zstd")
+    del texts
+    options = {"row_group_size": count, "compression": "zstd", "use_dictionary": False}
+    pq.write_table(table, folder / "a.parquet", write_batch_size=16, **options)
     repeated = pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [_words(2, 90_000)])
-    pq.write_table(pa.table({"text": repeated}), folder / "b.parquet", compression="zstd")
+    pq.write_table(pa.table({"text": repeated}), folder / "b.parquet", store_schema=False)
+
+
+def _one_page(folder: Path, scale: float) -> None:
+    """Write a row group whose texts are one page, as pyarrow does of a thousand long ones."""
+    _lines(folder / "a.jsonl.zst", _ordinary())
+    block = _words(1, 90_000)
+    table = pa.table({"text": [f"{block[n:]} {n}" for n in range(int(300 * scale))]})
+    pq.write_table(table, folder / "b.parquet", compression="zstd")
 
 
 def _duplicates(folder: Path, scale: float) -> None:
@@ -146,7 +156,7 @@ def _duplicates(folder: Path, scale: float) -> None:
 def _star(folder: Path, scale: float) -> None:
     """Write near-duplicates of one document, and three of the longest, of tokens of two letters."""
     words = _words(1, 200).split()
-    count = int(40_000 * scale)
+    count = int(10_000 * scale)
     _lines(folder / "a.jsonl.zst", _ordinary())
     near = (" ".join([*words[: n % 199], f"{n:x}", *words[n % 199 + 1 :]]) for n in range(count))
     _lines(folder / "b.jsonl.zst", ({"text": text, "id": str(n)} for n, text in enumerate(near)))
@@ -176,7 +186,8 @@ ADVERSARIES = (
     Adversary(
         "row_group", "a row group of 1 GB; one value that a dictionary gives 1,000 times", _row_group
     ),
+    Adversary("one_page", "a row group of 300 MB in one dictionary page", _one_page),
     Adversary("duplicates", "400,000 times the same text", _duplicates, _NAMES),
-    Adversary("star", "40,000 near-duplicates of one text; three texts of 24 MiB alike", _star, _NAMES),
+    Adversary("star", "10,000 near-duplicates of one text; three texts of 24 MiB alike", _star, _NAMES),
     Adversary("one_word", "60 texts of 200,000 times one word", _one_word),
 )

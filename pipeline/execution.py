@@ -134,6 +134,21 @@ class Execution:
             commit = done[task.unit]
         return commit
 
+    def require(self, step: str, need: Need) -> None:
+        """Have a step need another amount of memory than the run file alone says.
+
+        Raises:
+            ConfigError: not even one worker of it fits.
+        """
+        self.needs = {**self.needs, step: need}
+        fitting_workers(
+            self.resources.memory,
+            min(self.resources.workers, 1),
+            step=step,
+            need=need.bytes,
+            remedy=need.remedy,
+        )
+
     def whole(self, step: StepPlan) -> Commit | None:
         """Give the commit of a whole step."""
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)

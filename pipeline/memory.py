@@ -54,6 +54,11 @@ def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: 
     return min(workers, fitting)
 
 
+def room_of_worker(memory: int, workers: int) -> int:
+    """Return what a step's work may take, with one worker, or with none in this process."""
+    return memory - (BASE + WORKER if workers else INLINE)
+
+
 def show_bytes(size: float) -> str:
     """Give a size as people read it.
 

@@ -1,25 +1,31 @@
 """Needs: what a worker of each step may take beyond an idle one's memory, from the run file alone.
 
 Upper bounds that were measured; the factor of each stands beside it. They decide how many workers run at
-once and whether a run fits at all, never what is written.
+once and whether a run fits at all, never what is written. Two follow from the input as well: a table may
+have pages that are read as a whole, and a small corpus trains a tokenizer on less.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.config import RunFile
-from pipeline.memory import fitting_workers
+from pipeline.inputs import InputFile
+from pipeline.memory import fitting_workers, room_of_worker, show_bytes
 from pipeline.steps.ingest import BATCH_BYTES
+from pipeline.steps.names import TABLE_BYTES
 from stages.dedup.lsh import MAX_KEYS
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import traits_of
-from stages.tokenizer.train import training_memory
+from stages.reading.decompress import ZSTD_WINDOW
+from stages.tokenizer.train import fitting_sample, training_memory
 
-READ_FACTOR = 20
-"""Of the longest document, in ingest: one of 32 MiB took 638 MiB. One character past the first 65,536 of
-Unicode makes Python hold four bytes for each, and the parsed and the cleaned text stand side by side."""
-TEXT_FACTOR = 10
-"""Likewise where its text is sampled, encoded or decoded: 323 MiB."""
+READ_FACTOR = 8
+"""Of the longest document, in ingest: with a batch of 16 MiB one of 32 MiB took 322 MiB, when its row
+group was written; until then its text, of which Python may make four bytes a character, takes less."""
+TEXT_FACTOR = 6
+"""Likewise where its text is sampled, encoded or decoded: 190 MiB."""
+PAGE_FACTOR = 3
+"""Of the pages of a table that are read as a whole: a dictionary of 281 MiB took 762 MiB."""
 BATCH_FACTOR = 6
 """Of a batch of documents and the row group that it becomes."""
 KEY_BYTES = 100
@@ -27,7 +33,7 @@ KEY_BYTES = 100
 PAIRS = 192 << 20
 """The pairs of a batch with their shingles."""
 DOCUMENT_ROW = 150
-"""Of a document in a shard: its ids, lengths, places and names."""
+"""Of a document in a shard: its id, length, places and segments."""
 SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""
 DRAWN = 64 << 20
@@ -36,8 +42,10 @@ EXISTING = 512 << 20
 """The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
 LOGITS = 256 << 20
 """The logits of a model and what is made of them; the model itself is not counted."""
-LEARNING = 512 << 20
-"""Torch, a tiny model and its rows."""
+LEARNING = 448 << 20
+"""Torch, a tiny model and its rows: 430 MiB."""
+PLENTY = 4
+"""Times the sample's size that the input's files must have, for it to be known that they fill it."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +62,14 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     """Give the need of every step."""
     longest = int(file.ingest.max_document_bytes)
     text = BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * longest
-    shorter, smaller = "lower ingest.max_document_bytes", "lower tokenizer.train.sample_size"
-    train = training_memory(file.tokenizer.train) if file.tokenizer.path is None else 0
+    shorter = "lower ingest.max_document_bytes"
     encode = text + (EXISTING if file.tokenizer.path is not None else 0)
-    ingest = Need(BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter)
+    ingest = Need(ZSTD_WINDOW + BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter)
     needs = {
         "scan": ingest,  # it takes less, but the same workers go on with ingest
         "ingest": ingest,
         "dedup": Need(max(KEY_BYTES * MAX_KEYS, PAIRS + text), shorter),
-        "tokenizer": Need(max(text, train), smaller if train > text else shorter),
+        "tokenizer": Need(text, shorter),
         "split": Need(encode, shorter),
         "tokenize": Need(encode + 2 * int(file.ingest.unit_size), "lower ingest.unit_size"),
     }
@@ -71,13 +78,54 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     needs["decode"] = Need(encode + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
     for dataset in file.datasets:
         sections = SECTION_ROW * bool(traits_of(dataset.objective).sections)
-        rows = (DOCUMENT_ROW + sections) * MAX_DOCUMENTS
+        rows = (DOCUMENT_ROW + sections) * MAX_DOCUMENTS + TABLE_BYTES
         needs[f"shard-{dataset.name}"] = Need(rows)
+        beyond = bool(traits_of(dataset.objective).beyond)
         if dataset.epochs_on_disk:
-            beyond = bool(traits_of(dataset.objective).beyond)
             needs[f"draw-{dataset.name}"] = Need(DRAWN + (rows + LOGITS) * beyond)
-        needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text), shorter)
+        needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text * beyond), shorter)
     return needs
+
+
+def reading_need(need: Need, files: Sequence[InputFile]) -> Need:
+    """Return the need of ingest over some files: a table may have pages that are read as a whole."""
+    held = {file.path: max((part.held for part in file.slices or ()), default=0) for file in files}
+    path = max(held, key=lambda path: held[path], default="")
+    if not path or not held[path]:
+        return need
+    remedy = (
+        f"write {path} again in smaller row groups or pages: one takes {show_bytes(held[path])} at once"
+        " (pyarrow: row_group_size, or write_batch_size=16 with use_dictionary=False)"
+    )
+    return Need(need.bytes + PAGE_FACTOR * held[path], remedy)
+
+
+def training_need(file: RunFile, corpus: int, *, workers: int) -> Need:
+    """Return the need of training the tokenizer on what is sampled of so many bytes of text."""
+    config = file.tokenizer.train
+    sample = min(int(config.sample_size), corpus)
+    room = room_of_worker(int(file.resources.memory), workers)
+    fitting = fitting_sample(config, room) >> 20
+    smaller = f"set tokenizer.train.sample_size to {fitting}MiB or less and run with --replace"
+    remedy = smaller if fitting else ""
+    return Need(training_memory(config.model_copy(update={"sample_size": sample})), remedy)
+
+
+def require_for_inputs(
+    file: RunFile, needs: Mapping[str, Need], files: Sequence[InputFile], *, workers: int
+) -> dict[str, Need]:
+    """Return the needs of a run over some files; refuse it if they do not fit.
+
+    Raises:
+        ConfigError: `resources.memory` is too small.
+    """
+    found = {**needs, "ingest": reading_need(needs["ingest"], files)}
+    wanted = dict(found)
+    size = sum(item.size for item in files)
+    if file.tokenizer.path is None and size >= PLENTY * int(file.tokenizer.train.sample_size):
+        wanted["training"] = training_need(file, size, workers=workers)
+    require_memory(file, wanted, workers=workers)
+    return found
 
 
 def require_memory(file: RunFile, needs: Mapping[str, Need], *, workers: int) -> None:

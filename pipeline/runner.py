@@ -16,6 +16,7 @@ from pipeline.config import Dataset, RunFile
 from pipeline.execution import Execution
 from pipeline.inputs import InputFile
 from pipeline.ledger import read_flows, settle, settle_total
+from pipeline.needs import training_need
 from pipeline.plan import SAMPLE, StepPlan
 from pipeline.scanning import forgetting_changed
 from pipeline.settling import flows_of, let_out, settled
@@ -224,6 +225,8 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
     flows = flows_of(sampled)
     total = settle("tokenizer", flows, let_out(run.execution, "dedup"))
     targets = balanced_targets(sizes, config)
+    workers = run.execution.resources.workers
+    run.execution.require("tokenizer", training_need(run.file, sum(sizes.values()), workers=workers))
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )

@@ -23,7 +23,7 @@ from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
 from pipeline.inputs import find_files
 from pipeline.journal import Journal, end_last_line, run_lock
-from pipeline.needs import Need, require_memory, step_needs
+from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -74,6 +74,7 @@ def plan_session(request: Request) -> list[StepStatus]:
     commits = Commits(LocalStorage(request.output))
     found = find_files(request.file, request.base)
     files = planned_inputs(found, commits)
+    require_for_inputs(request.file, step_needs(request.file), files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
         steps = [replace(step, fingerprint="", units={}) for step in steps]
@@ -187,6 +188,7 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
     files = scan_inputs(find_files(request.file, request.base), execution)
+    execution.needs = require_for_inputs(request.file, execution.needs, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
     execution.plan = plan

@@ -147,7 +147,7 @@ class MemoryWatch:
         raise ConfigError(
             f"resources.memory = {show_bytes(self.limit)}: {show_bytes(seen)} were in use with one"
             f" worker left, in step {step or '?'} on {unit}; set it to {least}MiB or more"
-            f"{remedy and f', or {remedy}'}, and run again to resume"
+            f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
 
     def look(self) -> None:

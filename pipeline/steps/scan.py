@@ -6,7 +6,7 @@ files one after the other; their digests of blocks go to one file.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,8 @@ class ScannedFile(Config):
     """XXH3-128 of its bytes."""
     end: int | None
     """Its bytes, or rows of a table; None if it is compressed."""
-    slices: tuple[tuple[int, int, int], ...] | None
-    """First, last and what stands before each, as `stages.reading.formats.Slice`."""
+    slices: tuple[tuple[int, int, int, int], ...] | None
+    """First, last, what stands before and what is held of each, as `stages.reading.formats.Slice`."""
     first_block: int
     """Where its digests begin in the task's array."""
     blocks: int
@@ -105,7 +105,7 @@ def scan_file(
         size=size,
         digest=digest,
         end=end,
-        slices=None if slices is None else tuple((s.first, s.last, s.before) for s in slices),
+        slices=None if slices is None else tuple(map(astuple, slices)),
         first_block=first_block,
         blocks=len(blocks),
     )

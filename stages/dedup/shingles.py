@@ -70,8 +70,12 @@ def shingle_hashes(text: str, *, size: int) -> NDArray[np.uint64]:
     Returns:
         (max(1, T - size + 1),) uint64 for T tokens; empty for a text without tokens.
     """
-    blocks = list(shingle_blocks(text.encode(), size=size))
-    return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty(0, np.uint64), *blocks])
+    data = text.encode()
+    hashes, count = np.empty(len(data) // 2 + 1, np.uint64), 0  # pages that are not filled take nothing
+    for block in shingle_blocks(data, size=size):
+        hashes[count : count + len(block)] = block
+        count += len(block)
+    return hashes[:count]
 
 
 def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
@@ -95,7 +99,10 @@ def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
 
 def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
     """Give the distinct shingle hashes of a text, ascending, uint64."""
-    return np.unique(shingle_hashes(text, size=size))
+    hashes = shingle_hashes(text, size=size)
+    hashes.sort()
+    changes = hashes[1:] != hashes[:-1]
+    return hashes if changes.all() else hashes[np.concatenate([[True], changes])]
 
 
 def hash32(shingle: bytes) -> int:

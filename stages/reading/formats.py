@@ -52,6 +52,8 @@ class Slice:
     """The one after its last."""
     before: int
     """Line feeds, or rows, in the file before it."""
+    held: int = 0
+    """Bytes that are in memory at once while it is read, if more than the longest document is."""
 
 
 def format_of(name: str) -> Format | None:

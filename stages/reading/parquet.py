@@ -2,10 +2,13 @@
 
 Only the columns that a source takes are read, page by page. What stays in memory is a page of each
 (about 1 MiB as most writers cut them), a dictionary if there is one, and a batch of rows: no row group
-is ever whole in memory, however large, unless its writer made one page of it.
+is ever whole in memory, however large, unless its writer made one page of it. Then its slice says so,
+and the run asks for the memory before it starts.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import BinaryIO
 
 import pyarrow.parquet as pq
@@ -13,11 +16,15 @@ import pyarrow.parquet as pq
 from stages.errors import DataError
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
 from stages.reading.formats import Slice, run_slices
+from stages.reading.parquet_pages import pages_of
 from stages.reading.records import FieldMapping, Record
 
 BATCH_BYTES = 4 << 20
 """Text in a batch, by the row group's average."""
 BATCH_ROWS = 4_096
+PAGE_BYTES = 32 << 20
+"""Of a row group's columns that no slice tells of."""
+_SLACK = 8
 BUFFER_BYTES = 1 << 20
 """Bytes of a column read at a time; without it the whole column of a row group would be."""
 
@@ -48,8 +55,11 @@ def parquet_slices(
     with reading_table(name), pq.ParquetFile(file) as table:
         check_columns(table.schema_arrow, fields, name=name, key=key)
         groups = [table.metadata.row_group(n) for n in range(table.num_row_groups)]
-        pieces = [(group.num_rows, _text_bytes(group, fields)) for group in groups]
-        return run_slices(pieces, unit), sum(rows for rows, _ in pieces)
+        pieces = [(group.num_rows, _slice_bytes(group, fields)) for group in groups]
+        slices = run_slices(pieces, unit)
+        held = [_held_bytes(file, group, fields) for group in groups]
+    slices = [replace(part, held=max([0, *held[part.first : part.last]])) for part in slices]
+    return slices, sum(rows for rows, _ in pieces)
 
 
 def parquet_records(
@@ -66,7 +76,10 @@ def parquet_records(
         for number in range(part.first, part.last):
             group = table.metadata.row_group(number)
             average = _text_bytes(group, fields) // max(1, group.num_rows)
-            found, rows = 0, max(1, min(BATCH_ROWS, BATCH_BYTES // max(1, average)))
+            found = 0
+            rows = max(
+                1, min(BATCH_ROWS, BATCH_BYTES // max(1, average, *_longest(file, group, fields)))
+            )
             for batch in table.iter_batches(
                 rows, row_groups=[number], columns=wanted_columns(fields), use_threads=False
             ):
@@ -77,6 +90,48 @@ def parquet_records(
                     f"{name}: row group {number} holds {found:,} rows, and its footer says"
                     f" {group.num_rows:,}; the file is damaged: fetch or write it again"
                 )
+
+
+def _slice_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
+    """Return what a row group adds to a slice: its texts, or what stands beside them if that is more."""
+    text = _text_bytes(group, fields)
+    taken: int = sum(column.total_uncompressed_size for column in _columns(group, fields))
+    return max(text, taken - text)
+
+
+def _columns(group: pq.RowGroupMetaData, fields: FieldMapping) -> list[pq.ColumnChunkMetaData]:
+    """Return the columns that a source takes."""
+    columns = [group.column(n) for n in range(group.num_columns)]
+    return [column for column in columns if column.path_in_schema in wanted_columns(fields)]
+
+
+def _held_bytes(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
+    """Return what is in memory at once of a row group's columns: a page and a dictionary of each."""
+    held = 0
+    for column in _columns(group, fields):
+        if column.total_uncompressed_size > PAGE_BYTES:
+            pages = list(pages_of(file, column))
+            held += max((page.bytes for page in pages if not page.dictionary), default=0)
+            held += sum(page.bytes for page in pages if page.dictionary)
+    return held if held > PAGE_BYTES else 0
+
+
+def _longest(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> list[int]:
+    """Return what a row of each column may hold, on average over any rows, at the most.
+
+    Of a page no row is known to be shorter than the page's average over its values; a value of a
+    dictionary may be all of it, and stand in every row. An 8th of that is counted, since a batch may be
+    8 times as large as it is meant to be.
+    """
+    longest = []
+    for column in _columns(group, fields):
+        pages = pages_of(file, column)
+        if column.total_uncompressed_size <= BATCH_BYTES:  # but for its dictionary it is small
+            pages = islice(pages, 1)
+        longest += [
+            page.bytes // (_SLACK * (1 if page.dictionary else max(1, page.values))) for page in pages
+        ]
+    return longest
 
 
 def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:

@@ -64,6 +64,12 @@ def training_memory(config: TrainConfig) -> int:
     return _MEMORY_BASE + pieces + int(config.sample_size) * _MEMORY[config.model]
 
 
+def fitting_sample(config: TrainConfig, memory: int) -> int:
+    """Return the bytes of the largest sample that can be trained on in some memory; 0 if none can."""
+    nothing = training_memory(config.model_copy(update={"sample_size": 0}))
+    return max(0, memory - nothing) // _MEMORY[config.model]
+
+
 def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes:
     """Give the bytes of a SentencePiece model trained on a sample of (piece, copies).
 

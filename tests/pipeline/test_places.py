@@ -65,7 +65,7 @@ def test_a_url_and_a_local_copy_are_the_same_input(tmp_path: Path) -> None:
     assert one == other
     assert blocks.tolist() == same.tolist()
     assert one.slices is not None
-    assert [before for _, _, before in one.slices] == [0, 73, 146]
+    assert [before for _, _, before, _ in one.slices] == [0, 73, 146]
     with open_place(remote.place, key="web") as file:
         assert file.read(9) == b'{"text": '
 

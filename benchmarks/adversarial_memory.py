@@ -1,0 +1,208 @@
+"""Memory on inputs that are made to break its bound, measured from outside.
+
+    adversarial_memory.py FOLDER [--inputs NAME ...] [--workers 0 ...] [--memory 1GiB ...] [--until STEP]
+
+Each input is run with each number of workers and each bound. The memory of all its processes is sampled;
+of a run that is refused the advice is followed, as often as there is one, and the run must come to its
+end within what it asked for. (That a model learns nothing from such texts is no matter here: a run that
+fails its learning check, exit code 3, has come to its end.) The exit code is 1 if memory went over a bound
+or an advice led nowhere.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from adversarial_inputs import ADVERSARIES, Adversary
+from process_memory import MemorySampler
+from pydantic import ByteSize, TypeAdapter
+from run_processes import launch, new_marker, run_processes, wait_until_gone
+
+CORPUS = Path(__file__).resolve().parents[1] / "examples" / "corpus" / "text"
+PERIOD = 0.05
+"""Seconds between two samples."""
+MAX_ADVICE = 3
+_ENDS = (0, 3)
+_MEMORY = re.compile(r"set it to (\d+MiB) or more")
+_SAMPLE = re.compile(r"set (tokenizer\.train\.sample_size) to (\d+MiB) or less")
+_SIZE: TypeAdapter[ByteSize] = TypeAdapter(ByteSize)
+
+
+@dataclass
+class Attempt:
+    """One call of the program."""
+
+    memory: str
+    peak: int
+    exit_code: int
+    seconds: float
+    step: str
+    message: str
+
+    @property
+    def over(self) -> bool:
+        """Whether it held more than it was given."""
+        return self.peak > _SIZE.validate_python(self.memory)
+
+
+@dataclass
+class Case:
+    """One input, one number of workers, one bound."""
+
+    name: str
+    workers: int
+    memory: str
+    attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether any attempt was over its bound."""
+        return any(attempt.over for attempt in self.attempts)
+
+    @property
+    def dead_end(self) -> bool:
+        """Whether it never ended well."""
+        return self.attempts[-1].exit_code not in _ENDS
+
+
+def run_file(adversary: Adversary, folder: Path, until: str) -> Path:
+    """Write the run of an input, beside a small ordinary corpus; give its path."""
+    sources = [
+        {"name": "ordinary", "paths": [f"{CORPUS}/*.jsonl.gz"], "language": {"column": "lang"}},
+        {"name": "adversary", "paths": [f"{folder / 'input'}/*"], **adversary.source},
+    ]
+    learning = {"labelled_tokens": 20_000, "min_labelled_tokens": 64, "min_heldout_tokens": 16}
+    content = {
+        "sources": sources,
+        "ingest": {"max_bad_fraction": 0.9},
+        "tokenizer": {"train": {"vocab_size": 2_000}},
+        "datasets": [{"name": "clm"}],
+        "verify": learning,
+    }
+    path = folder / f"{until}.toml"
+    path.write_text("\n".join(_toml(key, value) for key, value in content.items()) + "\n")
+    return path
+
+
+def _toml(key: str, value: object) -> str:
+    """Return one key of a run file; JSON's strings, numbers and lists are TOML's."""
+    return f"{key} = {_inline(value)}"
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_inline(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return json.dumps(value)
+
+
+def attempt(
+    run: Path, output: Path, *, workers: int, memory: str, until: str, settings: Sequence[str]
+) -> Attempt:
+    """Run once and sample the memory of all its processes."""
+    marker, log = new_marker(), output.with_suffix(".log")
+    log.unlink(missing_ok=True)
+    words = [sys.executable, "-m", "pipeline.cli", "run", str(run), "--output", str(output)]
+    words += ["--workers", str(workers), "--set", f"resources.memory={memory}"]
+    words += [word for setting in settings for word in ("--set", setting)]
+    words += ["--replace"] if settings else []
+    words += [] if until == "verify" else ["--until", until]
+    sampler = MemorySampler(lambda: run_processes(marker), output, period=PERIOD)
+    began = time.monotonic()
+    process = launch(words, marker, log=log)
+    sampler.start()
+    exit_code = process.wait()
+    seconds = time.monotonic() - began
+    wait_until_gone(marker, timeout=30)
+    sampler.stop()
+    said = [line for line in log.read_text().splitlines() if line.startswith("shardmill:")]
+    peaks = sampler.peaks
+    return Attempt(memory, peaks.peak, exit_code, round(seconds, 1), peaks.peak_step, "".join(said[-1:]))
+
+
+def run_case(adversary: Adversary, folder: Path, *, workers: int, memory: str, until: str) -> Case:
+    """Run an input within a bound, and follow the advice that comes."""
+    case, output = Case(adversary.name, workers, memory), folder / "output"
+    shutil.rmtree(output, ignore_errors=True)
+    settings: list[str] = []
+    run = run_file(adversary, folder, until)
+    while len(case.attempts) <= MAX_ADVICE:
+        case.attempts.append(
+            attempt(run, output, workers=workers, memory=memory, until=until, settings=settings)
+        )
+        message = case.attempts[-1].message
+        if sample := _SAMPLE.search(message):
+            settings = [f"{sample[1]}={sample[2]}"]
+        elif more := _MEMORY.search(message):
+            memory = more[1]
+        else:
+            break
+    shutil.rmtree(output, ignore_errors=True)
+    return case
+
+
+def show(case: Case) -> None:
+    """Print a case, a line an attempt."""
+    for number, one in enumerate(case.attempts):
+        name = f"{case.name:<12} {case.workers}" if not number else f"{'  advice followed':<14}"
+        over = "OVER" if one.over else "    "
+        bound = _SIZE.validate_python(one.memory) / 2**20
+        print(
+            f"{name:<16} {one.peak / 2**20:>7,.0f} of {bound:>6,.0f} MiB {over} {one.step:<12}"
+            f" exit {one.exit_code:>3} {one.seconds:>6.1f} s  {one.message[:300]}",
+            flush=True,
+        )
+
+
+def main() -> int:
+    """Run the campaign."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    names = [adversary.name for adversary in ADVERSARIES]
+    parser.add_argument("folder", type=Path, help="for inputs and outputs")
+    parser.add_argument("--inputs", nargs="+", default=names, choices=names, metavar="NAME")
+    parser.add_argument("--workers", nargs="+", type=int, default=[0, 1, 2, 4])
+    parser.add_argument("--memory", nargs="+", default=["1GiB", "2GiB"])
+    parser.add_argument("--until", default="verify", help="the last step (default: all)")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the inputs' sizes")
+    parser.add_argument("--json", type=Path, metavar="PATH", help="append each case there")
+    arguments = parser.parse_args()
+    cases = []
+    for adversary in ADVERSARIES:
+        if adversary.name not in arguments.inputs:
+            continue
+        folder = arguments.folder.resolve() / adversary.name
+        if not (folder / "input").exists():
+            (folder / "input").mkdir(parents=True)
+            adversary.write(folder / "input", arguments.scale)
+        for workers in arguments.workers:
+            for memory in arguments.memory:
+                case = run_case(adversary, folder, workers=workers, memory=memory, until=arguments.until)
+                show(case)
+                cases.append(case)
+                if arguments.json:
+                    with arguments.json.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(_record(case)) + "\n")
+    over, dead = sum(case.over for case in cases), sum(case.dead_end for case in cases)
+    advised = [case for case in cases if len(case.attempts) > 1]
+    true = sum(not case.dead_end for case in advised)
+    print(
+        f"{len(cases)} cases: over the bound {over}, dead ends {dead}, refusals whose advice led to the"
+        f" end {true} of {len(advised)}"
+    )
+    return int(bool(over or dead))
+
+
+def _record(case: Case) -> dict[str, Any]:
+    return {**asdict(case), "over": case.over, "dead_end": case.dead_end}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -12,13 +12,15 @@ rest. docs/format.md is this page for readers.
 import hashlib
 import json
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stages.config import Config, canonical_json
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
 from stages.store.manifest import Column, read_signed
+from stages.store.names import ColumnName, DrawnPath, FileName, refuse_repeated
 
 DRAWN_NAME = "drawn.json"
 
@@ -26,9 +28,9 @@ DRAWN_NAME = "drawn.json"
 class DrawnShard(Config):
     """The columns of one shard in one epoch: a folder of arrays."""
 
-    path: str
+    path: DrawnPath
     """Relative to the manifest."""
-    files: dict[str, FileDigest]
+    files: dict[FileName, FileDigest]
     counts: dict[str, int] = Field(default_factory=dict)
     """What the objective counts apart, such as tokens that were borrowed."""
 
@@ -41,12 +43,17 @@ class DrawnManifest(Config):
     """Fingerprint of the dataset that they are drawn of."""
     epochs: int
     """How many, from epoch 0 on."""
-    columns: dict[str, Column]
+    columns: dict[ColumnName, Column]
     generator: str = ""
     """The version of the model that drew them, if one did and says."""
     shards: tuple[tuple[DrawnShard, ...], ...]
     """Of each epoch, in the order of the dataset's shards."""
     fingerprint: str = ""
+
+    @model_validator(mode="after")
+    def _one_folder_each(self) -> Self:
+        refuse_repeated(shard.path for epoch in self.shards for shard in epoch)
+        return self
 
     def signed(self) -> "DrawnManifest":
         """Give the manifest with its fingerprint."""

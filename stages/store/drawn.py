@@ -23,6 +23,10 @@ from stages.store.manifest import Column, read_signed
 from stages.store.names import ColumnName, DrawnPath, FileName, refuse_repeated
 
 DRAWN_NAME = "drawn.json"
+_OF_THE_ROWS = ("input_ids", "decoder_input_ids", "original_ids")
+"""Columns of token ids, in the dtype of the stored rows."""
+_DTYPES = {"selected": "|b1", "token_type_ids": "|u1", "borrowed_offset": "<i8"}
+_OTHER = "<i4"
 
 
 class DrawnShard(Config):
@@ -63,6 +67,16 @@ class DrawnManifest(Config):
         """Give the SHA-256 of everything but the fingerprint."""
         content = self.model_dump(mode="json", exclude={"fingerprint"})
         return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def drawn_dtype(name: str, ids: str) -> str:
+    """Return the dtype in which a column stands on disk.
+
+    Args:
+        name: the column's.
+        ids: dtype of the stored rows.
+    """
+    return ids if name in _OF_THE_ROWS else _DTYPES.get(name, _OTHER)
 
 
 def write_drawn(path: Path, manifest: DrawnManifest) -> None:

@@ -98,7 +98,10 @@ def plan_steps(
         steps.append(_step(name, config, [by_name[i] for i in inputs]))
 
     validation = run.validation.model_dump(mode="json")
-    add("dedup", {"dedup": run.dedup.model_dump(mode="json")}, "ingest")
+    dedup: dict[str, Any] = {"dedup": run.dedup.model_dump(mode="json")}
+    if not run.dedup.exact:  # of older runs, equal texts were on both sides
+        dedup["equal_texts"] = "on one side of the split"
+    add("dedup", dedup, "ingest")
     steps[-1] = replace(steps[-1], warning=section_loss(run))
     steps.append(_tokenizer_step(run, steps[-1], adopted))
     shards = {"shards": run.packing.shards, "shard_size": run.packing.shard_size}

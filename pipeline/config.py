@@ -84,7 +84,7 @@ class Dedup(Config):
     """Deduplication over all sources."""
 
     exact: bool = True
-    """Remove documents whose cleaned text is the same."""
+    """Remove documents whose cleaned text is the same. If not, they are on one side of the split."""
     near: bool = True
     """Remove documents that are near-duplicates by `minhash`."""
     minhash: MinHashConfig = MinHashConfig()

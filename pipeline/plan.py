@@ -109,7 +109,10 @@ def plan_steps(
         by_name = {step.name: step for step in steps}
         steps.append(_step(name, config, [by_name[i] for i in inputs]))
 
-    add("dedup", {"dedup": run.dedup}, "ingest")
+    dedup: dict[str, object] = {"dedup": run.dedup}
+    if not run.dedup.exact:  # of older runs, equal texts were on both sides
+        dedup["equal_texts"] = "on one side of the split"
+    add("dedup", dedup, "ingest")
     steps[-1] = replace(steps[-1], warning=section_loss(run))
     steps.append(_tokenizer_step(run, steps[-1], adopted))
     shards = _Part(run.packing, {"shards", "shard_size"})

@@ -1,5 +1,6 @@
 """Decode: the token store against the texts, once for all datasets.
 
+    ingested    each document that ingest wrote is the one that its digest and its id say
     documents   each unit holds exactly the documents that dedup kept, described as ingest has them, in
                 the groups of their shards
     texts       the ids of each document decode to its text, those of each section to its own, unless an
@@ -23,6 +24,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from pipeline.steps.findings import result_of
+from pipeline.steps.ingested import check_ingested
 from pipeline.steps.names import read_rows
 from pipeline.steps.sentences import languages_of
 from pipeline.steps.split import load_pieces, load_tokenizer
@@ -95,6 +97,9 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
     unit = work.made.unit
     listed = f"{unit.tokens}/documents.parquet"
     returned: Counter[str] = Counter()
+    damaged = check_ingested(workspace, unit)
+    if damaged:  # what is held to these would lead anywhere
+        return result_of(damaged, documents=0)
     try:
         groups = work.made.train_shards + work.made.validation_shards
         store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)

@@ -14,6 +14,7 @@ memory or on workers. Rank is canonical order: of two duplicates the first stays
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from pipeline.steps.units import Unit, digest_halves
 from pipeline.tasks import Workspace
 from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
 from stages.dedup.exact import DigestBlock, stream_duplicates
-from stages.dedup.lsh import MinHashConfig, band_keys, band_shape, piece_of
+from stages.dedup.lsh import MinHashConfig, band_keys, band_shape, num_pieces, piece_of
 from stages.store.arrays import array_writer, open_array, write_array
 
 BLOCK_KEYS = 1 << 20
@@ -102,6 +103,26 @@ def find_exact(workspace: Workspace, piece: Piece) -> dict[str, Any]:
             append(pairs)
             repeats += len(pairs)
     return {"repeats": repeats}
+
+
+def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray[np.int64]]:
+    """Give the repeats of all texts, each with the first of it, where no phase has looked for them.
+
+    Without deduplication nothing is removed, and still equal texts belong to one side of the split.
+    """
+    pieces = num_pieces(units[-1].last if units else 0)
+
+    def blocks(piece: int) -> Iterator[DigestBlock]:
+        def parts() -> Iterator[DigestBlock]:
+            for unit in units:
+                halves = digest_halves(workspace, unit)
+                chosen = np.flatnonzero(piece_of(halves[:, 0], pieces=pieces) == piece)
+                yield halves[chosen], chosen + np.int64(unit.first)
+
+        return _in_blocks(parts())
+
+    for piece in range(pieces):
+        yield from stream_duplicates(partial(blocks, piece))
 
 
 def repeats_of(workspace: Workspace, unit: Unit, pieces: int) -> NDArray[np.int64]:

@@ -16,13 +16,20 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.ledger import ledger_key, write_flows
-from pipeline.steps.dedup import repeats_of
+from pipeline.steps.dedup import equal_texts, repeats_of
 from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.pairs import pairs_key, unit_runs
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
-from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
+from stages.dedup.survivors import (
+    KEPT,
+    Decisions,
+    decide,
+    join_clusters,
+    settle_clusters,
+    undecided,
+)
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, total_flow
 from stages.store.arrays import write_array
@@ -53,6 +60,8 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
         decisions = undecided(total, scratch)
         for number, (start, end) in enumerate(unit_runs(work.units)):
             _decide_run(workspace, work, number, work.units[start:end], decisions)
+        for pairs in () if work.pieces else equal_texts(workspace, work.units):
+            join_clusters(decisions, pairs)
         for unit in work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)

@@ -22,7 +22,8 @@ from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.tokenize import COPY
 from pipeline.steps.units import Unit
-from pipeline.steps.verify_columns import DrawnCheck, check_columns, check_files, check_names
+from pipeline.steps.verify_columns import DrawnCheck, check_columns
+from pipeline.steps.verify_files import check_dataset, check_files, check_names, check_split_files
 from pipeline.steps.verify_run import (
     Settings,
     check_declared,
@@ -71,6 +72,8 @@ class SplitCheck:
     split: str
     shards: int
     settings: Settings
+    splits: tuple[str, ...]
+    """That the dataset has."""
 
     @property
     def folder(self) -> str:
@@ -82,10 +85,11 @@ def checks_of(
     dataset: str, settings: Settings, units: tuple[Unit, ...], shards: Mapping[str, int]
 ) -> Iterator[tuple[str, Function, object]]:
     """Give all checks of a dataset: the name of each, the function and what it is of."""
-    for split, first in (("train", 0), ("validation", shards["train"])):
-        if not shards[split]:
-            continue
-        yield f"split-{split}", check_split, SplitCheck(dataset, split, shards[split], settings)
+    firsts = {"train": 0, "validation": shards["train"]}
+    splits = tuple(split for split in firsts if shards[split])
+    for split in splits:
+        first = firsts[split]
+        yield f"split-{split}", check_split, SplitCheck(dataset, split, shards[split], settings, splits)
         for number in range(shards[split]):
             group = first + number
             check = ShardCheck(units, dataset, split, number, group, shards[split], settings)
@@ -93,13 +97,16 @@ def checks_of(
 
 
 def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
-    """Check a split's manifest: its signature, convention, totals and shards."""
+    """Check a split's manifest: its signature, convention, totals and shards, and what lies there."""
     name = f"{work.folder}/{MANIFEST_NAME}"
+    strays: list[tuple[str, Finding]] = []
+    if work.split == work.splits[0]:
+        strays += check_dataset(workspace, work.dataset, work.splits)
     try:
         manifest = read_manifest(workspace.path(work.folder))
         objective = read_objective(manifest.objective)
     except FormatError as error:
-        return result_of([(name, Finding("manifest", str(error)))])
+        return result_of([*strays, (name, Finding("manifest", str(error)))])
     findings = []
     for key in ("label_convention", "attention"):
         declared, known = getattr(manifest, key), getattr(traits_of(objective), key)
@@ -109,7 +116,8 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
         findings.append(Finding("shards", f"names {len(manifest.shards)} shards of {work.shards}"))
     if manifest.totals != sum_totals(manifest.shards):
         findings.append(Finding("totals", "totals are not the sums over the shards"))
-    found = [(name, finding) for finding in findings]
+    found = [*strays, *((name, finding) for finding in findings)]
+    found += check_split_files(workspace, work.folder, manifest, work.settings.objective)
     found += check_settings(workspace, work.folder, manifest, work.settings)
     found += check_files(workspace, work.folder, manifest.tables)
     return result_of(found, fingerprint=manifest.fingerprint)

@@ -1,7 +1,7 @@
 """Verify, the part of columns: what the loader gives is what the objective says of the rows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.steps.materialise import draw_rows, material_of
+from pipeline.steps.verify_files import check_files, check_names
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset
@@ -21,8 +22,7 @@ from stages.objectives.material import Material, counted_apart, repeatable
 from stages.objectives.rows import Columns
 from stages.objectives.table import PAIRS, TARGETS, traits_of
 from stages.store.arrays import open_array
-from stages.store.digests import FileDigest, digest_file
-from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
+from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
 from stages.verify import labels
 from stages.verify.drawn import Items
@@ -194,10 +194,19 @@ def _misshapen(
                 open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
     except FormatError as error:
         return str(error)
-    none = _no_rows(dataset, number, material)
-    wanted = {name: column.shape[1:] for name, column in none.items()}
-    found = {name: column.shape for name, column in columns.items()}
-    return None if found == wanted else f"columns {found}, but the objective makes {wanted}"
+    none, ids = _no_rows(dataset, number, material), dataset.manifest.columns["input_ids"].dtype
+    wanted = {name: (drawn_dtype(name, ids), column.shape[1:]) for name, column in none.items()}
+    found = {name: (column.dtype, column.shape) for name, column in columns.items()}
+    if found == wanted:
+        return None
+    differ = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+    first = differ[0]
+    return f"{first} is {_form(found.get(first))}, but the objective makes {_form(wanted.get(first))}"
+
+
+def _form(column: tuple[str, tuple[int, ...]] | None) -> str:
+    """Say of what dtype and shape the rows of a column are."""
+    return "missing" if column is None else f"{column[0]} {column[1]}"
 
 
 def _no_rows(dataset: ShardDataset, number: int, material: Material | None) -> Columns:
@@ -236,30 +245,3 @@ def check_drawn(
     if not wrong:
         return findings
     return [*findings, Finding("drawn", f"{wrong:,} parts of the epochs on disk are not what is drawn")]
-
-
-def check_files(
-    workspace: Workspace, folder: str, files: Mapping[str, FileDigest]
-) -> Iterator[tuple[str, Finding]]:
-    """Hold the files of a folder to the digests that a manifest has of them."""
-    for name, digest in files.items():
-        key = f"{folder}/{name}"
-        path = workspace.path(key)
-        if not path.exists():
-            yield key, Finding("digests", "the file is missing")
-        elif path.stat().st_size != digest.bytes:
-            size = path.stat().st_size
-            yield key, Finding("digests", f"{size:,} bytes instead of {digest.bytes:,}")
-        elif digest_file(path) != digest:
-            yield key, Finding("digests", "its bytes are not those of the manifest")
-
-
-def check_names(
-    workspace: Workspace, folder: str, files: Mapping[str, FileDigest]
-) -> Iterator[tuple[str, Finding]]:
-    """Hold a manifest to the files that are in a folder: what it does not name has no digest."""
-    path = workspace.path(folder)
-    held = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()}
-    unnamed = sorted(held - files.keys())
-    if unnamed:
-        yield folder, Finding("files", f"the manifest does not name {', '.join(unnamed)}")

@@ -21,7 +21,7 @@ from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.errors import FormatError
-from stages.objectives.table import Objective, traits_of
+from stages.objectives.table import Objective, read_objective, traits_of
 from stages.packing.layout import PackingConfig
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, read_drawn
@@ -60,7 +60,11 @@ def check_settings(
 def check_declared(
     workspace: Workspace, folder: str, manifest: Manifest, settings: Settings
 ) -> Iterator[tuple[str, Finding]]:
-    """The manifest of a split declares what the run file and the tokenizer say."""
+    """The manifest of a split declares what the run file and the tokenizer say.
+
+    Settings are compared, not how they are spelled: an option that came after the dataset was made is at
+    its default in both.
+    """
     dataset, split = folder.split("/")[-2:]
     work = ManifestWork(
         dataset,
@@ -71,13 +75,35 @@ def check_declared(
         settings.seed,
         load_tokenizer(workspace).vocab_size,
     )
-    wanted, found = (m.model_dump(mode="json") for m in (manifest_of(workspace, work), manifest))
+    wanted = manifest_of(workspace, work)
     if settings.special_ids is not None:  # those of the file may be as wrong
-        wanted["special_ids"] = dict(settings.special_ids)
-    for key in sorted(wanted.keys() - _OF_THE_FILES - _OF_THE_KIND):
-        if found[key] != wanted[key]:
-            message = f"{key} = {_shown(found[key])}, but the run has {_shown(wanted[key])}"
+        wanted = wanted.model_copy(update={"special_ids": dict(settings.special_ids)})
+    pairs = {
+        key: (getattr(manifest, key), getattr(wanted, key))
+        for key in Manifest.model_fields.keys() - _OF_THE_FILES - _OF_THE_KIND
+    }
+    pairs["objective"] = _objectives(manifest, wanted)
+    for key, (found, right) in sorted(pairs.items()):
+        if found != right:
+            message = f"{key} = {_shown(found)}, but the run has {_shown(right)}"
             yield f"{folder}/{MANIFEST_NAME}", Finding("settings", message)
+
+
+def _objectives(manifest: Manifest, wanted: Manifest) -> tuple[object, object]:
+    """Give the objectives of two manifests, of which the first may name none, as what they mean.
+
+    Where both are of one kind, what differs is left of them.
+    """
+    try:
+        read = [read_objective(content.objective) for content in (manifest, wanted)]
+    except FormatError:
+        return manifest.objective, wanted.objective
+    found, right = (
+        {**objective.model_dump(mode="json"), "form": content.objective.get("form")}
+        for objective, content in zip(read, (manifest, wanted), strict=True)
+    )
+    differ = sorted(key for key in found.keys() | right.keys() if found.get(key) != right.get(key))
+    return {key: found.get(key) for key in differ}, {key: right.get(key) for key in differ}
 
 
 def _shown(value: object) -> str:

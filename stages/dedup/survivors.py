@@ -87,6 +87,17 @@ def decide(
     _decide_exact(exact, decisions.witness, decisions.similarity, decisions.cluster)
 
 
+def join_clusters(decisions: Decisions, exact: NDArray[np.int64]) -> None:
+    """Join the clusters of equal texts that all stay, in place.
+
+    Args:
+        decisions: of any documents, filled in place.
+        exact: (D, 2) duplicate and the document it repeats.
+    """
+    assert (exact[:, 1] < exact[:, 0]).all()
+    _join(exact, decisions.cluster)
+
+
 def settle_clusters(decisions: Decisions) -> NDArray[np.int32]:
     """Make each document's cluster its best-ranked member, in place, and give them: (N,) int32."""
     _roots(decisions.cluster)
@@ -143,6 +154,12 @@ def _decide_exact(
         else:
             witness[repeat] = witness[first]
             similarity[repeat] = similarity[first]
+
+
+@kernel
+def _join(exact: NDArray[np.int64], parent: NDArray[np.int32]) -> None:
+    for row in range(len(exact)):
+        _union(parent, exact[row, 1], exact[row, 0])
 
 
 @kernel

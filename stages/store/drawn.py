@@ -12,23 +12,29 @@ rest. docs/format.md is this page for readers.
 import hashlib
 import json
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from stages.config import Config, canonical_json
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
 from stages.store.manifest import Column, read_signed
+from stages.store.names import ColumnName, DrawnPath, FileName, refuse_repeated
 
 DRAWN_NAME = "drawn.json"
+_OF_THE_ROWS = ("input_ids", "decoder_input_ids", "original_ids")
+"""Columns of token ids, in the dtype of the stored rows."""
+_DTYPES = {"selected": "|b1", "token_type_ids": "|u1", "borrowed_offset": "<i8"}
+_OTHER = "<i4"
 
 
 class DrawnShard(Config):
     """The columns of one shard in one epoch: a folder of arrays."""
 
-    path: str
+    path: DrawnPath
     """Relative to the manifest."""
-    files: dict[str, FileDigest]
+    files: dict[FileName, FileDigest]
     counts: dict[str, int] = Field(default_factory=dict)
     """What the objective counts apart, such as tokens that were borrowed."""
 
@@ -41,12 +47,17 @@ class DrawnManifest(Config):
     """Fingerprint of the dataset that they are drawn of."""
     epochs: int
     """How many, from epoch 0 on."""
-    columns: dict[str, Column]
+    columns: dict[ColumnName, Column]
     generator: str = ""
     """The version of the model that drew them, if one did and says."""
     shards: tuple[tuple[DrawnShard, ...], ...]
     """Of each epoch, in the order of the dataset's shards."""
     fingerprint: str = ""
+
+    @model_validator(mode="after")
+    def _one_folder_each(self) -> Self:
+        refuse_repeated(shard.path for epoch in self.shards for shard in epoch)
+        return self
 
     def signed(self) -> "DrawnManifest":
         """Give the manifest with its fingerprint."""
@@ -56,6 +67,16 @@ class DrawnManifest(Config):
         """Give the SHA-256 of everything but the fingerprint."""
         content = self.model_dump(mode="json", exclude={"fingerprint"})
         return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def drawn_dtype(name: str, ids: str) -> str:
+    """Return the dtype in which a column stands on disk.
+
+    Args:
+        name: the column's.
+        ids: dtype of the stored rows.
+    """
+    return ids if name in _OF_THE_ROWS else _DTYPES.get(name, _OTHER)
 
 
 def write_drawn(path: Path, manifest: DrawnManifest) -> None:

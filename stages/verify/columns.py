@@ -21,8 +21,8 @@ from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM, fim_ids
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
+from stages.objectives.rows import Columns, StoredRows, bodies
+from stages.objectives.sentence_pairs import NextSentence, SentenceOrder, SentencePairs, label_name
 from stages.objectives.table import PAIRS, TARGETS, Objective, traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.drawn import Items
@@ -43,7 +43,7 @@ LAWS = {
     "eos": "rows whose inputs or targets do not end in EOS",
     "replaced": "rows whose labels are not where inputs differ from the original ids",
     "original_ids": "rows whose original ids are not the stored ones",
-    "pair_label": "rows whose label is not the one of what is laid out",
+    "pair_label": "rows with a label that what is laid out cannot have",
 }
 """What each check counts."""
 Broken = Iterable[tuple[str, NDArray[np.bool_]]]
@@ -106,9 +106,8 @@ def _broken(
         yield from _unshifted(stored, columns, objective, vocabulary)
     elif convention == "masked":
         yield from _masked(stored, columns, vocabulary)
-        if isinstance(objective, NextSentence) and stored.room is not None:
-            lent = columns["next_sentence_label"] == 1
-            yield "pair_label", lent & (stored.room == 0)
+        if isinstance(objective, NextSentence | SentenceOrder):
+            yield "pair_label", _pairs_mislabelled(stored, columns, objective, vocabulary)
     else:
         yield from _replaced(stored, columns, vocabulary)
 
@@ -161,6 +160,25 @@ def _masked(stored: StoredRows, columns: Columns, vocabulary: Vocabulary) -> Bro
     special = labelled & vocabulary.special(np.where(labelled, labels, 0))
     yield "special_shown", (shown | special).any(axis=1)
     yield "label_missing", (~labelled & (ids == vocabulary.named("mask"))).any(axis=1)
+
+
+def _pairs_mislabelled(
+    stored: StoredRows, columns: Columns, objective: SentencePairs, vocabulary: Vocabulary
+) -> NDArray[np.bool_]:
+    """Say of which rows the label is none that the stored row can have: (N,) bool.
+
+    A row of two segments is a pair, whichever half comes first; only one with room for another
+    document's text can have its second half from there; all others are no pair, and have no label.
+    """
+    label = columns[label_name(objective)]
+    first = np.append(stored.segment_length, 0)[stored.segment_ptr[:-1]]
+    own = bodies(stored, vocabulary.named("eos")) > np.where(np.diff(stored.segment_ptr) > 0, first, 0)
+    if isinstance(objective, NextSentence):
+        assert stored.room is not None, "packed for another objective"
+        can_be = {0: own, 1: stored.room != 0, IGNORED: ~own}
+    else:
+        can_be = {0: own, 1: own, IGNORED: ~own}
+    return np.asarray(~np.any([(label == value) & rows for value, rows in can_be.items()], axis=0))
 
 
 def _covered(stored: StoredRows, columns: Columns) -> NDArray[np.bool_]:

@@ -5,6 +5,7 @@ a kept witness for each removal, and the same outcome however the documents are 
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -14,7 +15,14 @@ from hypothesis import strategies as st
 
 from stages.dedup.exact import exact_duplicates, stream_duplicates
 from stages.dedup.jaccard import jaccard
-from stages.dedup.survivors import KEPT, Decisions, decide, settle_clusters, undecided
+from stages.dedup.survivors import (
+    KEPT,
+    Decisions,
+    decide,
+    join_clusters,
+    settle_clusters,
+    undecided,
+)
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
 SETS = st.sets(st.integers(0, 30), max_size=25)
@@ -225,3 +233,39 @@ def test_jaccard_at_the_bounds_of_64_bits() -> None:
     assert jaccard(a, a, threshold=1.0) == 1.0
     assert jaccard(a, a[1:], threshold=0.5) == 2 / 3
     assert jaccard(a[:0], a[:0], threshold=0.5) == 0.0
+
+
+MANY = (1 << 21) + 5
+"""Documents of more than one block that is filled in at a time."""
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_every_document_of_a_large_corpus_is_its_own_cluster_until_a_pair_joins_it(
+    tmp_path: Path, *, mapped: bool
+) -> None:
+    decisions = undecided(MANY, tmp_path if mapped else None)
+    assert np.array_equal(decisions.cluster, np.arange(MANY))
+    assert (decisions.witness == KEPT).all()
+    exact = np.array([[(1 << 20) + 1, 1 << 20], [MANY - 1, 3]], np.int64)
+    edges = np.array([[MANY - 4, MANY - 3], [7, MANY - 2]], np.int64)
+    decide(decisions, exact, edges, similarities=np.array([0.9, 0.8]))
+    wanted = np.arange(MANY)
+    pairs = np.concatenate([exact[:, ::-1], edges])
+    wanted[pairs[:, 1]] = pairs[:, 0]
+    assert np.array_equal(settle_clusters(decisions), wanted)
+    removed = np.flatnonzero(decisions.witness != KEPT)
+    assert removed.tolist() == sorted(pairs[:, 1].tolist())
+    assert np.array_equal(decisions.witness[removed], wanted[removed])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_equal_texts_that_all_stay_are_one_cluster_and_none_goes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    documents = int(rng.integers(2, 60))
+    texts = rng.integers(0, documents // 2 + 1, documents)
+    digests = np.column_stack([texts, texts]).astype(np.uint64)
+    decisions = undecided(documents)
+    join_clusters(decisions, exact_duplicates(digests, np.arange(documents)))
+    firsts = {text: int(np.flatnonzero(texts == text)[0]) for text in set(texts.tolist())}
+    assert settle_clusters(decisions).tolist() == [firsts[text] for text in texts.tolist()]
+    assert (decisions.witness == KEPT).all()

@@ -131,7 +131,8 @@ def _write_shard(
 
 def _write_drawn(folder: Path, manifest: Manifest) -> None:
     """Say that an epoch stands on disk, without a column: exports of documents look at none."""
-    shards = (tuple(DrawnShard(path=f"drawn/{n}", files={}) for n in range(len(manifest.shards))),)
+    numbers = range(len(manifest.shards))
+    shards = (tuple(DrawnShard(path=f"drawn/epoch-0000/{n:05d}", files={}) for n in numbers),)
     drawn = DrawnManifest(
         format_version=FORMAT_VERSION,
         dataset=manifest.fingerprint,

@@ -1,0 +1,220 @@
+"""Damaged files: what `verify` and `run` say of a finished run of which one file is not what it was.
+
+    damaged_files.py DIR                         every committed file, every damage (an hour)
+    damaged_files.py DIR --cases 100             some of them, spread over all
+    damaged_files.py DIR --cases 0 --seeds 20    false alarms of sound runs
+
+DIR gets some 60 texts and a run over them with a dataset of every kind. Each committed file in turn is
+deleted, cut, one byte of it flipped, and swapped with another of its name; each table of evidence loses
+a row, and gets one that is made up, and is vouched for again. The file is put back after each case. A
+case is named if what is said has the file, its folder or its step in it. `verify` is called in this
+process, every tenth time as a command; `run` on every deleted or cut file. Exits with 1 if a case is
+silent, is found without its name or ends in a traceback, or if anything is found of a sound run.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from damaged_run import make_run
+from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, cases_of, damaged
+
+from pipeline.session import Request, run_session, verify_session
+from stages.errors import ShardmillError
+
+FILE, FOLDER, STEP = NAMED = ("file", "folder", "step")
+FOUND, TRACEBACK, SILENT = "found", "traceback", "silent"
+OUTCOMES = (*NAMED, FOUND, TRACEBACK, SILENT)
+_COMMAND = 10
+"""Every so many cases `verify` is called as a command."""
+_FOLDER_PARTS = 3
+"""Parts of the path of a folder that says which file is meant: tokens/SOURCE/UNIT."""
+_CHANGED = ("report", "verify")
+"""What a check changes beside its commits."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came of one case."""
+
+    key: str
+    damage: str
+    step: str
+    by: str
+    """verify, verify as a command, or run."""
+    outcome: str
+    message: str
+    """The end of what was said."""
+
+
+def campaign(request: Request, cases: Sequence[Case]) -> Iterator[Said]:
+    """Damage one file after the other and look at what is said."""
+    for number, case in enumerate(cases):
+        with _kept(request.output), damaged(request.output, case):
+            if case.damage in (DELETED, CUT):
+                yield _said(case, "run", *_called(lambda: run_session(request, stream=None)))
+                _restore(request.output)
+            if number % _COMMAND:
+                yield _said(case, "verify", *_called(lambda: _verify(request.output)))
+            else:
+                yield _said(case, "command", *_commanded(request.output))
+
+
+def _verify(output: Path) -> dict[str, Any]:
+    return verify_session(output, workers=0, address=None, stream=None)
+
+
+def _said(case: Case, by: str, wrong: bool, text: str) -> Said:  # noqa: FBT001  # of one call
+    """Judge what was said of a case: whether anything was wrong, and in which words."""
+    if "Traceback (most recent call last)" in text:
+        outcome = TRACEBACK
+    elif not wrong:
+        outcome = SILENT
+    else:
+        outcome = next((name for name in NAMED if _names(case, name, text)), FOUND)
+    return Said(case.key, case.damage, case.step, by, outcome, text[-300:])
+
+
+def _names(case: Case, how: str, text: str) -> bool:
+    if how == FILE:
+        return any(key in text for key in case.keys)
+    if how == FOLDER:
+        folders = [parent for key in case.keys for parent in Path(key).parents]
+        return any(str(x) in text for x in folders if len(x.parts) >= _FOLDER_PARTS)
+    return re.search(rf"(?<![\w-]){re.escape(case.step)}(?![\w-])", text) is not None
+
+
+def _called(call: Callable[[], dict[str, Any]]) -> tuple[bool, str]:
+    """Call a session; say whether it found anything, and all that it said."""
+    try:
+        report = call()
+    except ShardmillError as error:
+        return True, str(error)
+    except Exception:  # noqa: BLE001  # that is what is counted
+        return True, traceback.format_exc()
+    return report["passed"] is not True, "\n".join(_findings(report))
+
+
+def _findings(content: Any) -> Iterator[str]:
+    """Give every finding of a report, wherever it stands."""
+    if isinstance(content, dict) and {"file", "message"} <= content.keys():
+        yield f"{content['file']}: {content.get('check')}: {content['message']}"
+    elif isinstance(content, dict | list):
+        for part in content.values() if isinstance(content, dict) else content:
+            yield from _findings(part)
+
+
+def _commanded(output: Path) -> tuple[bool, str]:
+    """Call `shardmill verify`; say whether it failed, and all that it printed."""
+    done = subprocess.run(  # noqa: S603  # us
+        [sys.executable, "-m", "pipeline.cli", "verify", str(output), "--workers", "0"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "2000"},
+    )
+    return done.returncode != 0, done.stdout + done.stderr
+
+
+@contextmanager
+def _kept(output: Path) -> Iterator[None]:
+    """Keep the verdicts of the sound run, and put them back."""
+    kept = output.with_name(f"{output.name}-kept")
+    shutil.rmtree(kept, ignore_errors=True)
+    for name in _verdicts(output):
+        shutil.copytree(output / name, kept / name)
+    try:
+        yield
+    finally:
+        _restore(output)
+
+
+def _restore(output: Path) -> None:
+    kept = output.with_name(f"{output.name}-kept")
+    for name in {*_verdicts(output), *_verdicts(kept)}:
+        shutil.rmtree(output / name, ignore_errors=True)
+        if (kept / name).exists():
+            shutil.copytree(kept / name, output / name)
+
+
+def _verdicts(output: Path) -> list[str]:
+    checks = [*output.glob("commits/verify-*"), *output.glob("commits/decode")]
+    return [*(str(path.relative_to(output)) for path in checks), *_CHANGED]
+
+
+def alarms(folder: Path, seeds: Sequence[int]) -> list[str]:
+    """Give what is said of sound runs: done, verified, and run again."""
+    found = []
+    for seed in seeds:
+        request = make_run(folder, seed=seed)
+        for by, call in {
+            "verify": lambda request=request: _verify(request.output),
+            "run": lambda request=request: run_session(request, stream=None),
+        }.items():
+            wrong, text = _called(call)
+            found += [f"seed {seed}, {by}: {text}"] if wrong else []
+        if seed != seeds[0]:
+            shutil.rmtree(request.output)
+        print(f"seed {seed}: {len(found)} alarms so far", file=sys.stderr)
+    return found
+
+
+def spread(cases: Sequence[Case], count: int) -> list[Case]:
+    """Give so many cases, spread evenly over all."""
+    return [cases[number * len(cases) // count] for number in range(min(count, len(cases)))]
+
+
+def table(found: Sequence[Said]) -> str:
+    """Give what came of the cases as a table."""
+    counts = Counter((said.by, said.damage, said.outcome) for said in found)
+    lines = [f"| by | damage | cases | {' | '.join(OUTCOMES)} |", "|---" * (3 + len(OUTCOMES)) + "|"]
+    for by in ("verify", "command", "run"):
+        for damage in (*OF_FILES, *OF_TABLES):
+            row = [counts[by, damage, outcome] for outcome in OUTCOMES]
+            if sum(row):
+                lines.append(f"| {by} | {damage} | {sum(row)} | {' | '.join(map(str, row))} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Do the campaign and print what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--cases", type=int, help="how many, spread over all [default: all]")
+    parser.add_argument("--only", help="cases whose file has this in its path")
+    parser.add_argument("--seeds", type=int, default=1, help="sound runs that are looked at")
+    parser.add_argument("--json", type=Path, help="where to write every case")
+    arguments = parser.parse_args()
+    shutil.rmtree(arguments.folder, ignore_errors=True)
+    false = alarms(arguments.folder, range(1, arguments.seeds + 1))
+    request = make_run(arguments.folder, seed=1)
+    cases = [case for case in cases_of(request.output) if (arguments.only or "") in case.key]
+    chosen = cases if arguments.cases is None else spread(cases, arguments.cases)
+    found = list(campaign(request, chosen))
+    missed = [said for said in found if said.outcome not in NAMED]
+    for said in missed:
+        print(
+            f"{said.outcome}: {said.by} of {said.key} {said.damage}: {said.message!r}", file=sys.stderr
+        )
+    print(table(found))
+    print(f"{len(chosen)} of {len(cases)} cases; {len(missed)} answers name neither file nor step")
+    print(f"sound runs: {arguments.seeds}; alarms: {len(false)}", *false, sep="\n")
+    if arguments.json:
+        content = {"cases": [asdict(said) for said in found], "alarms": false}
+        arguments.json.write_text(json.dumps(content, indent=1) + "\n")
+    return 1 if missed or false else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""What the summary of a run promises: numbers that do not add up end it, whichever of them is wrong.
+
+The records are those of a real run. Each number of documents and of tokens is changed alone.
+"""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.report.summary import summarise
+from pipeline.storage import LocalStorage
+from stages.errors import VerificationError
+from tests.conftest import small_run
+
+Place = tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def records(reference: Path) -> dict[str, Any]:
+    """What the steps of the small run reported."""
+    commits = Commits(LocalStorage(reference))
+
+    def record(step: str) -> Any:
+        return dict(commits.all(step))[STEP_COMMIT].record
+
+    steps = ("ingest", "dedup", "tokenizer", "split", "tokenize")
+    return {**{step: record(step) for step in steps}, "shard": {"clm": record("shard-clm")}}
+
+
+def numbers(content: Any, place: Place = ()) -> Iterator[Place]:
+    """Give the place of every number in a value."""
+    if isinstance(content, int):
+        yield place
+    elif isinstance(content, dict):
+        for key, part in content.items():
+            yield from numbers(part, (*place, key))
+
+
+def changed(records: dict[str, Any], place: Place, by: int) -> dict[str, Any]:
+    """Give the records with another number at a place."""
+    records = copy.deepcopy(records)
+    inside = records
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] += by
+    return records
+
+
+DOCUMENTS = (("ingest", "read"), ("ingest", "drops"), ("dedup", "kept"), ("dedup", "removed"))
+TOKENS = (("tokenize", "tokens"), ("shard", "clm", "splits"))
+
+
+def wrong(records: dict[str, Any], parts: tuple[Place, ...]) -> list[Place]:
+    """Give the places of all numbers that are conserved, in some parts of the records."""
+    found = [place for place in numbers(records) if any(place[: len(part)] == part for part in parts)]
+    return [place for place in found if place[-1] not in ("rows", "segments", "documents")]
+
+
+def test_the_numbers_of_a_sound_run_add_up(records: dict[str, Any], reference: Path) -> None:
+    report = summarise(small_run(), records, reference)
+    assert report["documents"]["read"] > report["documents"]["kept"] > 200
+
+
+@pytest.mark.parametrize("by", [-1, 1, 1000])
+def test_a_wrong_number_of_documents_ends_the_run(
+    by: int, records: dict[str, Any], reference: Path
+) -> None:
+    places = wrong(records, DOCUMENTS)
+    assert len(places) > 6
+    for place in places:
+        with pytest.raises(VerificationError, match="documents do not add up"):
+            summarise(small_run(), changed(records, place, by), reference)
+
+
+@pytest.mark.parametrize("by", [-1, 1, 1000])
+def test_a_wrong_number_of_tokens_ends_the_run(
+    by: int, records: dict[str, Any], reference: Path
+) -> None:
+    places = wrong(records, TOKENS)
+    assert {place[-1] for place in places} == {"tokens", "tokens_cut"}
+    assert len(places) == 5
+    for place in places:
+        with pytest.raises(VerificationError, match="tokens of clm do not add up"):
+            summarise(small_run(), changed(records, place, by), reference)
+
+
+def test_tokens_that_one_dataset_lost_are_not_made_up_for_by_another(
+    records: dict[str, Any], reference: Path
+) -> None:
+    two = copy.deepcopy(records)
+    two["shard"]["other"] = copy.deepcopy(two["shard"]["clm"])
+    summarise(small_run(), two, reference)
+    two["shard"]["other"]["splits"]["train"]["tokens"] -= 1
+    two["shard"]["clm"]["splits"]["train"]["tokens"] += 1
+    with pytest.raises(VerificationError, match="tokens of clm do not add up"):
+        summarise(small_run(), two, reference)

@@ -1,0 +1,88 @@
+"""What the command line promises of its exit codes: a failed check is 3, wherever it is found."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import cli
+from stages import errors
+from stages.errors import Interrupted, ShardmillError, Stopped, VerificationError
+from tests.conftest import small_run
+
+NOT_LEARNED = {"learning": False}
+
+
+def every_error(kind: type[ShardmillError] = ShardmillError) -> Iterator[type[ShardmillError]]:
+    """Give an error and all that are one."""
+    yield kind
+    for part in kind.__subclasses__():
+        yield from every_error(part)
+
+
+def code_of(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
+    """Call the command line in this process; give its exit code."""
+    monkeypatch.setattr(sys, "argv", ["shardmill", *map(str, arguments)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+@pytest.mark.parametrize("kind", tuple(every_error()))
+def test_each_error_has_the_code_that_is_listed(
+    kind: type[ShardmillError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise kind("what is wrong")
+
+    listed = {VerificationError: 3, Stopped: 75, Interrupted: 130}
+    monkeypatch.setattr(cli, "app", fail)
+    assert code_of(monkeypatch) == listed.get(kind, 2)
+    assert capsys.readouterr().err == "shardmill: what is wrong\n"
+    assert kind.__module__ == errors.__name__
+
+
+def toml(value: Any) -> str:
+    """Spell a value as TOML does within a line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {toml(part)}' for key, part in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml, value))}]"
+    return json.dumps(value)
+
+
+@pytest.fixture
+def finished(reference: Path, small_corpus: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """The run file, and a copy of the small run up to its datasets."""
+    shutil.copytree(small_corpus, tmp_path / "corpus")
+    shutil.copytree(reference, tmp_path / "run")
+    file = tmp_path / "corpus" / "run.toml"
+    content = small_run(verify=NOT_LEARNED).model_dump(mode="json", exclude_none=True)
+    file.write_text("".join(f"{key} = {toml(value)}\n" for key, value in content.items()))
+    return file, tmp_path / "run"
+
+
+def test_a_failed_verification_is_3_by_verify_and_by_run_until_it_is_mended(
+    finished: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, output = finished
+    run = ("run", file, "--output", output, "--workers", "0")
+    verify = ("verify", output, "--workers", "0")
+    assert code_of(monkeypatch, *run) == 0
+    assert code_of(monkeypatch, *verify) == 0
+    path = output / "datasets" / "clm" / "train" / "epoch-0000" / "00000" / "input_ids.npy"
+    before = path.read_bytes()
+    np.save(path, np.roll(np.load(path), 1, axis=1))
+    for command in (verify, run, verify):
+        capsys.readouterr()
+        assert code_of(monkeypatch, *command) == 3
+        assert "FAIL" in capsys.readouterr().err
+    path.write_bytes(before)
+    for command in (verify, run):
+        assert code_of(monkeypatch, *command) == 0

@@ -23,6 +23,7 @@ from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
 from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
+from pipeline.own_packing import without_shards
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -103,7 +104,7 @@ def verify_session(
         ConfigError: the folder holds no run, or one that has not made its datasets yet.
     """
     kept = read_plan(output)
-    file = RunFile.model_validate(kept["run"])
+    file = RunFile.model_validate(without_shards(kept["run"]))
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
     plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.datasets import SPLITS, find_dataset, finished_splits
+from pipeline.outputs import require_local
 from pipeline.progress import Progress
 from pipeline.report.comparison import render_comparison
 from pipeline.session import read_plan
@@ -71,7 +72,9 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
         ConfigError: no such run or dataset, nothing to compare, or no document held out by all runs.
         DataError: files that are not what was committed.
     """
-    folders = sorted(dict.fromkeys(folder.resolve() for folder in request.folders))
+    if request.output is not None:
+        require_local(request.output, "--output")
+    folders = sorted(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
     chosen = _chosen_datasets(folders, request.datasets)
     runs = [_open_run(folder, name) for folder, name in zip(folders, _names(folders), strict=True)]
     texts = choose_texts([run.texts for run in runs], most=request.settings.documents)

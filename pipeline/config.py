@@ -124,7 +124,8 @@ class Dataset(Config):
     """What is learned from the rows; `kind` says which, "clm" unless given."""
     packing: PackingConfig | None = None
     """Keys of its own, in place of the run's: `seq_len` and `strategy`. A key that is left out is the
-    run's, and so are `shards` and `shard_size`, since all datasets share the shards of one token store."""
+    run's. `shards` and `shard_size` are always the run's: all datasets share the shards of one token
+    store."""
     materialized_epochs: int = Field(0, ge=0, le=1000)
     """Epochs whose columns are also written out, for programs that read files alone; the bits are those
     that the loader draws, of these epochs and of all others. Objectives that cannot be drawn from rows

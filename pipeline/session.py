@@ -17,22 +17,23 @@ from typing import Any, TextIO
 from pipeline import checking, runner
 from pipeline.commits import Commits
 from pipeline.config import RunFile
+from pipeline.disk_faults import disk_faults
 from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
 from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
+from pipeline.outputs import PLAN, require_run_folder
 from pipeline.own_packing import without_shards
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.steps.units import units_of
-from pipeline.stopping import enough_disk, signals_stop
+from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, sweep
 from stages.errors import ConfigError
 
-PLAN = "run.json"
 STEPS = (
     "ingest",
     "dedup",
@@ -65,6 +66,7 @@ class Request:
 
 def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
+    require_run_folder(request.output)
     _require_models(request.file)
     require_memory(request.file, step_needs(request.file))
     adopted = find_tokenizer(request.file, request.base)
@@ -82,6 +84,7 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     if request.until is not None and request.until not in STEPS:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(STEPS)}")
+    require_run_folder(request.output)
     require_memory(request.file, step_needs(request.file))
     _require_models(request.file)
     _make_folder(request.output)
@@ -141,7 +144,7 @@ def open_execution(
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = secrets.token_hex(6)
-    with enough_disk(output), run_lock(output), signals_stop():
+    with disk_faults(output), run_lock(output), signals_stop():
         sweep(output)
         end_last_line(output)
         journal = Journal(output, attempt)
@@ -155,13 +158,15 @@ def open_execution(
             with watch:
                 yield execution
         except BaseException as error:
-            journal.log("stop", error=f"{type(error).__name__}: {error}")
-            journal.status("stopped", error=str(error) or type(error).__name__)
+            with tidying():
+                journal.log("stop", error=f"{type(error).__name__}: {error}")
+                journal.status("stopped", error=reason_of(error))
             raise
         finally:
-            progress.close()
-            execution.close()
-            sweep(output)
+            with tidying():
+                progress.close()
+                execution.close()
+                sweep(output)
         journal.log("stop")
 
 

@@ -1,7 +1,6 @@
 """The boundary of the command line: whatever a command raises becomes one line and an exit code.
 
-    0 done   1 unexpected error   2 usage, config or input   3 a check or gate failed
-    75 stopped, run again to resume   130 Ctrl-C, likewise
+    command -> exception -> shardmill: FILE: what was found; the way out -> 0, 1, 2, 3, 75 or 130
 
 An unexpected error is a fault of this program: its traceback is left in a file, and is shown on the
 terminal if SHARDMILL_DEBUG is set.

@@ -1,4 +1,8 @@
-"""The command line: parses, calls one function. `pipeline.boundary` says what is printed on an error."""
+"""The command line: parses, calls one function; `pipeline.boundary` makes one line of an error.
+
+Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or gate failed; 75 stopped,
+run again to resume; 130 Ctrl-C, likewise.
+"""
 
 import json
 import os

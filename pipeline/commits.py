@@ -8,12 +8,12 @@ A kill before 3 leaves files that nothing refers to; the next run makes them aga
 other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.state_files import parse_model, readable
 from pipeline.storage import LocalStorage
 from stages.config import Config, canonical_json
 from stages.errors import DataError
@@ -121,8 +121,11 @@ class Commits:
             self.storage.delete(key)
 
     def _read(self, key: str) -> Commit | None:
-        data = self.storage.get(key)
-        return None if data is None else Commit.model_validate(json.loads(data))
+        place = self.storage.path(key)
+        way_out = f"delete the folder {place.parent} and run again: the step is made anew"
+        with readable(place, way_out=way_out):
+            data = self.storage.get(key)
+        return None if data is None else parse_model(Commit, data, place, way_out=way_out)
 
 
 def _key(step: str, unit: str) -> str:

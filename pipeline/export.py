@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pipeline.datasets import find_dataset, finished_splits
 from pipeline.disk_faults import disk_faults
@@ -43,6 +43,7 @@ from pipeline.export_folder import (
 from pipeline.journal import LOCK, run_lock
 from pipeline.outputs import require_local
 from pipeline.progress import Progress
+from pipeline.state_files import parse_model
 from pipeline.stopping import signals_stop
 from pipeline.storage import make_folder
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
@@ -152,11 +153,10 @@ def _require_verified(request: Request, source: ExportSource) -> None:
     place = request.folder / "verify" / request.dataset / "verdict.json"
     again = f"`shardmill verify {request.folder}`"
     try:
-        verdict = Verdict.model_validate_json(place.read_bytes())
+        data = place.read_bytes()
     except FileNotFoundError:
         return
-    except ValidationError as error:
-        raise FormatError(f"{place}: not a whole verdict; run {again} again") from error
+    verdict = parse_model(Verdict, data, place, way_out=f"run {again}, which writes it anew")
     checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
     if not verdict.passed and checked == source.manifest.fingerprint:
         raise VerificationError(

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,12 +19,13 @@ from pipeline.config import RunFile
 from pipeline.disk_faults import disk_faults
 from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
+from pipeline.generators import require_generators
 from pipeline.inputs import find_inputs, remember_digests
 from pipeline.journal import Journal, end_last_line, run_lock
+from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.memory import MemoryWatch
 from pipeline.needs import Need, require_memory, step_needs
 from pipeline.outputs import PLAN, require_run_folder
-from pipeline.own_packing import without_shards
 from pipeline.plan import State, StepPlan, StepStatus, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -67,7 +67,7 @@ class Request:
 def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
     require_run_folder(request.output)
-    _require_models(request.file)
+    require_generators(request.file)
     require_memory(request.file, step_needs(request.file))
     adopted = find_tokenizer(request.file, request.base)
     files = find_inputs(request.file, request.base, output=request.output)
@@ -86,7 +86,7 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(STEPS)}")
     require_run_folder(request.output)
     require_memory(request.file, step_needs(request.file))
-    _require_models(request.file)
+    require_generators(request.file)
     _make_folder(request.output)
     resources = Resources(request.workers, request.address, request.file.resources.memory)
     needs = step_needs(request.file)
@@ -107,7 +107,7 @@ def verify_session(
         ConfigError: the folder holds no run, or one that has not made its datasets yet.
     """
     kept = read_plan(output)
-    file = RunFile.model_validate(without_shards(kept["run"]))
+    file = kept_run(output, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
     plan = {name: StepPlan(name=name, **step) for name, step in kept["steps"].items()}
@@ -248,23 +248,6 @@ def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[Ste
         execution.journal.log("replace", step=status.step.name)
 
 
-def _require_models(file: RunFile) -> None:
-    """Refuse a run that would ask a model of which there is no module here."""
-    for dataset in file.datasets:
-        name = getattr(dataset.objective, "model", None)
-        if name is None:
-            continue
-        try:
-            found = find_spec(name.partition(":")[0])
-        except ImportError:
-            found = None
-        if found is None:
-            raise ConfigError(
-                f"dataset {dataset.name!r}: objective.model = {name!r}: no such module here; install it"
-                " beside shardmill, wherever a worker runs"
-            )
-
-
 def _make_folder(output: Path) -> None:
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -291,16 +274,13 @@ def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
 
 
 def read_plan(output: Path) -> dict[str, Any]:
-    """Give what the last run in a folder kept of itself.
+    """Return what the last run in a folder kept of itself.
 
     Raises:
         ConfigError: the folder holds no run.
+        FormatError: run.json is damaged.
     """
-    try:
-        content: dict[str, Any] = json.loads((output / PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
-    return content
+    return read_kept_plan(output)
 
 
 def _last_plan(output: Path) -> dict[str, Any]:

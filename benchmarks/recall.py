@@ -29,7 +29,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from run_documents import RunDocuments
 
-from pipeline.config import RunFile
 from pipeline.kept_plan import kept_run, read_kept_plan
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_shape

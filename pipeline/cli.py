@@ -108,10 +108,12 @@ def status(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show how far a run is."""
+    from pipeline.disk_faults import disk_faults
     from pipeline.report.terminal import print_status
     from pipeline.session import read_plan
 
-    print_status(folder, read_plan(folder)["steps"], as_json=as_json)
+    with disk_faults(folder):
+        print_status(folder, read_plan(folder)["steps"], as_json=as_json)
 
 
 @app.command()
@@ -142,9 +144,11 @@ def inspect(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
+    from pipeline.disk_faults import disk_faults
     from pipeline.report.inspection import describe_row, print_row
 
-    content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
+    with disk_faults(folder):
+        content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
     print_row(content, as_json=as_json)
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.datasets import SPLITS, find_dataset, finished_splits
+from pipeline.disk_faults import disk_faults, making
 from pipeline.outputs import require_local
 from pipeline.progress import Progress
 from pipeline.report.comparison import render_comparison
@@ -84,10 +85,8 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
             " training: set validation.fraction, the same sources and the same seed in all run files"
         )
     folder = request.output or folders[0] / FOLDER
-    try:  # before hours of training, not after
+    with making(folder, "--output"):  # before hours of training, not after
         make_folder(folder.absolute())
-    except OSError as error:
-        raise ConfigError(f"--output {folder}: cannot be made: {error.strerror}") from error
     progress = Progress(None, stream)
     records: list[dict[str, Any]] = []
     for run in runs:
@@ -98,7 +97,8 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
             progress.stop()
     progress.close()
     report = _report(request, runs, texts, records)
-    _write(folder, report)
+    with disk_faults(folder):
+        _write(folder, report)
     return report | {"output": str(folder)}
 
 

@@ -79,6 +79,23 @@ def disk_faults(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
+def making(folder: Path, option: str) -> Iterator[None]:
+    """Turn what the system refuses while a folder is made into a line that names the option.
+
+    Raises:
+        ConfigError: no folder can be there.
+        Stopped: one can, once the fault is gone.
+    """
+    try:
+        yield
+    except OSError as error:
+        fault = explained(error, folder)
+        if isinstance(fault, ConfigError):
+            fault = ConfigError(f"{option} {folder}: cannot be made: {error.strerror}")
+        raise fault from error
+
+
+@contextmanager
 def named(place: Path) -> Iterator[None]:
     """Give a fault the name of the place where it happened, if the system gave it none."""
     try:

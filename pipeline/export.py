@@ -23,7 +23,7 @@ from typing import Any, TextIO
 from pydantic import BaseModel
 
 from pipeline.datasets import find_dataset, finished_splits
-from pipeline.disk_faults import disk_faults
+from pipeline.disk_faults import disk_faults, making
 from pipeline.export_folder import (
     PARTS,
     SUMMARY,
@@ -200,10 +200,8 @@ def _write_whole(
     """Write all parts beside the target, and give the folder its name."""
     refuse_target(to)
     folder = partial_of(to)
-    try:
+    with making(to, "--to"):
         make_folder(folder.absolute())
-    except OSError as error:
-        raise ConfigError(f"--to {to}: cannot be made: {error.strerror}") from error
     with disk_faults(folder), run_lock(folder), signals_stop():
         if read_summary(to) is not None:
             raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")

@@ -12,10 +12,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from pipeline.config import RunFile
-from pipeline.outputs import PLAN
+from pipeline.outputs import COMMITS, PLAN
 from pipeline.own_packing import without_shards
 from pipeline.state_files import as_model, read_object
-from stages.errors import ConfigError
+from stages.errors import ConfigError, FormatError
 
 _WAY_OUT = "delete it and run the run file again, which writes it anew; what is committed stays"
 
@@ -42,6 +42,11 @@ def read_kept_plan(output: Path) -> dict[str, Any]:
     try:
         content = read_object(place, way_out=_WAY_OUT)
     except (FileNotFoundError, NotADirectoryError) as error:
+        if (output / COMMITS).is_dir():
+            raise FormatError(
+                f"{place}: is missing, though the folder holds a run; run the run file again, which"
+                " writes it anew; what is committed stays"
+            ) from error
         raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
     as_model(_KeptPlan, content, place, way_out=_WAY_OUT)
     return content

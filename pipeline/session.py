@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from pipeline import checking, runner
 from pipeline.commits import Commits
 from pipeline.config import RunFile
-from pipeline.disk_faults import disk_faults
+from pipeline.disk_faults import disk_faults, making
 from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
 from pipeline.generators import require_generators
@@ -69,11 +69,12 @@ def plan_session(request: Request) -> list[StepStatus]:
     require_run_folder(request.output)
     require_generators(request.file)
     require_memory(request.file, step_needs(request.file))
-    adopted = find_tokenizer(request.file, request.base)
-    files = find_inputs(request.file, request.base, output=request.output)
-    steps = plan_steps(request.file, files, adopted)
-    commits = Commits(LocalStorage(request.output))
-    return status_of(steps, commits, before=_last_plan(request.output))
+    with disk_faults(request.output):
+        adopted = find_tokenizer(request.file, request.base)
+        files = find_inputs(request.file, request.base, output=request.output)
+        steps = plan_steps(request.file, files, adopted)
+        commits = Commits(LocalStorage(request.output))
+        return status_of(steps, commits, before=_last_plan(request.output))
 
 
 def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
@@ -87,7 +88,8 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     require_run_folder(request.output)
     require_memory(request.file, step_needs(request.file))
     require_generators(request.file)
-    _make_folder(request.output)
+    with making(request.output, "--output"):
+        request.output.mkdir(parents=True, exist_ok=True)
     resources = Resources(request.workers, request.address, request.file.resources.memory)
     needs = step_needs(request.file)
     with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
@@ -246,13 +248,6 @@ def _settle_stale(request: Request, execution: Execution, *, steps: Sequence[Ste
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)
         execution.journal.log("replace", step=status.step.name)
-
-
-def _make_folder(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output {output}: cannot be made: {error.strerror}") from error
 
 
 def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:

@@ -1,7 +1,7 @@
 """State files: the JSON that a run or an export keeps of itself, read with care.
 
 A file that is cut, empty, no JSON, of another shape, a folder or unreadable is named, with what was
-found and the way out. A key that stands twice is refused, since readers differ in which of the two counts.
+found and the way out. A key that stands twice is refused, since readers differ in which one counts.
 """
 
 import json

@@ -17,6 +17,7 @@ from rich.text import Text
 from pipeline.datasets import find_dataset
 from pipeline.printable import printable
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.steps.adopt import model_key
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import IGNORED
@@ -65,6 +66,8 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
         raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
     shard, number = rows.locate(row)
     place = (rows.folder / rows.manifest.tokenizer.file).resolve()
+    if not place.exists():
+        model_key(folder)  # says what became of it
     tokenizer = open_tokenizer(place, rows.manifest.special_ids)
     columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
     return {

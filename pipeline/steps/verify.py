@@ -30,7 +30,7 @@ from pipeline.steps.verify_run import (
     check_settings,
 )
 from pipeline.tasks import Function, Workspace
-from stages.errors import DataError, FormatError
+from stages.errors import DataError, FormatError, is_of_the_system
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import read_objective, traits_of
@@ -142,6 +142,8 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
             with_sections=bool(traits.sections),
         )
     except (DataError, OSError, pa.ArrowException) as error:
+        if is_of_the_system(error):  # no verdict on the files
+            raise
         return result_of([*findings, (place, Finding("readable", str(error)))])
     findings += _documents(work, place, table, group)
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)

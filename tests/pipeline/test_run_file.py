@@ -1,23 +1,18 @@
 """What a run file promises: one frozen model, and errors that name the key, the value, the way out."""
 
-import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.config import Dataset, RunFile, explain, load_run_file
-from pipeline.own_packing import without_shards
+from pipeline.config import RunFile, load_run_file
 from stages.errors import ConfigError
 from stages.objectives.clm import CausalLM
 from stages.objectives.mlm import MaskedLM, Selection
 from stages.objectives.span_corruption import SpanCorruption
-from stages.packing.layout import PackingConfig
 from stages.tokenizer.special import NUM_SENTINELS
 from tests.stages.objectives.test_span_counts import counts, longest_body
 
@@ -279,78 +274,6 @@ def test_an_override_through_what_is_no_table_is_refused(override: str, group: s
 def test_a_typo_in_an_override_is_explained_as_one_in_the_file(load: Load) -> None:
     message = refusal(load, LEAST, "packing.seqlen=8")
     assert "packing.seqlen: no such key; did you mean 'seq_len'?" in message
-
-
-RUN_PACKING = {"seq_len": 4096, "strategy": "concat", "shard_size": "1MiB", "shards": 8}
-"""No value is the default, so that a key that is lost shows."""
-OWN_PACKING = {"seq_len": 64, "strategy": "best_fit"}
-
-
-def run_with(own: dict[str, object], shared: dict[str, object]) -> dict[str, Any]:
-    return {
-        "sources": [{"name": "web", "paths": ["*.jsonl"]}],
-        "packing": shared,
-        "datasets": [{"name": "own", "packing": own}, {"name": "plain"}],
-    }
-
-
-@pytest.mark.parametrize("number", range(len(OWN_PACKING) + 1))
-def test_a_dataset_s_packing_differs_from_the_run_s_in_the_keys_that_it_sets_and_in_no_other(
-    number: int,
-) -> None:
-    assert RUN_PACKING.keys() == PackingConfig.model_fields.keys(), "the law is asked of every key"
-    shared = PackingConfig.model_validate(RUN_PACKING)
-    asked = 0
-    for keys in itertools.combinations(OWN_PACKING, number):
-        own = {key: OWN_PACKING[key] for key in keys}
-        run = RunFile.model_validate(run_with(own, RUN_PACKING))
-        first, second = (run.packing_of(dataset) for dataset in run.datasets)
-        assert first == PackingConfig.model_validate({**RUN_PACKING, **own})
-        assert second == shared
-        again = RunFile.model_validate(json.loads(run.model_dump_json()))
-        assert again == run, "run.json gives the run that it was written from"
-        asked += 1
-    assert asked
-
-
-def test_a_dataset_given_as_an_object_has_the_run_s_packing_too() -> None:
-    own = Dataset(name="own", packing=PackingConfig(seq_len=64))
-    run = RunFile.model_validate({**run_with({}, RUN_PACKING), "datasets": (own,)})
-    assert run.packing_of(run.datasets[0]) == PackingConfig.model_validate(
-        {**RUN_PACKING, "seq_len": 64}
-    )
-
-
-@pytest.mark.parametrize(("key", "value"), [("shards", 4), ("shard_size", "2MiB"), ("shards", None)])
-def test_shards_in_a_dataset_s_packing_are_refused_since_they_are_the_run_s(
-    key: str, value: object
-) -> None:
-    with pytest.raises(ValidationError) as caught:
-        RunFile.model_validate(run_with({key: value}, RUN_PACKING))
-    (message,) = explain(caught.value)
-    assert message == (
-        f"dataset 'own': packing.{key} = {value!r}: all datasets of a run share its shards; set {key}"
-        " in the run's own [packing]"
-    )
-    same = RunFile.model_validate(run_with({key: RUN_PACKING[key]}, RUN_PACKING))
-    assert same == RunFile.model_validate(run_with({}, RUN_PACKING))
-
-
-def test_a_run_json_of_a_version_that_wrote_shards_of_datasets_gives_the_packing_it_was_made_with() -> (
-    None
-):
-    written = {"seq_len": 512, "strategy": "concat", "shard_size": 1 << 29, "shards": None}
-    content = without_shards(run_with(written, RUN_PACKING))
-    run = RunFile.model_validate(content)
-    own = run.packing_of(run.datasets[0])
-    assert own == PackingConfig.model_validate({**RUN_PACKING, "seq_len": 512, "strategy": "concat"})
-
-
-def test_a_fault_of_the_run_s_packing_is_named_once(load: Load) -> None:
-    text = LEAST + '[datasets.packing]\nstrategy = "concat"\n[packing]\nseq_len = 1\n'
-    message = refusal(load, text)
-    assert message.count("seq_len = 1: ") == 1
-    assert "packing.seq_len = 1: input should be greater than or equal to 2" in message
 
 
 SPLIT_MIXTURE = """kind = "mixture"

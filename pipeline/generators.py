@@ -7,6 +7,9 @@ from pipeline.config import RunFile
 from stages.errors import ConfigError
 from stages.objectives.generated import DECLARED, undeclared
 
+_OF_PYTHON = ("built-in", "frozen")
+"""Origins of modules that are compiled into Python itself, such as `os`."""
+
 
 def require_generators(file: RunFile) -> None:
     """Refuse a run that would ask a model of which there is no module here, or that is no generator.
@@ -21,7 +24,7 @@ def require_generators(file: RunFile) -> None:
         who = f"dataset {dataset.name!r}: objective.model = {name!r}"
         spec = _spec(name.partition(":")[0], who)
         source = _source(spec)
-        if source is not None and DECLARED not in source:
+        if spec.origin in _OF_PYTHON or (source is not None and DECLARED not in source):
             raise ConfigError(f"{who}: {undeclared(name)}")
 
 

@@ -182,7 +182,7 @@ def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
         count, padding = len(sequence["tokens"]), sequence["padding"]
         console.line()
         heading = f"{sequence['name']}: {count:,} tokens, {padding:,} padding"
-        console.show(Text(heading, "bold"))
+        console.show(Text(printable(heading), "bold"))
         console.show(_text(sequence["tokens"]))
     roles = {cell["role"] for part in content["sequences"] for cell in part["tokens"]}
     legend = Text("\n")

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.findings import result_of
+from pipeline.steps.findings import result_of, unreadable
 from pipeline.steps.split import load_pieces, load_tokenizer
 from pipeline.steps.tokenize import COPY, TokenizeUnit, groups_of
 from pipeline.steps.units import (
@@ -35,7 +35,7 @@ from pipeline.steps.units import (
 )
 from pipeline.tasks import Workspace
 from stages.columns import STORED_DOCUMENTS
-from stages.errors import FormatError, is_of_the_system
+from stages.errors import FormatError
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of
 from stages.ragged import batches, joined
@@ -102,9 +102,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
-        if is_of_the_system(error):  # no verdict on the files
-            raise
-        return result_of([(unit.tokens, Finding("readable", str(error)))], documents=0)
+        return result_of([(unit.tokens, unreadable(error))], documents=0)
     counted = {"returned": dict(returned)} if returned else {}
     return result_of(found, documents=table.num_rows, **counted)
 

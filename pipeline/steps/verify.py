@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.findings import result_of
+from pipeline.steps.findings import result_of, unreadable
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.tokenize import COPY
@@ -30,7 +30,7 @@ from pipeline.steps.verify_run import (
     check_settings,
 )
 from pipeline.tasks import Function, Workspace
-from stages.errors import DataError, FormatError, is_of_the_system
+from stages.errors import DataError, FormatError
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import read_objective, traits_of
@@ -142,9 +142,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
             with_sections=bool(traits.sections),
         )
     except (DataError, OSError, pa.ArrowException) as error:
-        if is_of_the_system(error):  # no verdict on the files
-            raise
-        return result_of([*findings, (place, Finding("readable", str(error)))])
+        return result_of([*findings, (place, unreadable(error))])
     findings += _documents(work, place, table, group)
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
     if not findings:  # what is damaged has been named, and may lead anywhere

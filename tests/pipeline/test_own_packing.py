@@ -96,9 +96,9 @@ def test_what_is_no_list_of_datasets_is_refused_as_such(datasets: object) -> Non
 
 def test_a_dataset_s_own_packing_changes_no_fingerprint_of_what_it_says_already(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "some text"}\n', encoding="utf-8")
-    whole = {"seq_len": 4096, "strategy": "concat"}
+    owns: list[dict[str, object]] = [{}, {"seq_len": 4096}, {"seq_len": 4096, "strategy": "concat"}]
     prints = []
-    for own in ({}, {"seq_len": 4096}, whole):
+    for own in owns:
         run = RunFile.model_validate(run_with(own, RUN_PACKING))
         files = find_inputs(run, tmp_path, output=tmp_path / "out")
         prints.append({step.name: step.fingerprint for step in plan_steps(run, files)})

@@ -1,4 +1,4 @@
-"""What state files promise: a damaged one is named, with what was found and the way out, never a traceback."""
+"""What state files promise: a damaged one is named, with what was found and the way out."""
 
 import json
 from collections.abc import Callable
@@ -67,7 +67,11 @@ def test_json_of_another_shape_is_named_with_what_is_wrong(data: bytes, found: s
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -113,12 +117,15 @@ def _plan(folder: Path, data: bytes) -> None:
 
 @pytest.mark.parametrize("read", [_commit, _plan])
 @pytest.mark.parametrize(
-    "data", [b"", b"{", b"[]", b"{}", b"7", b'{"run": {}, "steps": {}}', b'{"run": 1, "run": 1}', b"\xff"]
+    "data",
+    [b"", b"{", b"[]", b"{}", b"7", b'{"run": {}, "steps": {}}', b'{"run": 1, "run": 1}', b"\xff"],
 )
 def test_commits_and_the_kept_plan_name_their_file_and_a_way_out(
     read: Callable[[Path, bytes], None], data: bytes, tmp_path: Path
 ) -> None:
-    with pytest.raises(FormatError, match=rf"^{tmp_path}/.*\.json: .*(delete the folder|delete it and run)"):
+    with pytest.raises(
+        FormatError, match=rf"^{tmp_path}/.*\.json: .*(delete the folder|delete it and run)"
+    ):
         read(tmp_path, data)
 
 
@@ -126,7 +133,9 @@ def test_a_run_without_its_plan_is_told_from_a_folder_without_a_run(tmp_path: Pa
     with pytest.raises(ConfigError, match="holds no run"):
         read_kept_plan(tmp_path)
     (tmp_path / "commits").mkdir()
-    with pytest.raises(FormatError, match=r"run\.json: is missing, though the folder holds a run; run the"):
+    with pytest.raises(
+        FormatError, match=r"run\.json: is missing, though the folder holds a run; run the"
+    ):
         read_kept_plan(tmp_path)
 
 

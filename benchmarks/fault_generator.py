@@ -10,6 +10,9 @@ from stages.objectives.vocabulary import Vocabulary
 _STRIDE, _LEVELS = 7, 11
 """Of the logits, which are to differ from token to token and from id to id."""
 
+SHARDMILL_GENERATORS = ["make_generator"]
+"""What a run file may name as `objective.model`."""
+
 
 class PlainGenerator:
     """What looks like a model: it knows the token before.

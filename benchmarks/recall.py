@@ -29,8 +29,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from run_documents import RunDocuments
 
-from pipeline.config import RunFile
-from pipeline.session import read_plan
+from pipeline.kept_plan import kept_run, read_kept_plan
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set
@@ -241,7 +240,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the order in which blocks are checked")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args()
-    config = RunFile.model_validate(read_plan(arguments.run)["run"]).dedup.minhash
+    config = kept_run(arguments.run, read_kept_plan(arguments.run)).dedup.minhash
     bands, rows = band_shape(config.threshold, config.num_perm)
     named = read_pairs(arguments.pairs)
     documents = RunDocuments(arguments.run, {name for pair in named for name in pair})

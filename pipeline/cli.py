@@ -1,4 +1,4 @@
-"""The command line: parses, calls one function, prints one line on error.
+"""The command line: parses, calls one function; `pipeline.boundary` makes one line of an error.
 
 Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or gate failed; 75 stopped,
 run again to resume; 130 Ctrl-C, likewise.
@@ -7,16 +7,14 @@ run again to resume; 130 Ctrl-C, likewise.
 import json
 import os
 import sys
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from stages.errors import Interrupted, ShardmillError, Stopped, VerificationError
-
-DONE, UNEXPECTED, USAGE, FAILED, STOPPED, INTERRUPTED = 0, 1, 2, 3, 75, 130
+from pipeline.main import main
+from stages.errors import VerificationError
 
 app = typer.Typer(
     name="shardmill",
@@ -27,13 +25,27 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _local(parameter: typer.CallbackParam, value: Any) -> Any:
+    """Return folders as they are given, if none of them is a URL."""
+    from pipeline.outputs import require_local
+
+    name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
+    for path in value if isinstance(value, list) else [value]:
+        if path is not None:
+            require_local(path, name)
+    return value
+
+
 RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.")]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=_local)
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
 ]
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a run.", callback=_local)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Workers = Annotated[
     int | None,
@@ -96,10 +108,12 @@ def status(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show how far a run is."""
+    from pipeline.disk_faults import disk_faults
     from pipeline.report.terminal import print_status
     from pipeline.session import read_plan
 
-    print_status(folder, read_plan(folder)["steps"], as_json=as_json)
+    with disk_faults(folder):
+        print_status(folder, read_plan(folder)["steps"], as_json=as_json)
 
 
 @app.command()
@@ -130,9 +144,11 @@ def inspect(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
+    from pipeline.disk_faults import disk_faults
     from pipeline.report.inspection import describe_row, print_row
 
-    content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
+    with disk_faults(folder):
+        content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
     print_row(content, as_json=as_json)
 
 
@@ -141,7 +157,7 @@ def export(  # one parameter an option
     folder: Folder,
     dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset.")],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.")],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=_local)],
     split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch that rows are drawn for.")] = 0,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
@@ -163,7 +179,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
         Path, typer.Option(metavar="FILE", help="A SentencePiece .model, or a tokenizer.json.")
     ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
-    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.")],
+    to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=_local)],
     text_column: Annotated[str, typer.Option(metavar="NAME", help="The field of the text.")] = "text",
     seq_len: Annotated[
         int | None, typer.Option(metavar="N", help="Tokens in a row, of formats that hold rows.")
@@ -176,7 +192,8 @@ def quick(  # noqa: PLR0913  # one parameter an option
         typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
     ] = None,
     work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=_local),
     ] = None,
     workers: Workers = None,
     replace: Annotated[  # noqa: FBT002  # typer's way
@@ -206,7 +223,9 @@ def quick(  # noqa: PLR0913  # one parameter an option
 
 @app.command()
 def compare(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR", help="Folders of runs.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=_local)
+    ],
     datasets: Annotated[
         list[str] | None,
         typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
@@ -218,7 +237,11 @@ def compare(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="PATH", help="Folder of the results. [default: DIR/compare]"
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="Folder of the results. [default: DIR/compare]",
+            callback=_local,
         ),
     ] = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
@@ -278,30 +301,6 @@ def _require_pass(report: dict[str, Any]) -> None:
         failed = [f"{len(findings):,} findings about the files of the run", *failed]
     if failed:
         raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
-
-
-def main() -> None:
-    """Run the command line; every error that this program foresees is one line."""
-    sys.exit(_exit_code(app))
-
-
-def _exit_code(call: Callable[[], object]) -> int:
-    try:
-        call()
-    except Interrupted as error:
-        return _say(error, INTERRUPTED)
-    except Stopped as error:
-        return _say(error, STOPPED)
-    except VerificationError as error:
-        return _say(error, FAILED)
-    except ShardmillError as error:
-        return _say(error, USAGE)
-    return DONE
-
-
-def _say(message: object, code: int) -> int:
-    print(f"shardmill: {message}", file=sys.stderr)
-    return code
 
 
 if __name__ == "__main__":

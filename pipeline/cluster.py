@@ -16,11 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from queue import Empty, Queue
 
 import ray
 import xxhash
 from ray.exceptions import RayError
 
+from pipeline.memory import process_tree
 from stages.errors import ConfigError, Stopped
 
 OBJECT_STORE_SHARE = 16
@@ -31,6 +33,11 @@ _LEAN = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NU
 """Workers give memory back: one heap for all libraries, which is trimmed after each task."""
 _RAY_ERRORS = (RayError, ConnectionError, RuntimeError, TimeoutError, OSError)
 """What `ray.init` raises where Ray does not start; and a bare `Exception` on too busy a machine."""
+
+_DAEMONS = ("gcs_server", "raylet")
+"""Without one of these Ray does nothing more."""
+ANSWER_SECONDS = 30.0
+"""Longest wait for Ray's control service: after 60 s without it, Ray ends this process unasked."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,15 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _own_token(config, Path(folder)):
         empty = Path(folder) / "empty"
         empty.mkdir()
+        known = set(process_tree(os.getpid()))
         try:
             with _own_signals():
                 if config.address:
                     _join(config.address, empty)
                 else:
                     _start(config, empty)
-        except Exception as error:
+        except BaseException as error:
+            _kill_below(known)
             if not (isinstance(error, _RAY_ERRORS) or type(error) is Exception):
                 raise
             if config.address:
@@ -76,8 +85,18 @@ def ray_cluster(config: ClusterConfig) -> Iterator[None]:
         try:
             yield
         finally:
+            if lost_daemon() is not None:  # the others would wait for it
+                _kill_below(known)
             ray.shutdown()
             shutil.rmtree(empty, ignore_errors=True)
+
+
+def _kill_below(known: set[int]) -> None:
+    """Kill the processes below this one that were not there before: Ray's, and what they started."""
+    for pid in process_tree(os.getpid()):
+        if pid not in known:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -147,16 +166,49 @@ def num_nodes() -> int:
     return sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes())
 
 
+def lost_daemon() -> str | None:
+    """Return the name of a daemon of our own Ray that ended, or None if all live."""
+    node = ray._private.worker._global_node  # noqa: SLF001  # nothing public tells
+    for name in _DAEMONS:
+        for daemon in node.all_processes.get(name, ()) if node is not None else ():
+            if daemon.process.poll() is not None:
+                return name
+    return None
+
+
+def check_daemons() -> None:
+    """Stop the run if a daemon of our own Ray ended; its clients would wait a minute and then exit.
+
+    Raises:
+        Stopped: one did.
+    """
+    name = lost_daemon()
+    if name is not None:
+        raise Stopped(f"Ray's {name} ended (killed, or out of memory); run again to resume")
+
+
 def check_nodes() -> None:
     """Stop the run if no node is left to do its work.
 
     Raises:
         Stopped: all nodes are gone, or Ray's control service does not answer.
     """
+    check_daemons()
+    answer: Queue[bool | Exception] = Queue()
+
+    def ask() -> None:
+        try:
+            answer.put(any(node["Alive"] for node in ray.nodes()))
+        except (RayError, ConnectionError, RuntimeError) as error:
+            answer.put(error)
+
+    threading.Thread(target=ask, name="ask-ray", daemon=True).start()
     try:
-        alive = any(node["Alive"] for node in ray.nodes())
-    except (RayError, ConnectionError, RuntimeError) as error:
-        raise Stopped("Ray's control service does not answer; run again to resume") from error
+        alive = answer.get(timeout=ANSWER_SECONDS)
+    except Empty:
+        alive = TimeoutError(f"no answer in {ANSWER_SECONDS:.0f} s")
+    if isinstance(alive, Exception):
+        raise Stopped("Ray's control service does not answer; run again to resume") from alive
     if not alive:
         raise Stopped("no Ray node is left; run again to resume")
 

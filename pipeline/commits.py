@@ -8,14 +8,12 @@ A kill before 3 leaves files that nothing refers to; the next run makes them aga
 other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json.
 """
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from pipeline.state_files import parse_model, readable
 from pipeline.storage import LocalStorage
 from stages.config import Config, canonical_json
 from stages.errors import DataError, FormatError
@@ -176,17 +174,10 @@ class Commits:
             self.storage.delete(key)
 
     def _read(self, key: str) -> Commit | None:
-        data = self.storage.get(key)
-        if data is None:
-            return None
-        try:
-            return Commit.model_validate(json.loads(data))
-        except (ValueError, ValidationError) as error:
-            first = str(error).splitlines()[0]
-            step = key.split("/")[1]
-            raise FormatError(
-                f"{self.storage.path(key)}: no commit object: {first}; {way_out(step)}"
-            ) from error
+        place, then = self.storage.path(key), way_out(key.split("/")[1])
+        with readable(place, way_out=then):
+            data = self.storage.get(key)
+        return None if data is None else parse_model(Commit, data, place, way_out=then)
 
 
 def way_out(step: str) -> str:

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.datasets import SPLITS, find_dataset, finished_splits
+from pipeline.disk_faults import disk_faults, making
+from pipeline.outputs import require_local
 from pipeline.progress import Progress
 from pipeline.report.comparison import render_comparison
 from pipeline.session import read_plan
@@ -71,7 +73,9 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
         ConfigError: no such run or dataset, nothing to compare, or no document held out by all runs.
         DataError: files that are not what was committed.
     """
-    folders = sorted(dict.fromkeys(folder.resolve() for folder in request.folders))
+    if request.output is not None:
+        require_local(request.output, "--output")
+    folders = sorted(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
     chosen = _chosen_datasets(folders, request.datasets)
     runs = [_open_run(folder, name) for folder, name in zip(folders, _names(folders), strict=True)]
     texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
@@ -81,10 +85,8 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
             " training: set validation.fraction, the same sources and the same seed in all run files"
         )
     folder = request.output or folders[0] / FOLDER
-    try:  # before hours of training, not after
+    with making(folder, "--output"):  # before hours of training, not after
         make_folder(folder.absolute())
-    except OSError as error:
-        raise ConfigError(f"--output {folder}: cannot be made: {error.strerror}") from error
     progress = Progress(None, stream)
     records: list[dict[str, Any]] = []
     for run in runs:
@@ -95,7 +97,8 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
             progress.stop()
     progress.close()
     report = _report(request, runs, texts, records)
-    _write(folder, report)
+    with disk_faults(folder):
+        _write(folder, report)
     return report | {"output": str(folder)}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
 
+from pipeline.own_packing import with_whole_packing
 from stages.config import Config
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
@@ -122,7 +123,9 @@ class Dataset(Config):
     objective: Objective = CausalLM()
     """What is learned from the rows; `kind` says which, "clm" unless given."""
     packing: PackingConfig | None = None
-    """Its own packing; by default the run's."""
+    """Keys of its own, in place of the run's: `seq_len` and `strategy`. A key that is left out is the
+    run's. `shards` and `shard_size` are always the run's: all datasets share the shards of one token
+    store."""
     materialized_epochs: int = Field(0, ge=0, le=1000)
     """Epochs whose columns are also written out, for programs that read files alone; the bits are those
     that the loader draws, of these epochs and of all others. Objectives that cannot be drawn from rows
@@ -157,6 +160,11 @@ class RunFile(Config):
     packing: PackingConfig = PackingConfig()
     datasets: tuple[Dataset, ...] = Field(min_length=1)
     verify: LearningConfig = LearningConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_packing_continues_the_run_s(cls, content: Any) -> Any:
+        return with_whole_packing(content)
 
     @model_validator(mode="after")
     def _names_differ(self) -> "RunFile":
@@ -213,11 +221,8 @@ class RunFile(Config):
         return self
 
     def packing_of(self, dataset: Dataset) -> PackingConfig:
-        """Give a dataset's packing; shards are the run's, since the token store is shared."""
-        own = dataset.packing or self.packing
-        return own.model_copy(
-            update={"shards": self.packing.shards, "shard_size": self.packing.shard_size}
-        )
+        """Return a dataset's packing: its own, or the run's."""
+        return dataset.packing or self.packing
 
 
 def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:

@@ -20,9 +20,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from pipeline.datasets import find_dataset, finished_splits
+from pipeline.disk_faults import disk_faults, making
 from pipeline.export_folder import (
     PARTS,
     SUMMARY,
@@ -40,8 +41,10 @@ from pipeline.export_folder import (
     resume_parts,
 )
 from pipeline.journal import LOCK, run_lock
+from pipeline.outputs import require_local
 from pipeline.progress import Progress
-from pipeline.stopping import enough_disk, named_faults, signals_stop
+from pipeline.state_files import parse_model
+from pipeline.stopping import signals_stop
 from pipeline.storage import make_folder
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export.files import ExportFiles
@@ -86,13 +89,15 @@ def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]
         FormatError: the dataset or the export was damaged.
         Stopped: by a signal, by a full disk, or because another process is at it.
     """
-    with named_faults(request.to):
+    with disk_faults(request.to):
         return _export(request, stream=stream)
 
 
 def _export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """Export a dataset; what the disk refuses is raised as it comes."""
     format_ = find_format(request.format)
+    require_local(request.folder, "DIR")
+    require_local(request.to, "--to")
     refuse_overlap(request.to, request.folder)
     sources = _open(request, format_)
     for source in sources:
@@ -148,11 +153,10 @@ def _require_verified(request: Request, source: ExportSource) -> None:
     place = request.folder / "verify" / request.dataset / "verdict.json"
     again = f"`shardmill verify {request.folder}`"
     try:
-        verdict = Verdict.model_validate_json(place.read_bytes())
+        data = place.read_bytes()
     except FileNotFoundError:
         return
-    except ValidationError as error:
-        raise FormatError(f"{place}: not a whole verdict; run {again} again") from error
+    verdict = parse_model(Verdict, data, place, way_out=f"run {again}, which writes it anew")
     checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
     if not verdict.passed and checked == source.manifest.fingerprint:
         raise VerificationError(
@@ -196,11 +200,9 @@ def _write_whole(
     """Write all parts beside the target, and give the folder its name."""
     refuse_target(to)
     folder = partial_of(to)
-    try:
+    with making(to, "--to"):
         make_folder(folder.absolute())
-    except OSError as error:
-        raise ConfigError(f"--to {to}: cannot be made: {error.strerror}") from error
-    with enough_disk(folder), run_lock(folder), signals_stop():
+    with disk_faults(folder), run_lock(folder), signals_stop():
         if read_summary(to) is not None:
             raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
         refuse_target(to)

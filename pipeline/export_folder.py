@@ -10,9 +10,8 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
 from pipeline.journal import LOCK
+from pipeline.state_files import parse_model
 from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError
 from stages.export.files import WrittenFile
@@ -108,11 +107,8 @@ def resume_parts(folder: Path, identity: Identity) -> list[DonePart]:
         sync_path(folder)
         return []
     first, *lines = whole.splitlines()
-    try:
-        found = Identity.model_validate_json(first)
-        parts = [DonePart.model_validate_json(line) for line in lines]
-    except ValidationError as error:
-        raise _unknown(place) from error
+    found = parse_model(Identity, first, place, way_out=_way_out(folder))
+    parts = [parse_model(DonePart, line, place, way_out=_way_out(folder)) for line in lines]
     require_same(folder, found, identity)
     return parts
 
@@ -132,17 +128,14 @@ def _append_line(place: Path, value: Config) -> None:
 def read_summary(folder: Path) -> Summary | None:
     """Give what a finished export holds, or None if there is none."""
     try:
-        return Summary.model_validate_json((folder / SUMMARY).read_bytes())
+        data = (folder / SUMMARY).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except ValidationError as error:
-        raise _unknown(folder / SUMMARY) from error
+    return parse_model(Summary, data, folder / SUMMARY, way_out=_way_out(folder))
 
 
-def _unknown(place: Path) -> FormatError:
-    return FormatError(
-        f"{place}: of no export that this version knows; delete {place.parent}, or choose another --to"
-    )
+def _way_out(folder: Path) -> str:
+    return f"delete {folder}, or choose another --to"
 
 
 def require_same(folder: Path, found: Identity, wanted: Identity) -> None:

@@ -16,11 +16,28 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stages.errors import Stopped
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.disk_faults import named
+from pipeline.state_files import as_model, read_object
+from stages.errors import FormatError, Stopped
 
 LOG = "log.jsonl"
 STATUS = "status.json"
 LOCK = "lock"
+
+
+class Status(BaseModel):
+    """What status.json says; there may be more in it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    state: str
+    pid: int | None = None
+    step: str | None = None
+    done: int | None = None
+    total: int | None = None
+    error: str | None = None
 
 
 class Journal:
@@ -41,7 +58,8 @@ class Journal:
         data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
         descriptor = os.open(self._root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(descriptor, data)
+            with named(self._root / LOG):
+                os.write(descriptor, data)
         finally:
             os.close(descriptor)
 
@@ -67,8 +85,22 @@ def read_log(root: Path) -> Iterator[dict[str, Any]]:
     """Give the events of a run; a line cut by a crash is passed over."""
     with contextlib.suppress(FileNotFoundError), (root / LOG).open("rb") as file:
         for line in file:
-            with contextlib.suppress(ValueError):
-                yield json.loads(line)
+            with contextlib.suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
+
+
+def read_status(root: Path) -> Status:
+    """Return how far a run says that it is; a damaged status is unknown, and says why."""
+    place = root / STATUS
+    try:
+        content = read_object(place, way_out="the next run writes it anew")
+        return as_model(Status, content, place, way_out="the next run writes it anew")
+    except FileNotFoundError:
+        return Status(state="unknown")
+    except (FormatError, OSError) as error:
+        return Status(state="unknown", error=str(error))
 
 
 @contextlib.contextmanager
@@ -78,12 +110,13 @@ def run_lock(root: Path) -> Iterator[None]:
     Raises:
         Stopped: another process holds it.
     """
-    with (root / LOCK).open("a+", encoding="utf-8") as file:
+    with (root / LOCK).open("a+", encoding="utf-8", errors="replace") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with named(root / LOCK):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.seek(0)
-            holder = file.read().strip() or "unknown"
+            holder = file.read(20).strip() or "unknown"
             raise Stopped(
                 f"{root}: in use by process {holder}; wait for it or stop it, then run again"
             ) from error

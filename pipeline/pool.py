@@ -24,7 +24,7 @@ from ray.exceptions import (
     WorkerCrashedError,
 )
 
-from pipeline.cluster import check_nodes, code_digest
+from pipeline.cluster import check_daemons, check_nodes, code_digest
 from pipeline.commits import Outcome
 from pipeline.memory import held_bytes
 from pipeline.tasks import Task, Worker
@@ -153,6 +153,7 @@ class RayPool:
                 task = lane.running.pop(ref, None)
                 if task is not None:
                     self._take(lane, ref, task, waiting, done)
+            check_daemons()
             self._check_nodes()
             for lane in [lane for lane in self._lanes if lane.given_up]:
                 self._retire(lane, waiting)
@@ -233,7 +234,7 @@ class RayPool:
             return
         actors = [self._actor.remote(*self._arguments) for _ in range(number)]
         digests = [actor.hello.remote() for actor in actors]
-        ready, missing = ray.wait(digests, num_returns=number, timeout=START_SECONDS)
+        ready, missing = _wait_all(digests, timeout=START_SECONDS)
         if missing and not ready and not self._lanes:
             raise Stopped(
                 f"none of {number} Ray actors started in {START_SECONDS:.0f} s; the cluster has"
@@ -251,6 +252,17 @@ class RayPool:
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
             check_nodes()
             self._checked = time.monotonic()
+
+
+def _wait_all(refs: list[Any], *, timeout: float) -> tuple[list[Any], list[Any]]:
+    """Return the results that are ready, and those that are not, after all are or time is up."""
+    end = time.monotonic() + timeout
+    while True:
+        check_daemons()
+        left = min(POLL_SECONDS, max(0.0, end - time.monotonic()))
+        ready, missing = ray.wait(refs, num_returns=len(refs), timeout=left, fetch_local=False)
+        if not missing or not left:
+            return ready, missing
 
 
 def _require_same_code(hello: Any) -> int:

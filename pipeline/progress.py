@@ -15,6 +15,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 
 from pipeline.journal import Journal
+from pipeline.printable import printable
 
 LINE_SECONDS = 10.0
 """Between two plain lines of one step."""
@@ -85,7 +86,7 @@ class Progress:
     def note(self, message: str) -> None:
         """Say one line."""
         if self._stream is not None:
-            print(message, file=self._stream, flush=True)
+            print(printable(message), file=self._stream, flush=True)
 
     def _line(self) -> None:
         self._said = time.monotonic()

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from pipeline import export, session
 from pipeline.config import RunFile, explain
+from pipeline.disk_faults import disk_faults
 from pipeline.existing import find_tokenizer
 from pipeline.export_folder import (
     Identity,
@@ -25,8 +26,8 @@ from pipeline.export_folder import (
     require_same,
     require_there,
 )
+from pipeline.outputs import require_local
 from pipeline.plan import State
-from pipeline.stopping import named_faults
 from stages.errors import ConfigError, VerificationError
 from stages.export.format import Format, Holds
 
@@ -66,7 +67,7 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     format_ = export.find_format(request.format)
     _refuse_format(request, format_)
-    with named_faults(request.to):
+    with disk_faults(request.to):
         finished = _refuse_target(request)
     file, base = run_file(request), Path.cwd()
     adopted = find_tokenizer(file, base)
@@ -90,7 +91,8 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
 
 def _refuse_target(request: Request) -> bool:
     """Refuse a target that the export could not take; say whether it is finished there already."""
-    to = request.to
+    to = require_local(request.to, "--to")
+    require_local(request.folder, "--work")
     finished = read_summary(to)
     if finished is None or not to.name:
         refuse_target(to)

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,22 +18,25 @@ from pipeline.audit import AuditReport, audit, changed_plan
 from pipeline.commits import Commits
 from pipeline.config import RunFile
 from pipeline.damage import settle_damage
+from pipeline.disk_faults import disk_faults, making
 from pipeline.execution import Execution, Resources
 from pipeline.existing import find_tokenizer
+from pipeline.generators import require_generators
 from pipeline.inputs import find_files
 from pipeline.journal import Journal, end_last_line, run_lock
+from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
+from pipeline.outputs import PLAN, require_run_folder
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.units import units_of
-from pipeline.stopping import enough_disk, signals_stop
+from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, sweep
 from pipeline.watch import MemoryWatch
 from stages.errors import ConfigError, DataError, VerificationError
 
-PLAN = "run.json"
 _NAMED = 3
 STEPS = (
     "ingest",
@@ -68,18 +70,20 @@ class Request:
 
 def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
-    _require_models(request.file)
+    require_run_folder(request.output)
+    require_generators(request.file)
     require_memory(request.file, step_needs(request.file), workers=request.workers)
-    adopted = find_tokenizer(request.file, request.base)
-    commits = Commits(LocalStorage(request.output))
-    found = find_files(request.file, request.base)
-    files = planned_inputs(found, commits)
-    require_for_inputs(request.file, step_needs(request.file), files, workers=request.workers)
-    steps = plan_steps(request.file, files, adopted)
-    if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
-        steps = [replace(step, fingerprint="", units={}) for step in steps]
-    status = status_of(steps, commits, before=_last_plan(request.output))
-    return [scan_status(found, commits), *status]
+    with disk_faults(request.output):
+        adopted = find_tokenizer(request.file, request.base)
+        commits = Commits(LocalStorage(request.output))
+        found = find_files(request.file, request.base)
+        files = planned_inputs(found, commits)
+        require_for_inputs(request.file, step_needs(request.file), files, workers=request.workers)
+        steps = plan_steps(request.file, files, adopted)
+        if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
+            steps = [replace(step, fingerprint="", units={}) for step in steps]
+        status = status_of(steps, commits, before=_last_plan(request.output))
+        return [scan_status(found, commits), *status]
 
 
 def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
@@ -90,9 +94,11 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     """
     if request.until is not None and request.until not in (SCAN, *STEPS):
         raise ConfigError(f"--until {request.until}: no such step; steps: {SCAN}, {', '.join(STEPS)}")
+    require_run_folder(request.output)
     require_memory(request.file, step_needs(request.file), workers=request.workers)
-    _require_models(request.file)
-    _make_folder(request.output)
+    require_generators(request.file)
+    with making(request.output, "--output"):
+        request.output.mkdir(parents=True, exist_ok=True)
     resources = Resources(request.workers, request.address, request.file.resources.memory)
     needs = step_needs(request.file)
     with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
@@ -112,7 +118,7 @@ def verify_session(
         ConfigError: the folder holds no run, or one that has not made its datasets yet.
     """
     kept = read_plan(output)
-    file = RunFile.model_validate(kept["run"])
+    file = kept_run(output, kept)
     plan = {step.name: step for step in plan_again(file, kept)}
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
@@ -160,7 +166,7 @@ def open_execution(
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = secrets.token_hex(6)
-    with enough_disk(output), run_lock(output), signals_stop():
+    with disk_faults(output), run_lock(output), signals_stop():
         sweep(output)
         end_last_line(output)
         journal = Journal(output, attempt)
@@ -174,13 +180,15 @@ def open_execution(
             with watch:
                 yield execution
         except BaseException as error:
-            journal.log("stop", error=f"{type(error).__name__}: {error}")
-            journal.status("stopped", error=str(error) or type(error).__name__)
+            with tidying():
+                journal.log("stop", error=f"{type(error).__name__}: {error}")
+                journal.status("stopped", error=reason_of(error))
             raise
         finally:
-            progress.close()
-            execution.close()
-            sweep(output)
+            with tidying():
+                progress.close()
+                execution.close()
+                sweep(output)
         journal.log("stop")
 
 
@@ -262,30 +270,6 @@ def _settle_stale(request: Request, execution: Execution, steps: Sequence[StepSt
         execution.journal.log("replace", step=status.step.name)
 
 
-def _require_models(file: RunFile) -> None:
-    """Refuse a run that would ask a model of which there is no module here."""
-    for dataset in file.datasets:
-        name = getattr(dataset.objective, "model", None)
-        if name is None:
-            continue
-        try:
-            found = find_spec(name.partition(":")[0])
-        except ImportError:
-            found = None
-        if found is None:
-            raise ConfigError(
-                f"dataset {dataset.name!r}: objective.model = {name!r}: no such module here; install it"
-                " beside shardmill, wherever a worker runs"
-            )
-
-
-def _make_folder(output: Path) -> None:
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(f"--output {output}: cannot be made: {error.strerror}") from error
-
-
 def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
     """Keep the run's config, for `status` and `verify`, and to say later what changed."""
     content = {
@@ -305,16 +289,13 @@ def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
 
 
 def read_plan(output: Path) -> dict[str, Any]:
-    """Give what the last run in a folder kept of itself.
+    """Return what the last run in a folder kept of itself.
 
     Raises:
         ConfigError: the folder holds no run.
+        FormatError: run.json is damaged.
     """
-    try:
-        content: dict[str, Any] = json.loads((output / PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
-    return content
+    return read_kept_plan(output)
 
 
 def _last_plan(output: Path) -> dict[str, Any]:

@@ -1,66 +1,195 @@
-"""Stopping in order: a signal or a full disk ends a command with what is committed, to be resumed."""
+"""Stopping in order: a signal ends a command with what is committed, to be resumed.
 
-import errno
-import shutil
+    signal -> Terminated, raised in the main thread -> locks, actors, files are left in order -> 75, 130
+
+The first code of a call installs the handlers (`pipeline.main`); a session in somebody else's process
+installs its own. Ray's compiled half turns exceptions into others, `ray.init` installs a handler of its
+own, and Python drops what is raised while an object is deleted. So what counts is which signal arrived,
+not which exception came of it, and a signal that came to nothing is raised again.
+"""
+
+import contextlib
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
+from typing import Any, Self
 
-from pipeline.memory import show_bytes
-from stages.errors import ConfigError, Interrupted, Stopped
+from stages.errors import Interrupted, ShardmillError, Stopped
+
+AGAIN_SECONDS = 2.0
+"""After which a signal is raised again that was lost on the way."""
+FORCE_SECONDS = 2.0
+"""After which a second signal ends the process at once. An earlier one is the first, passed on twice."""
+STOPPED, INTERRUPTED = 75, 130
+_NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C", signal.SIGHUP: "SIGHUP"}
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived; like KeyboardInterrupt it is no Exception, so that nothing swallows it."""
+class Terminated(KeyboardInterrupt):
+    """A signal arrived; Ray's compiled half knows no other exception that stands for one."""
+
+
+class Signals:
+    """The signals that end a process in order, while it is in the `with` block."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        """The first that arrived."""
+        self._since = 0.0
+        self._tidying = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Install the handlers."""
+        for number in _NAMES:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN or number == signal.SIGTERM:  # nohup ignores SIGHUP
+                self._before[number] = before or signal.SIG_DFL
+        self._before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM) or signal.SIG_DFL
+        self.install()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Put back the handlers that were there before."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def install(self) -> None:
+        """Take the signals, again if some library took them."""
+        for number in self._before:
+            signal.signal(number, self._arrive)
+
+    def ignore(self) -> None:
+        """Let no signal change how the process ends, now that its exit code is decided."""
+        for number in self._before:
+            signal.signal(number, signal.SIG_IGN)
+        self._before = {}  # nothing is put back: the process ends
+
+    @contextmanager
+    def tidying(self) -> Iterator[None]:
+        """Put off signals while things are left in order; a second one later on ends the process."""
+        self._tidying += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            yield
+        finally:
+            self._tidying -= 1
+            if self.number is not None and not self._tidying:
+                signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+
+    def settle(self) -> None:
+        """Raise no more: whoever stops the work knows of the signal."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def stop_of(self, error: BaseException) -> Stopped | None:
+        """Return the stop that an exception stands for, or None if no signal is behind it."""
+        number = self.number
+        if number is None and isinstance(error, KeyboardInterrupt):
+            number = signal.SIGINT
+        if isinstance(error, SystemExit) and error.code in {signal.SIGTERM, -signal.SIGTERM}:
+            number = signal.SIGTERM  # from the handler that `ray.init` installs
+        said = isinstance(error, ShardmillError) and not isinstance(error, Stopped)
+        return None if number is None or said else stop_by(number)
+
+    def end(self, error: BaseException | None = None) -> int:
+        """Say that a signal ended the call, and return its exit code."""
+        with self.tidying():
+            stop = self.stop_of(error or KeyboardInterrupt())
+            assert stop is not None
+            with contextlib.suppress(OSError):
+                os.write(2, f"shardmill: {stop}\n".encode())
+            return exit_code(stop)
+
+    def _arrive(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the signature
+        if number == signal.SIGALRM:
+            if self.number is None:
+                return  # nobody is to be stopped
+        elif self.number is None:
+            self.number, self._since = number, time.monotonic()
+        elif time.monotonic() - self._since > FORCE_SECONDS:
+            self._force()
+        else:
+            return
+        if not self._tidying:
+            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+            raise Terminated(signal.Signals(number).name)
+
+    def _force(self) -> None:
+        """End the process as a kill would; what is committed stays."""
+        assert self.number is not None
+        stop = stop_by(self.number)
+        with contextlib.suppress(OSError):
+            os.write(2, f"\nshardmill: {stop} (at once, after a second signal)\n".encode())
+        os._exit(exit_code(stop))
+
+
+def stop_by(number: int) -> Stopped:
+    """Return the stop that a signal asks for."""
+    kind = Interrupted if number == signal.SIGINT else Stopped
+    name = _NAMES.get(signal.Signals(number), signal.Signals(number).name)
+    return kind(f"{name}: stopped; run again to resume")
+
+
+def exit_code(stop: Stopped) -> int:
+    """Return the exit code of a stop."""
+    return INTERRUPTED if isinstance(stop, Interrupted) else STOPPED
+
+
+_held: list[Signals] = []
+"""What handles the signals of this process, which has one set of them: the last."""
 
 
 @contextmanager
-def enough_disk(output: Path) -> Iterator[None]:
-    """Turn a full disk or quota, here or at a worker, into a stop that names it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
-            raise
-        free = f"the disk is full ({show_bytes(shutil.disk_usage(output).free)} are left)"
-        what = free if error.errno == errno.ENOSPC else "the disk quota is used up"
-        raise Stopped(f"{output}: {what}; free space and run again to resume") from error
-
-
-@contextmanager
-def named_faults(folder: Path) -> Iterator[None]:
-    """Turn what the disk refuses into a line that names the file, or the folder if none is known."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(f"{error.filename or folder}: {error.strerror or error}") from error
+def held_signals() -> Iterator[Signals]:
+    """Handle the process's signals; the innermost block decides what a signal does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield Signals()  # handlers belong to the main thread
+        return
+    with Signals() as signals:
+        _held.append(signals)
+        try:
+            yield signals
+        finally:
+            _held.remove(signals)
 
 
 @contextmanager
 def signals_stop() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that locks, actors and files are left in order."""
+    """Turn a signal into an exception, so that locks, actors and files are left in order.
 
-    def terminate(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature
-        raise Terminated
+    Raises:
+        Stopped: SIGTERM or SIGHUP arrived.
+        Interrupted: Ctrl-C was pressed.
+    """
+    with contextlib.nullcontext(_held[-1]) if _held else held_signals() as signals:
+        try:
+            yield
+        except BaseException as error:
+            stop = signals.stop_of(error)
+            if stop is None:
+                raise
+            signals.settle()
+            raise stop from error
 
-    if threading.current_thread() is not threading.main_thread():
+
+def reason_of(error: BaseException) -> str:
+    """Return what a run's status says of the exception that ended it."""
+    stop = _held[-1].stop_of(error) if _held else None
+    return str(stop or error) or type(error).__name__
+
+
+@contextmanager
+def tidying() -> Iterator[None]:
+    """Put off signals while things are left in order."""
+    with _held[-1].tidying() if _held else contextlib.nullcontext():
         yield
-        return
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        yield
-    except Terminated as error:
-        raise Stopped("SIGTERM: stopped; run again to resume") from error
-    except KeyboardInterrupt as error:
-        raise Interrupted("Ctrl-C: stopped; run again to resume") from error
-    except SystemError as error:  # what Ray's compiled half makes of either
-        if isinstance(error.__cause__, Terminated):
-            raise Stopped("SIGTERM: stopped; run again to resume") from error
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            raise Interrupted("Ctrl-C: stopped; run again to resume") from error
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
+
+
+def keep_signals() -> None:
+    """Take the signals again that a library took."""
+    if _held and threading.current_thread() is threading.main_thread():
+        _held[-1].install()

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline.commits import Outcome
+from pipeline.disk_faults import named
 from pipeline.storage import TEMPORARY
 from stages.store.digests import digest_file, sync_files
 
@@ -92,6 +93,10 @@ class Worker:
     def run(self, task: Task) -> Outcome:
         """Do one task and bring its files to the disk."""
         folder = self._root / TEMPORARY / self._attempt / task.unit
+        with named(folder):
+            return self._run(task, folder)
+
+    def _run(self, task: Task, folder: Path) -> Outcome:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         wall, processor = time.perf_counter(), time.process_time()

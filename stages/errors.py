@@ -13,6 +13,11 @@
 A message says what, where (file, row), the bound, and the way out. Bugs raise `AssertionError`.
 """
 
+import errno
+
+_OF_THE_FILE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL)
+"""What the system says of a file that is gone or no file; None is what a library says of content."""
+
 
 class ShardmillError(Exception):
     """Any error that this program explains in one line."""
@@ -65,3 +70,11 @@ class Stopped(ShardmillError):  # noqa: N818  # no error: the run can go on
 
 class Interrupted(Stopped):
     """Ctrl-C stopped the run; the same command resumes it."""
+
+
+def is_of_the_system(error: BaseException) -> bool:
+    """Say whether the system refused, so that the file may be as whole as it should be.
+
+    EIO, EMFILE, ESTALE, EACCES -> True; ENOENT, EISDIR, a library's "not a Parquet file" -> False
+    """
+    return isinstance(error, OSError) and error.errno not in _OF_THE_FILE

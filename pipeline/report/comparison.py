@@ -3,10 +3,10 @@
 from importlib.resources import files
 from typing import Any
 
-import jinja2
 from rich.table import Table
 
-from pipeline.report.page import loss_chart
+from pipeline.report.page import loss_chart, page_environment
+from pipeline.report.plain import PlainTable
 
 COLUMNS = {
     "labelled_tokens": ("labels", "{:,.0f}"),
@@ -27,9 +27,6 @@ COLUMNS = {
 def render_comparison(report: dict[str, Any]) -> str:
     """Give the HTML of a comparison."""
     source = files("pipeline.report").joinpath("comparison.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     headings, rows = comparison_rows(report)
     charts = {
         record["name"]: loss_chart(
@@ -39,19 +36,19 @@ def render_comparison(report: dict[str, Any]) -> str:
         for record in report["datasets"]
         if "models" in record
     }
-    return environment.from_string(source).render(
-        report=report, headings=headings, rows=rows, charts=charts
+    return (
+        page_environment()
+        .from_string(source)
+        .render(report=report, headings=headings, rows=rows, charts=charts)
     )
 
 
 def comparison_table(report: dict[str, Any]) -> Table:
     """Give the table that people read on a terminal."""
     headings, rows = comparison_rows(report)
-    table = Table("dataset", *headings, box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    table = PlainTable("dataset", *headings).right()
     for name, cells in rows:
-        table.add_row(name, *cells)
+        table.add(name, *cells)
     return table
 
 

@@ -4,8 +4,6 @@ A row is described as plain values first, which are also what `--json` prints; t
 colour, and in signs that are read without any.
 """
 
-import json
-import sys
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -14,11 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pipeline.datasets import find_dataset
+from pipeline.printable import printable
+from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.steps.adopt import model_key
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import IGNORED
@@ -67,6 +66,8 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
         raise ConfigError(f"--row {row}: {dataset}/{split} has rows 0 to {len(rows) - 1:,}")
     shard, number = rows.locate(row)
     place = (rows.folder / rows.manifest.tokenizer.file).resolve()
+    if not place.exists():
+        model_key(folder)  # says what became of it
     tokenizer = open_tokenizer(place, rows.manifest.special_ids)
     columns = {name: column[0] for name, column in rows.batch(np.array([row])).items()}
     return {
@@ -158,43 +159,44 @@ def _role(rows: ShardDataset, shown: int, truth: int, label: int | None) -> Role
 def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
     """Print a described row."""
     if as_json:
-        sys.stdout.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        print_json(content)
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     parameters = ", ".join(
         f"{key} = {value}"
         for key, value in content["objective"].items()
         if key not in ("kind", "form") and value is not None
     )
-    console.print(
+    console.line(
         f"{content['dataset']}/{content['split']}: row {content['row']:,} (shard {content['shard']}, row"
-        f" {content['row_in_shard']:,} there), epoch {content['epoch']}",
-        markup=False,
+        f" {content['row_in_shard']:,} there), epoch {content['epoch']}"
     )
-    console.print(f"{content['objective']['kind']}: {parameters}", markup=False)
+    console.line(f"{content['objective']['kind']}: {parameters}")
     numbers = [
         f"{key} {value}" for key, value in content.items() if key.endswith(("_length", "_id", "_label"))
     ]
     if numbers:
-        console.print(", ".join(numbers), markup=False)
-    console.print(_table(content["documents"]))
+        console.line(", ".join(numbers))
+    console.show(_table(content["documents"]))
     for sequence in content["sequences"]:
         count, padding = len(sequence["tokens"]), sequence["padding"]
-        console.print(f"\n{sequence['name']}: {count:,} tokens, {padding:,} padding", style="bold")
-        console.print(_text(sequence["tokens"]))
+        console.line()
+        heading = f"{sequence['name']}: {count:,} tokens, {padding:,} padding"
+        console.show(Text(printable(heading), "bold"))
+        console.show(_text(sequence["tokens"]))
     roles = {cell["role"] for part in content["sequences"] for cell in part["tokens"]}
     legend = Text("\n")
     for role in Role:
         if role.value in roles and role is not Role.TEXT:
             legend.append(f" {role.value} ", _STYLES[role]).append("  ")
-    console.print(legend)
+    console.show(legend)
 
 
-def _table(documents: list[dict[str, Any]]) -> Table:
-    table = Table("stored at", "document", "language", "place", box=None, pad_edge=False)
+def _table(documents: list[dict[str, Any]]) -> PlainTable:
+    table = PlainTable("stored at", "document", "language", "place")
     for part in documents:
         first, length = part["doc_offset"], part["length"]
-        table.add_row(
+        table.add(
             f"{part['start']} .. {part['start'] + length - 1}",
             f"{part['own_id'] or part['id']}: {first:,} .. {first + length - 1:,} of {part['tokens']:,}",
             part["language"],
@@ -218,4 +220,6 @@ def _text(cells: list[dict[str, Any]]) -> Text:
 
 
 def _readable(piece: str) -> str:
-    return piece.replace(SPACE_SYMBOL, " ").replace("\n", "\u23ce\n").replace("\t", "\u21e5")
+    """Return a piece as text: ends of lines and tabs as signs, other control characters in letters."""
+    lines = piece.replace(SPACE_SYMBOL, " ").replace("\t", "\u21e5").split("\n")
+    return "\u23ce\n".join(printable(line) for line in lines)

@@ -1,10 +1,17 @@
 """The report as one page: no script, no file beside it, readable in twenty years."""
 
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 import jinja2
 
+from pipeline.printable import printable
+
+MAX_LANGUAGES = 100
+"""Rows of languages on the page; all are in report.json."""
+MAX_FINDINGS = 200
+"""Findings of a dataset on the page; all are in verdict.json."""
 _WIDTH, _HEIGHT, _MARGIN = 640, 220, 36
 _AIR = 0.05
 """Room above and below the curves, as a share of their height."""
@@ -15,10 +22,47 @@ _TICKS = 8
 def render_page(report: dict[str, Any]) -> str:
     """Give the HTML of a run's report."""
     source = files("pipeline.report").joinpath("report.html.j2").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    languages, others = first_languages(report["languages"], MAX_LANGUAGES)
+    return (
+        page_environment()
+        .from_string(source)
+        .render(
+            report=report,
+            chart=loss_chart,
+            languages=languages,
+            others=others,
+            most_findings=MAX_FINDINGS,
+        )
     )
-    return environment.from_string(source).render(report=report, chart=loss_chart)
+
+
+def page_environment() -> jinja2.Environment:
+    """Return what fills in pages; other people's texts are escaped, control characters written out."""
+    return jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalized,
+    )
+
+
+def _finalized(value: Any) -> Any:
+    """Return what stands for a value on a page; what the page itself made is markup already."""
+    if isinstance(value, str) and not hasattr(value, "__html__"):
+        return printable(value)
+    return value
+
+
+def first_languages(
+    rows: Sequence[Mapping[str, Any]], most: int
+) -> tuple[list[Mapping[str, Any]], dict[str, Any] | None]:
+    """Return the first rows of a table of languages, and the sum of the others if there are some."""
+    shown, rest = list(rows[:most]), rows[most:]
+    if not rest:
+        return shown, None
+    total = {key: sum(row[key] for row in rest) for key in ("documents", "bytes", "tokens")}
+    return shown, {"language": f"{len(rest):,} others", **total}
 
 
 def loss_chart(curves: dict[str, Any], level: float) -> dict[str, Any]:

@@ -1,12 +1,29 @@
 """What each step cost over all attempts, from the log, and what it went through, from its record."""
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from pipeline.journal import read_log
+
+
+class _Event(BaseModel):
+    """What of the log's events is counted."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+    event: str
+    attempt: str
+    time: float
+    step: str | None = None
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
 
 
 @dataclass
@@ -20,15 +37,15 @@ class _Cost:
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     """First and last event of each attempt: the time between attempts is nobody's."""
 
-    def add(self, event: Mapping[str, Any]) -> None:
+    def add(self, event: "_Event") -> None:
         """Count one event of the log."""
-        if event["event"] == "commit":
+        if event.event == "commit":
             self.units += 1
-            self.worker_seconds += event["seconds"]
-            self.cpu_seconds += event["cpu_seconds"]
-        self.peak_memory = max(self.peak_memory, event.get("peak_memory", 0))
-        first, _ = self.spans.get(event["attempt"], (event["time"], 0.0))
-        self.spans[event["attempt"]] = (first, event["time"])
+            self.worker_seconds += event.seconds
+            self.cpu_seconds += event.cpu_seconds
+        self.peak_memory = max(self.peak_memory, event.peak_memory)
+        first, _ = self.spans.get(event.attempt, (event.time, 0.0))
+        self.spans[event.attempt] = (first, event.time)
 
     @property
     def wall_seconds(self) -> float:
@@ -43,9 +60,11 @@ def step_metrics(output: Path, records: Mapping[str, Any]) -> list[dict[str, Any
     pipeline.memory), in bytes; rates are by wall seconds.
     """
     costs: defaultdict[str, _Cost] = defaultdict(_Cost)
-    for event in read_log(output):
-        if "step" in event:
-            costs[event["step"]].add(event)
+    for line in read_log(output):
+        with contextlib.suppress(ValidationError):  # a log is for people: what is damaged is left out
+            event = _Event.model_validate(line)
+            if event.step is not None:
+                costs[event.step].add(event)
     rows = []
     for name, cost in costs.items():
         amounts = _amounts(name, records)

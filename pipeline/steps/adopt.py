@@ -60,7 +60,14 @@ def model_key(root: Path) -> str:
     for kind in TokenizerKind:
         if (root / FOLDER / kind).exists():
             return f"{FOLDER}/{kind}"
-    raise FormatError(f"{root / FOLDER}: holds no tokenizer; run it to its end")
+    committed = root / "commits" / FOLDER
+    if not (committed / "_step.json").exists():
+        raise FormatError(f"{root / FOLDER}: holds no tokenizer yet; run the run to its end")
+    names = " or ".join(kind.value for kind in TokenizerKind)
+    raise FormatError(
+        f"{root / FOLDER}: {names} is gone, though the run made its tokenizer; put the file back, or"
+        f" delete the folder {committed} and run again: the tokenizer is made anew"
+    )
 
 
 def special_ids_of(root: Path) -> dict[str, int]:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import xxhash
 from numpy.typing import NDArray
 
-from pipeline.steps.findings import result_of
+from pipeline.steps.findings import result_of, unreadable
 from pipeline.steps.ingested import check_ingested
 from pipeline.steps.names import read_rows
 from pipeline.steps.sentences import languages_of
@@ -116,7 +116,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
-        return result_of([(unit.tokens, Finding("readable", str(error)))], documents=0)
+        return result_of([(unit.tokens, unreadable(error))], documents=0)
     counted = {"returned": dict(returned)} if returned else {}
     return result_of(found, documents=table.num_rows, **counted)
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.findings import result_of
+from pipeline.steps.findings import result_of, unreadable
 from pipeline.steps.merge import MergedGroup, merge_group
 from pipeline.steps.shard import ShardWork, lay_out
 from pipeline.steps.tokenize import COPY
@@ -150,7 +150,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
             with_sections=bool(traits.sections),
         )
     except (DataError, OSError, pa.ArrowException) as error:
-        return result_of([*findings, (place, Finding("readable", str(error)))])
+        return result_of([*findings, (place, unreadable(error))])
     findings += _documents(workspace, work, place, listed, group)
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
     if not findings:  # what is damaged has been named, and may lead anywhere

@@ -43,15 +43,24 @@ _SAMPLED = 1 << 22
 """Probabilities held at a time."""
 
 
+DECLARED = "SHARDMILL_GENERATORS"
+"""The list of names by which a module says which of its functions make generators."""
+
+
 def load_generator(name: str, vocabulary: Vocabulary) -> Generate:
-    """Give the model that "package.module:function" makes for a vocabulary.
+    """Return the model that "package.module:function" makes for a vocabulary.
 
     Raises:
-        ConfigError: there is no such module or function.
+        ConfigError: there is no such module or function, or the module does not declare that it makes a
+            generator; then it is not called.
     """
     module, _, function = name.partition(":")
     try:
-        make = getattr(importlib.import_module(module), function)
+        home = importlib.import_module(module)
+        declared = getattr(home, DECLARED, ())
+        if isinstance(declared, str) or function not in declared:
+            raise ConfigError(f"objective.model = {name!r}: {undeclared(name)}")
+        make = getattr(home, function)
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"objective.model = {name!r}: {error}; it must be importable wherever a worker runs, so"
@@ -59,6 +68,15 @@ def load_generator(name: str, vocabulary: Vocabulary) -> Generate:
         ) from error
     generate: Generate = make(vocabulary)
     return generate
+
+
+def undeclared(name: str) -> str:
+    """Return why a function is not called, and how its module declares it."""
+    module, _, function = name.partition(":")
+    return (
+        f"{module} does not declare that {function} makes a generator; if it does, write"
+        f' {DECLARED} = ["{function}"] in that module'
+    )
 
 
 def version_of(generate: Generate | None) -> str:

@@ -20,7 +20,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.errors import FormatError
+from stages.errors import FormatError, is_of_the_system
 
 U16_IDS = 1 << 16
 
@@ -84,7 +84,7 @@ def open_array(
 
     Raises:
         FormatError: no such file, no .npy, cut short, or of another shape or dtype than expected.
-        OSError: the process or the machine has no file descriptor left.
+        OSError: the process or the machine has no file descriptor left, or the disk fails.
     """
     if shape is not None and dtype is not None:
         known = _open_known(path, shape, dtype)
@@ -105,6 +105,8 @@ def open_array(
                 f" time: {error.strerror}",
                 str(path),
             ) from error
+        if is_of_the_system(error):
+            raise
         raise FormatError(f"{path}: not a whole .npy file: {error}") from error
     except (ValueError, EOFError, SyntaxError, TypeError, TokenError) as error:
         raise FormatError(f"{path}: not a whole .npy file: {error}") from error

@@ -52,5 +52,8 @@ def sync_path(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        error.filename = str(path)  # the system names no file here
+        raise
     finally:
         os.close(descriptor)

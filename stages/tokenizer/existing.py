@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.errors import ConfigError, FormatError
+from stages.errors import ConfigError, FormatError, is_of_the_system
 from stages.pieces import Pieces
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
@@ -216,5 +216,7 @@ def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:
     try:
         data = path.read_bytes()
     except OSError as error:
+        if is_of_the_system(error):
+            raise
         raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
     return existing_tokenizer(data, TokenizerKind(path.name), special, name=str(path))

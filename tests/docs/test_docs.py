@@ -77,9 +77,11 @@ the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set p
 
 `language` of a source is a string, one language for all of it, or the table `[sources.language]`.
 `near` of `[dedup]` needs `exact`. `[tokenizer]` has `path`, with `[tokenizer.special]` if need be, or
-`[tokenizer.train]`: [tokenizers.md](tokenizers.md). A dataset's own `packing` sets `seq_len` and
-`strategy`; `shards` and `shard_size` are always the run's, since all datasets are made from one token
-store. What the objectives are for, and how to choose one: [objectives.md](objectives.md).
+`[tokenizer.train]`: [tokenizers.md](tokenizers.md). A dataset's own `packing` sets `seq_len`,
+`strategy` or both, and takes what it leaves out from the run's; `shards` and `shard_size` are always the
+run's, since all datasets are made from one token store. A run file is code where it names a model
+(`objective.model`): the module is imported and its function is called, so run no file that you would not
+run as a program. What the objectives are for, and how to choose one: [objectives.md](objectives.md).
 """
 
 

@@ -7,6 +7,9 @@ from stages.objectives.generated import Generate
 from stages.objectives.mlm import Positions
 from stages.objectives.vocabulary import Vocabulary
 
+SHARDMILL_GENERATORS = ["make_generator"]
+"""What a run file may name as `objective.model`."""
+
 
 class TinyGenerator:
     """A model that knows the token before.

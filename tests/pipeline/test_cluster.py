@@ -1,8 +1,10 @@
 """What starting Ray promises: where Ray does not start, the run stops and says so; it can be resumed."""
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -59,3 +61,70 @@ def test_a_process_starts_ray_for_one_run_after_another() -> None:
         [sys.executable, "-c", program], env=alone, capture_output=True, text=True, check=False
     )
     assert done.stdout.splitlines() == ["0 answers", "1 answers"], done.stderr
+
+
+WITHOUT_A_DAEMON = """if True:
+    import os, signal, sys, threading, time
+    import ray
+    from pipeline.cluster import ClusterConfig, ray_cluster
+    from pipeline.memory import process_tree
+    from pipeline.pool import RayPool
+    from pipeline.tasks import Task
+    from pathlib import Path
+    from stages.errors import Stopped
+
+    def wait(workspace, payload):
+        (workspace.root / "works").touch()
+        while True:
+            time.sleep(0.01)
+
+    def kill_when_it_works(root, name):
+        while not (root / "works").exists():
+            time.sleep(0.01)
+        for pid in process_tree(os.getpid()):
+            if name in Path(f"/proc/{pid}/comm").read_text():
+                os.kill(pid, signal.SIGKILL)
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules["__main__"])
+    root, name = Path(sys.argv[1]), sys.argv[2]
+    threading.Thread(target=kill_when_it_works, args=(root, name), daemon=True).start()
+    try:
+        with ray_cluster(ClusterConfig(1, None, 2 << 30)):
+            pool = RayPool(root, "attempt", size=1)
+            try:
+                pool.run([Task("unit", wait, None, "f")], lambda task, outcome: None)
+            finally:
+                pool.close()
+    except Stopped as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("daemon", ["gcs_server", "raylet"])
+def test_a_run_that_loses_a_daemon_of_its_ray_stops_before_ray_ends_its_process(
+    daemon: str, tmp_path: Path
+) -> None:
+    alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    command = [sys.executable, "-c", WITHOUT_A_DAEMON, str(tmp_path), daemon]
+    done = subprocess.run(command, env=alone, capture_output=True, text=True, check=False)
+    said = f"Ray's {daemon} ended (killed, or out of memory); run again to resume"
+    assert said in done.stdout.splitlines(), done.stderr[-3000:]
+    assert (tmp_path / "works").exists()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, TypeError])
+def test_what_ray_had_started_when_its_start_broke_off_is_ended(
+    error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children = []
+
+    def broken(**_: object) -> NoReturn:
+        children.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+        raise error
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", broken)
+    with pytest.raises(error), ray_cluster(ClusterConfig(1, None, 2 << 30)):
+        pytest.fail("it did not start")
+    (child,) = children
+    assert child.wait(timeout=30) == -signal.SIGKILL

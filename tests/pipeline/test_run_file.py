@@ -276,14 +276,6 @@ def test_a_typo_in_an_override_is_explained_as_one_in_the_file(load: Load) -> No
     assert "packing.seqlen: no such key; did you mean 'seq_len'?" in message
 
 
-def test_a_dataset_has_its_own_packing_but_the_run_s_shards(load: Load) -> None:
-    own = "[datasets.packing]\nseq_len = 64\nshards = 9\n"
-    run = load(LEAST + own + '[[datasets]]\nname = "b"\n[packing]\nseq_len = 128\nshards = 2\n')
-    first, second = (run.packing_of(dataset) for dataset in run.datasets)
-    assert (first.seq_len, first.shards) == (64, 2)
-    assert (second.seq_len, second.shards) == (128, 2)
-
-
 SPLIT_MIXTURE = """kind = "mixture"
 [[datasets.objective.components]]
 [datasets.objective.components.objective]

@@ -1,10 +1,16 @@
 """What the wheel promises: these three names at its top level, a command and a loader that work."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterable
+from importlib.metadata import distribution
 from pathlib import Path
+
+import pydantic
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,6 +54,52 @@ def test_a_wheel_installed_elsewhere_runs_the_command_and_the_loader(
         text=True,
     )
     assert "shard-clm" in command.stdout
+
+
+BASE = ("numpy", "pydantic", "xxhash")
+
+
+def _bare_site(tmp_path: Path) -> Path:
+    """Return a folder with this program and its base dependencies alone, as from a bare install."""
+    site = tmp_path / "bare"
+    site.mkdir()
+    for name in ("pipeline", "stages", "shardmill.py"):
+        (site / name).symlink_to(ROOT / name)
+    home = Path(pydantic.__file__).parents[1]
+    for requirement in _with_dependencies(BASE):
+        for top in {Path(str(path)).parts[0] for path in distribution(requirement).files or ()}:
+            if top not in ("..", "__pycache__") and not (site / top).exists():
+                (site / top).symlink_to(home / top)
+    return site
+
+
+def _with_dependencies(names: Iterable[str]) -> set[str]:
+    """Return distributions and all that they need, extras left out."""
+    pending, found = list(names), set[str]()
+    while pending:
+        name = pending.pop()
+        if name not in found:
+            found.add(name)
+            needed = (line for line in distribution(name).requires or () if "extra ==" not in line)
+            pending += [re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0] for line in needed]
+    return found
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "run.toml", "-o", "out"], []])
+def test_a_bare_install_says_in_one_line_what_the_command_line_needs(
+    words: list[str], tmp_path: Path
+) -> None:
+    site = _bare_site(tmp_path)
+    program = f"import sys; sys.path.insert(0, {str(site)!r}); from pipeline.main import main; main()"
+    command = [sys.executable, "-I", "-S", "-c", program, *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "shardmill: the module 'typer' is not installed; the command line needs all of the pipeline:"
+        " pip install 'shardmill[run]'\n"
+    )
+    loader = f"import sys; sys.path.insert(0, {str(site)!r}); import shardmill; shardmill.open_dataset"
+    subprocess.run([sys.executable, "-I", "-S", "-c", loader], cwd=tmp_path, check=True)
 
 
 def test_a_stranger_named_stages_is_refused_by_name(tmp_path: Path) -> None:

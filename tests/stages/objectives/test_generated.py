@@ -4,7 +4,11 @@ They follow the model's probabilities, special ids left out; labels say what cha
 mask at the asked share of the selected positions; a model that cannot be had is refused by name.
 """
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -150,10 +154,44 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["no_such_module:make", "tests.laws.tiny_generator:nothing"])
-def test_a_model_that_is_not_there_is_refused(name: str) -> None:
+def test_a_model_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match="importable wherever a worker runs"):
+        load_generator("no_such_module:make", VOCABULARY)
+
+
+def test_a_model_that_is_declared_and_not_there_is_refused(tmp_path: Path) -> None:
+    refused = pytest.raises(ConfigError, match="importable wherever a worker runs")
+    with module(tmp_path, "declared_alone", 'SHARDMILL_GENERATORS = ["make"]\n'), refused:
+        load_generator("declared_alone:make", VOCABULARY)
+
+
+NO_GENERATOR = "declare that make makes a generator; if it does, write SHARDMILL_GENERATORS = "
+
+
+@pytest.mark.parametrize("declared", ["[]", '["other"]', '"make"'])
+def test_what_its_module_does_not_declare_a_generator_is_not_called(
+    declared: str, tmp_path: Path
+) -> None:
+    text = f"SHARDMILL_GENERATORS = {declared}\ndef make(vocabulary):\n    raise SystemExit('called')\n"
+    refused = pytest.raises(ConfigError, match=NO_GENERATOR)
+    with module(tmp_path, "strange_module", text), refused:
+        load_generator("strange_module:make", VOCABULARY)
+
+
+@pytest.mark.parametrize("name", ["os:system", "builtins:exec", "subprocess:run", "os.path:join"])
+def test_what_is_no_generator_is_refused_before_it_is_called(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"objective.model = '{name}': .* does not declare that"):
         load_generator(name, VOCABULARY)
+
+
+@contextmanager
+def module(folder: Path, name: str, text: str) -> Iterator[None]:
+    """Let a module be imported from a folder, and forget it afterwards."""
+    (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
+    sys.modules.pop(name, None)
 
 
 @pytest.mark.parametrize("content", [{"generator": "model"}, {"model": NAME}])

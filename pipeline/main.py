@@ -1,0 +1,49 @@
+"""The way in: handlers of signals first, then everything else, since imports alone take a second.
+
+What a call means and how it ends is in `pipeline.cli` and `pipeline.boundary`.
+"""
+
+import contextlib
+import os
+import sys
+from typing import NoReturn
+
+from pipeline.stopping import held_signals
+
+
+def main() -> NoReturn:
+    """Run the command line; a signal at any moment ends it in order, every error is one line."""
+    with held_signals() as signals:
+        code = 1
+        try:
+            from pipeline.boundary import exit_code_of  # noqa: PLC0415  # see above
+
+            code = exit_code_of(_command, signals)
+        except BaseException as error:  # a signal while this program was being imported
+            if signals.stop_of(error) is None:
+                raise
+            code = signals.end(error)
+        signals.ignore()
+        _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process without the interpreter's own end.
+
+    All is in order by now. The exit handlers of Ray take half a second, and crash where a signal broke
+    off its start.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # whoever reads it may be gone
+            stream.flush()
+    os._exit(code)
+
+
+def _command() -> None:
+    from pipeline.cli import app  # noqa: PLC0415  # see above
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Plain output: lines and tables that hold other people's texts, and never obey them.
+
+Every text that a command prints passes here: control characters are written out, and rich's markup and
+emoji are off, since a language named "[/]" would end the program otherwise.
+"""
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.printable import printable, printable_json
+
+MAX_CELL = 80
+"""Characters of a cell: other people's ids and languages may be of any length."""
+
+
+class PlainConsole:
+    """Prints lines and tables.
+
+    Args:
+        least_width: of a table that is not to lose digits on a narrow terminal.
+    """
+
+    def __init__(self, *, least_width: int = 0) -> None:
+        self._console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self._console.width = max(self._console.width, least_width)
+
+    def line(self, text: str = "") -> None:
+        """Print one line, whatever stands in it."""
+        self._console.print(Text(printable(text)))
+
+    def lines(self, text: str) -> None:
+        """Print a text of our own that has several lines."""
+        for line in text.split("\n"):
+            self.line(line)
+
+    def show(self, what: Table | Text) -> None:
+        """Print a table, or a text whose parts were made printable."""
+        self._console.print(what)
+
+
+class PlainTable(Table):
+    """A table without lines, of cells that are texts."""
+
+    def __init__(self, *headings: str) -> None:
+        super().__init__(*(printable(heading) for heading in headings), box=None, pad_edge=False)
+
+    def add(self, *cells: str) -> None:
+        """Add a row."""
+        self.add_row(*(Text(printable(cell)) for cell in cells))
+
+    def right(self) -> "PlainTable":
+        """Return the table with all columns but the first set to the right."""
+        for column in self.columns[1:]:
+            column.justify = "right"
+        return self
+
+
+def print_json(value: Any) -> None:
+    """Print JSON for machines."""
+    sys.stdout.write(printable_json(value) + "\n")
+
+
+def shortened(text: str) -> str:
+    """Return a name that fits a cell.
+
+    "x" * 100 -> "x" * 77 + "..."
+    """
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 3]}..."

@@ -46,7 +46,9 @@ class Tag(IntEnum):
     """What is shown at selected positions."""
     MASK_NGRAM = 7
     """How many words an n-gram has."""
-    # 8 and 9: free
+    EPOCH_ORDER = 8
+    """Order of a dataset's rows in an epoch, if they are few; their shard field is 0."""
+    # 9: free
     # 10 to 19: spans, prefixes, denoisers
     NOISE_CUTS = 10
     """Where corrupted tokens are cut into spans."""

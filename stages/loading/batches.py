@@ -10,6 +10,7 @@ Each batch is a function of where the walk stands and of a step's number, so not
 saving: (epoch, position). It holds for any batch size, number of ranks and number of workers.
 """
 
+import copy
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, get_args
@@ -18,8 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.arguments import one_of, sound_epoch, whole
+from stages.loading.arguments import one_of, whole
 from stages.loading.dataset import Batch
+from stages.loading.order import MAX_SORTED
+from stages.loading.shared_number import MAX_NUMBER, SharedNumber
 from stages.objectives.clm import IGNORED
 from stages.seeding import MAX_EPOCHS
 
@@ -28,7 +31,9 @@ Last = Literal["drop", "pad", "carry"]
 or padding fills it up; or rows of the next epoch do."""
 PADDED = "padding_row"
 """The column, with `last="pad"`, that is 1 for rows that are padding and 0 for all others."""
-_STATE_VERSION = 2
+_STATE_VERSION = 3
+_BEFORE_SORTED = 2
+"""The version of states whose epochs of few rows had another order."""
 _UNLABELLED = ("labels", "next_sentence_label", "sentence_order_label")
 _IDS = ("input_ids", "decoder_input_ids", "original_ids")
 
@@ -52,11 +57,18 @@ class Rows(Protocol):
     def shuffle(self) -> bool:
         """Whether an epoch has an order of its own."""
 
+    @property
+    def sorted_by_draws(self) -> bool:
+        """Whether rows are so few that their order is sorted by draws."""
+
     def __len__(self) -> int:
         """Rows of an epoch."""
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of an epoch."""
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Return an epoch that all rows can be read of, or refuse it."""
 
 
 class Place(NamedTuple):
@@ -105,7 +117,12 @@ class Batches(Sequence[Batch]):
         self._size = batch_size
         self._rank = rank
         self._together = together
-        self._here = Place(rows.epoch, 0)
+        self._stands = SharedNumber(0)
+        self._go(Place(rows.epoch, 0))
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a copy needs: a place of its own, or in a worker that of this process."""
+        return self.__dict__ | {"_stands": copy.copy(self._stands)}
 
     def __len__(self) -> int:
         """Batches from here to the end of the epoch."""
@@ -136,9 +153,31 @@ class Batches(Sequence[Batch]):
         """The epoch that the next batch begins in."""
         return self._here.epoch
 
+    @property
+    def _here(self) -> Place:
+        return Place(*divmod(self._stands.get(), len(self.rows)))
+
+    def _go(self, place: Place) -> None:
+        """Stand at a place, here and in workers that run already; it is one number, so never half set.
+
+        Raises:
+            ConfigError: so many epochs of so many rows have no number.
+        """
+        number = place.epoch * len(self.rows) + place.position
+        if number > MAX_NUMBER:
+            raise ConfigError(
+                f"epoch = {place.epoch}: must be below {MAX_NUMBER // len(self.rows):,} for"
+                f" {len(self.rows):,} rows"
+            )
+        self._stands.set(number)
+
     def place(self, step: int = 0) -> Place:
         """Give where the walk stands after so many more batches of every rank."""
-        (epoch, position), step = self._here, operator.index(step)
+        return self._after(self._here, operator.index(step))
+
+    def _after(self, place: Place, step: int) -> Place:
+        """Return where the walk stands so many batches of every rank after a place."""
+        epoch, position = place
         if self.last == "carry":
             behind = epoch * len(self.rows) + position + step * self._together
             return Place(*divmod(behind, len(self.rows)))
@@ -150,17 +189,17 @@ class Batches(Sequence[Batch]):
 
     def advance(self, steps: int = 1) -> None:
         """Move the walk on."""
-        self._here = self.place(steps)
+        self._go(self.place(steps))
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch, unless the walk is inside it already.
+        """Go to the beginning of an epoch, unless the walk is inside it already; running workers follow.
 
         Raises:
             ConfigError: there is no such epoch.
         """
-        sound = sound_epoch(epoch)
+        sound = self.rows.sound_epoch(epoch)
         if sound != self.epoch:
-            self._here = Place(sound, 0)
+            self._go(Place(sound, 0))
 
     def padding_rows(self, step: int = 0) -> int:
         """Give how many rows of padding the batch so many steps ahead has, over all ranks."""
@@ -188,9 +227,10 @@ class Batches(Sequence[Batch]):
         """
         if not isinstance(state, Mapping):
             raise ConfigError(f"state = {state!r}: must be what state_dict() gave")
-        if state.get("version") != _STATE_VERSION:
+        if state.get("version") not in (_STATE_VERSION, _BEFORE_SORTED):
             raise ConfigError(
-                f"state: version {state.get('version')}; this reader knows {_STATE_VERSION}"
+                f"state: version {state.get('version')}; this reader knows {_BEFORE_SORTED} and"
+                f" {_STATE_VERSION}"
             )
         fingerprint = _field(state, "fingerprint")
         rows, shuffle, epoch, position = (
@@ -208,13 +248,19 @@ class Batches(Sequence[Batch]):
                 f"state: of rows with shuffle={bool(shuffle)}, but these have"
                 f" shuffle={self.rows.shuffle}; open the dataset as it was when the state was saved"
             )
+        if state["version"] == _BEFORE_SORTED and self.rows.sorted_by_draws:
+            raise ConfigError(
+                f"state: version {_BEFORE_SORTED}, since which epochs of at most {MAX_SORTED:,} rows"
+                f" have another order; begin its epoch again, by set_epoch({epoch})"
+            )
         if not 0 <= epoch < MAX_EPOCHS or not 0 <= position < len(self.rows):
             raise ConfigError(
                 f"state: epoch {epoch}, position {position:,}: an epoch is at least 0 and below"
                 f" {MAX_EPOCHS:,}, and a position of these rows at least 0 and below {len(self.rows):,}"
             )
-        self._here = Place(epoch, position)
-        self._here = self.place()  # in the next epoch, if too few rows are left for a step
+        self._go(
+            self._after(Place(epoch, position), 0)
+        )  # the next epoch, if too few rows are left for a step
 
     def _steps_from(self, position: int) -> int:
         left = len(self.rows) - position

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.arguments import whole, whole_positions
+from stages.loading.arguments import sound_epoch, whole, whole_positions
 from stages.loading.dataset import Batch, ShardDataset
 
 MAX_PARTS = 1 << 20
@@ -78,9 +78,31 @@ class Blend:
         """Whether a dataset has an order of its own in each epoch."""
         return any(dataset.shuffle for dataset in self.datasets)
 
+    @property
+    def sorted_by_draws(self) -> bool:
+        """Whether the order of a dataset is sorted by draws, because it has few rows."""
+        return any(dataset.sorted_by_draws for dataset in self.datasets)
+
     def __len__(self) -> int:
         """Positions of an epoch."""
         return self._rows
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Return an epoch of the blend, of which each dataset has the epochs that its rows are of.
+
+        Raises:
+            ConfigError: a dataset has not.
+        """
+        sound = sound_epoch(epoch)
+        end = (sound + 1) * len(self)
+        last = np.arange(
+            max(end - sum(self.weights), sound * len(self)), end
+        )  # each dataset, if it has rows
+        owners, numbers = blended(last, self.weights)
+        for owner in np.unique(owners).tolist():
+            dataset = self.datasets[owner]
+            dataset.sound_epoch(int(numbers[owners == owner].max()) // len(dataset))
+        return sound
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of an epoch of the blend."""

@@ -28,13 +28,15 @@ from stages.loading.mapped import (
     Part,
     by_shard,
     check_segments,
+    gather_rows,
     map_shard,
     num_rows,
     row_files,
     vocabulary_for,
 )
-from stages.loading.order import EpochOrder
+from stages.loading.order import MAX_SORTED, EpochOrder
 from stages.loading.segments import dense_segments
+from stages.loading.shared_number import SharedNumber
 from stages.objectives.clm import CausalLM
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
@@ -42,14 +44,15 @@ from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, w
 from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest, read_drawn
-from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, Manifest, read_manifest
+from stages.store.manifest import Manifest, read_manifest
 
 MAX_OPEN_SHARDS = 128
 """Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
 objectives that need more beside the rows up to six."""
 _DERIVED = ("position_ids", "segment_ids")
 _CAUSAL = ("input_ids", "labels", *_DERIVED)
-_NO_SEGMENTS = np.empty(0, np.int32)
+_KEPT_ORDERS = 2
+"""Epochs whose orders are kept: a batch may go on into the next one."""
 
 Batch = dict[str, NDArray[np.int64]]
 Check = Literal["xxh3", "size"]
@@ -87,7 +90,7 @@ class ShardDataset(Sequence[Batch]):
     ) -> None:
         self.folder = folder
         self.manifest = manifest
-        self.epoch = sound_epoch(epoch)
+        self._epoch = SharedNumber(sound_epoch(epoch))
         self.shuffle = shuffle
         self._wanted = None if columns is None else frozenset(columns)
         self._check = one_of("check", check, get_args(Check))
@@ -100,14 +103,18 @@ class ShardDataset(Sequence[Batch]):
         if drawn is not None:
             of_shards = [shard.rows for shard in manifest.shards]
             self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
-        self._order = EpochOrder(len(self), seed=manifest.seed, epoch=self.epoch)
+        self._orders: Kept[int, EpochOrder] = Kept(_KEPT_ORDERS)
         self._mapped: Kept[int, MappedShard] = Kept(MAX_OPEN_SHARDS)
         self._checked: set[int] = set()
-        self._elsewhere: ShardDataset | None = None  # the same in the epoch that `at` was last asked for
 
     def __getstate__(self) -> dict[str, object]:
-        """Give what another process needs: it maps the files itself."""
-        return self.__dict__ | {"_elsewhere": None}
+        """Return what a copy needs: an epoch of its own, or in a worker that of this process."""
+        return self.__dict__ | {"_epoch": copy.copy(self._epoch)}
+
+    @property
+    def epoch(self) -> int:
+        """The pass over the data, which decides the order and the masks."""
+        return self._epoch.get()
 
     @property
     def fingerprint(self) -> str:
@@ -118,6 +125,11 @@ class ShardDataset(Sequence[Batch]):
     def pad(self) -> int:
         """The id of padding."""
         return self.vocabulary.named("pad")
+
+    @property
+    def sorted_by_draws(self) -> bool:
+        """Whether rows are so few that their order is sorted by draws."""
+        return self.shuffle and len(self) <= MAX_SORTED
 
     def __len__(self) -> int:
         """Rows."""
@@ -140,47 +152,54 @@ class ShardDataset(Sequence[Batch]):
     def set_epoch(self, epoch: int) -> None:
         """Go to another epoch: another order of the same rows, and other masks.
 
+        Workers that run already follow: what they read from then on is of this epoch. Call it before a
+        loop begins, because in the middle of one they have read ahead.
+
         Raises:
             ConfigError: the epoch can neither be drawn nor does it stand on disk.
         """
+        self._epoch.set(self.sound_epoch(epoch))
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Return an epoch that rows can be read of.
+
+        Raises:
+            ConfigError: it can neither be drawn nor does it stand on disk.
+        """
         sound = sound_epoch(epoch)
         written = 0 if self._drawn is None else self._drawn.epochs
-        if self._traits.beyond and epoch >= written:
+        if self._traits.beyond and sound >= written:
             known = f"{written} epoch stands" if written == 1 else f"{written} epochs stand"
             raise ConfigError(
                 f"epoch = {epoch}: {self.objective.kind} cannot be drawn when it is read, for"
                 f" {self._traits.beyond}; {known} on disk; train on those, or set"
                 f" materialized_epochs = {epoch + 1} and run again"
             )
-        self.epoch = sound
+        return sound
 
     def batch(self, positions: ArrayLike) -> Batch:
         """Give the rows at some positions of the epoch, each column (N, L) int64."""
-        rows = whole_positions(positions)
+        return self._at(self.epoch, whole_positions(positions))
+
+    def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+        """Give the rows at some positions of any epoch; the dataset stays in its own."""
+        return self._at(self.sound_epoch(epoch), whole_positions(positions))
+
+    def _at(self, epoch: int, rows: NDArray[np.int64]) -> Batch:
+        """Return rows of one epoch, which another process may end while they are read."""
         if not len(rows) and len(self):  # of the columns that any row has
-            return {name: column[:0] for name, column in self.batch([0]).items()}
+            one = self._at(epoch, np.zeros(1, np.int64))
+            return {name: column[:0] for name, column in one.items()}
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
         if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
         if self.shuffle:
-            order = self._order
-            if order.epoch != self.epoch:
-                order = EpochOrder(len(self), seed=self.manifest.seed, epoch=self.epoch)
-                self._order = order
-            rows = order.rows(rows)
+            rows = self._orders.get(epoch, self._order).rows(rows)
         shards = self._row_ptr.searchsorted(rows, "right") - 1
-        return self._read(by_shard(shards, rows - self._row_ptr[shards]))
+        return self._read(by_shard(shards, rows - self._row_ptr[shards]), epoch)
 
-    def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give the rows at some positions of any epoch; the dataset stays in its own."""
-        if epoch == self.epoch:
-            return self.batch(positions)
-        there = self._elsewhere
-        if there is None or there.epoch != epoch:
-            there = copy.copy(self)
-            there.set_epoch(epoch)
-            self._elsewhere = there
-        return there.batch(positions)
+    def _order(self, epoch: int) -> EpochOrder:
+        return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
 
     def keep(self, columns: Collection[str]) -> None:
         """Give these columns alone from now on.
@@ -202,7 +221,7 @@ class ShardDataset(Sequence[Batch]):
 
     def stored_rows(self, number: int, rows: NDArray[np.int64]) -> StoredRows:
         """Give rows of a shard as they are stored, with what keys their draws."""
-        return self._keyed(self._stored([Part(number, np.arange(len(rows)), rows)]), number)
+        return self._alone(number, rows, self.epoch)
 
     def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
         """Give a shard for objectives that look beyond a row, with its documents' sources if given."""
@@ -221,84 +240,62 @@ class ShardDataset(Sequence[Batch]):
 
     def read(self, number: int, rows: NDArray[np.int64]) -> Columns:
         """Give rows of a shard as a trainer gets them, but in the dtypes of the disk."""
-        if self._drawn is not None and self.epoch < self._drawn.epochs:
-            drawn = self._drawn.read(self.epoch, number, rows)
+        epoch = self.epoch
+        if self._drawn is not None and epoch < self._drawn.epochs:
+            drawn = self._drawn.read(epoch, number, rows)
         else:
-            drawn = self.draw(number, rows)
+            drawn = self._draw(self._alone(number, rows, epoch))
         if self._traits.label_convention in (TARGETS, PAIRS) or "segment_ids" in drawn:
             return drawn
-        stored = self.stored_rows(number, rows)
+        stored = self._alone(number, rows, epoch)
         segment_ids, position_ids = dense_segments(
             stored.segment_ptr, stored.segment_length, row_length=self.widths.stored
         )
         return {**drawn, "position_ids": position_ids, "segment_ids": segment_ids}
 
-    def _stored(self, parts: Sequence[Part]) -> StoredRows:
-        """Give rows of any shards as they are stored; what keys draws is a shard's own, see `_keyed`."""
-        rows = np.empty(num_rows(parts), np.int64)
-        columns = {
-            name: np.empty((len(rows), *column.shape), column.dtype)
-            for name, column in self.manifest.columns.items()
-        }
-        ptr, lengths = np.zeros(len(rows) + 1, np.int64), [_NO_SEGMENTS] * len(rows)
-        for number, places, within in parts:
-            shard = self._map(number)
-            rows[places] = within
-            for name, column in columns.items():
-                column[places] = shard.columns[name][within]
-            row_ptr, length = shard.segments["row_ptr"], shard.segments["length"]
-            first, last = row_ptr[within], row_ptr[within + 1]
-            ptr[places + 1] = last - first
-            for place, a, b in zip(places.tolist(), first.tolist(), last.tolist(), strict=True):
-                lengths[place] = length[a:b]
-        return StoredRows(
-            columns["input_ids"],
-            ptr.cumsum(),
-            np.concatenate([_NO_SEGMENTS, *lengths]).astype(np.int64),
-            rows,
-            seed=self.manifest.seed,
-            epoch=self.epoch,
-            shard=0,
-            components=columns.get(OBJECTIVE_ID),
-            room=columns.get(ROOM),
-            prompt=columns.get(PROMPT),
-        )
+    def _alone(self, number: int, rows: NDArray[np.int64], epoch: int) -> StoredRows:
+        """Return rows of one shard as they are stored, with what keys their draws."""
+        return self._keyed(self._stored([Part(number, np.arange(len(rows)), rows)], epoch), number)
+
+    def _stored(self, parts: Sequence[Part], epoch: int) -> StoredRows:
+        """Return rows of any shards as they are stored; `_keyed` adds what is a shard's own."""
+        return gather_rows(parts, self._map, self.manifest, epoch=epoch)
 
     def _keyed(self, stored: StoredRows, number: int) -> StoredRows:
         """Give stored rows of one shard with what of it their draws depend on."""
         field, unigram = shard_field(self.manifest.split, number), self._map(number).unigram
         return replace(stored, shard=field, unigram=unigram)
 
-    def _read(self, parts: Sequence[Part]) -> Batch:
+    def _read(self, parts: Sequence[Part], epoch: int) -> Batch:
         """Give the columns of rows of any shards, int64."""
-        batch = self._columns(parts)
+        batch = self._columns(parts, epoch)
         packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
         if packed and any(map(self._wants, _DERIVED)):
             batch |= self._segments(parts)
         keep = self._wanted
         return batch if keep is None else {name: batch[name] for name in batch if name in keep}
 
-    def _columns(self, parts: Sequence[Part]) -> Batch:
+    def _columns(self, parts: Sequence[Part], epoch: int) -> Batch:
         """Give what the objective makes of rows; where it has no segments they may be missing."""
-        written = self._drawn is not None and self.epoch < self._drawn.epochs
+        written = self._drawn is not None and epoch < self._drawn.epochs
         if isinstance(self.objective, CausalLM) and not written and (kernels := _kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
             filled, first = self._empty(len(names), parts), self.objective.mask_first_token
             for number, places, rows in parts:
                 kernels.fill_causal(self._map(number).packed, rows, places, filled, first)
             return dict(zip(names, filled, strict=True))
-        stored = None if written else self._stored(parts)
+        stored = None if written else self._stored(parts, epoch)
         if stored is not None and not self._traits.dynamic:  # no draw, so no shard that keys it
             return {name: column.astype(np.int64) for name, column in self._draw(stored).items()}
         batch: Batch = {}
-        for part, columns in self._drawn_parts(parts, stored):
+        for part, columns in self._drawn_parts(parts, stored, epoch):
             for name, column in columns.items():
                 shape = (num_rows(parts), *column.shape[1:])
                 batch.setdefault(name, np.empty(shape, np.int64))[part.places] = column
         return batch
 
     def _drawn_parts(
-        self, parts: Sequence[Part], stored: StoredRows | None
+        self, parts: Sequence[Part], stored: StoredRows | None, epoch: int
     ) -> Iterator[tuple[Part, Columns]]:
         """Give the columns of each shard's part of a batch: drawn of stored rows, or from the disk."""
         for part in parts:
@@ -306,7 +303,7 @@ class ShardDataset(Sequence[Batch]):
                 some = stored if len(parts) == 1 else stored.take(part.places)
                 yield part, self._draw(self._keyed(some, part.shard))
             elif self._drawn is not None:
-                yield part, self._drawn.read(self.epoch, part.shard, part.rows)
+                yield part, self._drawn.read(epoch, part.shard, part.rows)
 
     def _segments(self, parts: Sequence[Part]) -> Batch:
         """Give the documents of rows: segment_ids and position_ids, each (N, L)."""
@@ -316,7 +313,7 @@ class ShardDataset(Sequence[Batch]):
                 shard = self._map(number).packed[1:]
                 kernels.fill_segments(shard, rows, places, segment_ids, position_ids)
         else:
-            of = self._stored(parts)
+            of = self._stored(parts, 0)  # the same in each epoch
             segment_ids, position_ids = dense_segments(
                 of.segment_ptr, of.segment_length, row_length=self.widths.stored
             )

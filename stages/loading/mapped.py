@@ -1,6 +1,6 @@
 """Shards mapped into memory, and which of them the rows of a batch stand in."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.objectives.rows import StoredRows
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.ragged import Ragged
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest
-from stages.store.manifest import SEGMENT_COLUMNS, SENTENCES, UNIGRAM, WORD_STARTS, Manifest, Shard
+from stages.store.manifest import (
+    OBJECTIVE_ID,
+    PROMPT,
+    ROOM,
+    SEGMENT_COLUMNS,
+    SENTENCES,
+    UNIGRAM,
+    WORD_STARTS,
+    Manifest,
+    Shard,
+)
 
+_NO_SEGMENTS = np.empty(0, np.int32)
 SPLITTING = ("row_ptr", "length")
 """The columns of segments that say which tokens of a row belong together."""
 _BESIDE = {
@@ -139,3 +151,46 @@ def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Part]:
 def num_rows(parts: Sequence[Part]) -> int:
     """Give how many rows a batch of these parts has."""
     return sum(len(part.rows) for part in parts)
+
+
+def gather_rows(
+    parts: Sequence[Part], shard_at: Callable[[int], MappedShard], manifest: Manifest, *, epoch: int
+) -> StoredRows:
+    """Return the rows of a batch as they are stored.
+
+    They may be of several shards, so what is a shard's own is left out: its number and counts of ids.
+
+    Args:
+        parts: the rows, by shard.
+        shard_at: gives a shard by its number.
+        manifest: of the split.
+        epoch: the pass over the data.
+    """
+    rows = np.empty(num_rows(parts), np.int64)
+    columns = {
+        name: np.empty((len(rows), *column.shape), column.dtype)
+        for name, column in manifest.columns.items()
+    }
+    ptr, lengths = np.zeros(len(rows) + 1, np.int64), [_NO_SEGMENTS] * len(rows)
+    for number, places, within in parts:
+        shard = shard_at(number)
+        rows[places] = within
+        for name, column in columns.items():
+            column[places] = shard.columns[name][within]
+        row_ptr, length = shard.segments["row_ptr"], shard.segments["length"]
+        first, last = row_ptr[within], row_ptr[within + 1]
+        ptr[places + 1] = last - first
+        for place, a, b in zip(places.tolist(), first.tolist(), last.tolist(), strict=True):
+            lengths[place] = length[a:b]
+    return StoredRows(
+        columns["input_ids"],
+        ptr.cumsum(),
+        np.concatenate([_NO_SEGMENTS, *lengths]).astype(np.int64),
+        rows,
+        seed=manifest.seed,
+        epoch=epoch,
+        shard=0,
+        components=columns.get(OBJECTIVE_ID),
+        room=columns.get(ROOM),
+        prompt=columns.get(PROMPT),
+    )

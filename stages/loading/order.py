@@ -1,9 +1,15 @@
-"""The order of rows in an epoch: a permutation computed row by row, so no index file is kept.
+"""The order of rows in an epoch: a permutation that is computed, so no index file is kept.
 
-A Feistel network permutes the numbers below the next power of four; values outside the dataset walk
-on until they fall inside. Any rank can compute any position alone.
+    up to 1,024 rows   sorted by a draw for each row: every order is as likely as any other
+    more rows          a Feistel network on the numbers below the next power of four, row by row;
+                       values outside the dataset walk on until they fall inside
 
     positions -> EpochOrder.rows -> shuffled     neighbours are computed together, others one by one
+
+Either way any rank can compute any position alone. A network of few bits is far from uniform: of 100,000
+orders, which rows are neighbours fails chi-square at 4 to 16 rows, how far apart they are at 48 and
+64 (p < 1e-9). The variance of an order's rank correlation is 6% too large at 64 rows, 3.5% at 256, 2% at
+1,024 and 0.6%, which is noise, at 4,096.
 
 Source: Black, Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3 and 4 (cycle walking).
 """
@@ -11,6 +17,10 @@ Source: Black, Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.seeding import Key, Tag, permutation
+
+MAX_SORTED = 1024
+"""Rows of a dataset of which the order is sorted by draws; that takes a quarter of a ms."""
 BLOCK = 8192
 """Positions computed together: a few ms, where 64 alone take as long as 2,048 of them."""
 _ROUNDS = 6
@@ -22,7 +32,7 @@ class EpochOrder:
     """The rows of one epoch by position, looked up in blocks.
 
     A trainer asks for neighbours, batch after batch. The second look into a block in a row computes all
-    of it; whoever jumps about never does.
+    of it; whoever jumps about never does. Of few rows, the first look computes all.
 
     Args:
         size: rows of the dataset.
@@ -45,7 +55,7 @@ class EpochOrder:
             return held[inside]
         first, last = int(positions.min()) // BLOCK, int(positions.max()) // BLOCK
         known, self._last = self._last, last
-        if last - first > 1 or known not in (first, last):
+        if self._size > MAX_SORTED and (last - first > 1 or known not in (first, last)):
             return self._shuffled(positions)
         begin, end = first * BLOCK, min((last + 1) * BLOCK, self._size)
         kept = held[begin - start :] if start <= begin < start + len(held) else held[:0]
@@ -68,6 +78,8 @@ def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) 
         seed: the run's seed.
         epoch: the pass over the data; another gives another permutation.
     """
+    if size <= MAX_SORTED:
+        return permutation(Key(seed, epoch, 0, Tag.EPOCH_ORDER), size)[positions]
     half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
     keys = _round_keys(seed, epoch)
     rows = _encrypt(positions.astype(np.uint64), half, keys)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from stages import columns
 from stages.identity import document_id
-from stages.loading.order import shuffled
+from stages.loading.order import MAX_SORTED, shuffled
 from stages.objectives.clm import IGNORED, CausalLM
 from stages.objectives.drawing import draw_plainly
 from stages.objectives.fim_characters import Spelling
@@ -182,8 +182,12 @@ def test_special_ids_and_the_drawn_layout_equal_the_code() -> None:
     text = FORMAT.read_text(encoding="utf-8")
     for name in manifest.SEGMENT_COLUMNS:
         assert f"{name} {' '.join(map(str, getattr(layout, name)))}" in re.sub(" +", " ", text)
-    order = shuffled(np.arange(9), 9, seed=7, epoch=0)
-    assert sorted(order) == list(range(9))
+    orders = table_after("golden orders")
+    for rows, epoch, begin in orders:
+        wanted = [int(row) for row in begin.split()]
+        positions = np.arange(len(wanted))
+        assert shuffled(positions, int(rows), seed=7, epoch=int(epoch)).tolist() == wanted
+    assert {int(rows) <= MAX_SORTED for rows, _, _ in orders} == {True, False}
 
 
 def test_the_lengths_of_the_page_of_objectives_are_the_codes() -> None:

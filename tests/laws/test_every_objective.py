@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from torch.utils.data import DataLoader
 
 from pipeline.session import verify_session
 from stages.errors import ConfigError, FormatError
+from stages.loading.batches import Batches
+from stages.loading.blend import Blend
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives import drawing
 from stages.objectives.table import KINDS, traits_of
@@ -197,6 +200,32 @@ def test_batches_and_numba_change_no_bit_and_epochs_differ(
     if compiled:
         monkeypatch.setattr(drawing, "_compiled", lambda: False)
         assert drawn(path, "validation", epoch=1, size=10_000) == whole
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_workers_that_run_already_give_the_rows_of_the_epoch_that_is_set(
+    finished: tuple[Path, Any], name: str
+) -> None:
+    path = finished[0] / "datasets" / name
+    rows: Any = open_dataset(path, split="validation")  # as good as torch's Dataset
+    workers: dict[str, Any] = {"persistent_workers": True, "multiprocessing_context": "fork"}
+    loader: Any = DataLoader(rows, 8, num_workers=1, **workers)
+    epochs = (0, 2, 1) if name in BEYOND_ROWS else (0, 5, 1)
+    seen = set()
+    for epoch in epochs:
+        rows.set_epoch(epoch)
+        batches = list(loader)
+        expected = open_dataset(path, split="validation", epoch=epoch).batch(np.arange(len(rows)))
+        given = {column: np.concatenate([batch[column] for batch in batches]) for column in batches[0]}
+        assert given.keys() == expected.keys()
+        assert all(np.array_equal(given[column], expected[column]) for column in given)
+        seen.add(tuple(column.tobytes() for column in given.values()))
+    assert len(seen) == len(epochs)
+    if name in BEYOND_ROWS:
+        for asked in (rows.set_epoch, Batches(rows, 2).set_epoch, Blend([rows], [1]).sound_epoch):
+            with pytest.raises(ConfigError, match="3 epochs stand on disk"):
+                asked(3)
+        assert rows.epoch == epochs[-1]
 
 
 @pytest.mark.parametrize("name", BEYOND_ROWS)

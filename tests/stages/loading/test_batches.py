@@ -216,6 +216,26 @@ def test_a_state_of_other_rows_is_refused(tmp_path: Path) -> None:
         walk.load_state_dict({**walk.state_dict(), "version": 9})
 
 
+def test_a_state_of_another_order_of_few_rows_is_refused_and_its_epoch_begun_again(
+    tmp_path: Path,
+) -> None:
+    rows = numbered(tmp_path, 10)
+    walk = Batches(rows, 2)
+    walk.set_epoch(3)
+    old = {**walk.state_dict(2), "version": 2}
+    again = Batches(rows, 2)
+    with pytest.raises(ConfigError, match=r"another order; begin its epoch again, by set_epoch\(3\)"):
+        again.load_state_dict(old)
+    again.set_epoch(3)
+    assert again.state_dict(2) == walk.state_dict(2)
+    stored = Batches(open_dataset(tmp_path / "clm", shuffle=False), 2)
+    stored.load_state_dict({**old, "shuffle": 0})
+    assert stored.place() == (3, 4)
+    many = Batches(numbered(tmp_path / "many", 1030), 2)
+    many.load_state_dict({**many.state_dict(7), "version": 2})
+    assert many.place() == (0, 14)
+
+
 def test_an_order_that_the_state_was_not_saved_with_is_refused(tmp_path: Path) -> None:
     rows = numbered(tmp_path, 10)
     stored = open_dataset(tmp_path / "clm", shuffle=False)

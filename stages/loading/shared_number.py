@@ -1,0 +1,103 @@
+"""A whole number in shared memory, so that worker processes that run already see when it is set.
+
+    process A                  set(3)              set(4)
+    process B, started by A            get() = 3           get() = 4  set(9)  get() = 9, until A sets it
+
+Each process writes a cell of memory of its own. The processes that it starts follow this cell; the
+process that started it does not, so ranks that were started together do not move each other. Forked
+processes inherit the memory, and spawned ones are handed it when they start. All other copies (`copy`,
+`pickle`, Ray) are numbers of their own, which begin with the present value.
+"""
+
+import os
+from ctypes import Array, c_int64
+from multiprocessing import RawArray
+from multiprocessing.context import get_spawning_popen
+from multiprocessing.util import register_after_fork
+from typing import NamedTuple
+
+MAX_NUMBER = (1 << 63) - 1
+"""The largest number that one word of memory holds."""
+_NEVER = -1
+
+
+class SharedNumber:
+    """A number of a process, and of the processes that it starts until they set their own.
+
+    Args:
+        value: what it begins with, from 0 to `MAX_NUMBER`.
+    """
+
+    def __init__(self, value: int) -> None:
+        self._cells: tuple[_Cell, ...] = (
+            _Cell(value, seen=0),
+        )  # the oldest process's first, its own last
+        self._process = os.getpid()
+        register_after_fork(self, SharedNumber._claim)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return what a copy is made of: a process that is being started gets the memory itself."""
+        if get_spawning_popen() is None:
+            return SharedNumber, (self.get(),)
+        return _attached, (self._cells,)
+
+    def get(self) -> int:
+        """Return the number as it is now."""
+        states = [cell.read() for cell in self._cells]
+        while states[-1].seen != sum(state.times for state in states[:-1]):
+            states.pop()  # an older process set the number later
+        return states[-1].value
+
+    def set(self, value: int) -> None:
+        """Set the number, for this process and those that follow it."""
+        if self._process != os.getpid():  # forked, and not by multiprocessing
+            self._claim()
+        *elder, own = self._cells
+        own.write(value, seen=sum(cell.read().times for cell in elder))
+
+    def _claim(self) -> None:
+        """Add a cell of this process, which is not used until it is set."""
+        self._cells, self._process = (*self._cells, _Cell(0, seen=_NEVER)), os.getpid()
+
+
+class _State(NamedTuple):
+    """What a cell holds."""
+
+    value: int
+    times: int
+    """How often the value was set."""
+    seen: int
+    """How often older processes had set theirs when it was."""
+
+
+class _Cell:
+    """Shared memory of one process, which alone writes it.
+
+    The process may free it, and another cell get it, while a process that was started reads on. So
+    a fourth word names the cell, and a reader that finds another name keeps what it read last.
+    """
+
+    def __init__(self, value: int, *, seen: int) -> None:
+        self._name = int.from_bytes(os.urandom(8)) >> 1 | 1  # 0 is memory that no cell has yet
+        self._last = _State(value, 0, seen)
+        self._words: Array[c_int64] = RawArray(c_int64, [*self._last, self._name])
+
+    def read(self) -> _State:
+        """Return what it holds."""
+        *words, name = self._words
+        if name == self._name:
+            self._last = _State(*words)
+        return self._last
+
+    def write(self, value: int, *, seen: int) -> None:
+        """Set the value: of one word, so a reader finds the old one or the new one."""
+        self._words[0] = value
+        self._words[2] = seen
+        self._words[1] += 1
+
+
+def _attached(cells: tuple[_Cell, ...]) -> SharedNumber:
+    """Return a number that follows the cells of the process that started this one."""
+    number = SharedNumber(0)
+    number._cells = (*cells, _Cell(0, seen=_NEVER))  # noqa: SLF001  # it is made here
+    return number

@@ -9,6 +9,7 @@
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
+#   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -25,7 +26,7 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check scale clean
 
 setup: $(VENV)/.ready
 
@@ -82,6 +83,11 @@ gates: setup
 	$(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --workers $(WORKERS) --until draw
 	ls -d $(GATES)/datasets/* | xargs -P $(WORKERS) -n 1 $(BIN)/python benchmarks/learning_gates.py \
 	  --seeds 5 --fault-seeds 2 --json $(GATES)/gates.jsonl
+
+# Elsewhere: PYTHONPATH=. python3 benchmarks/gpu_check.py DIR, with numpy, xxhash, pydantic and torch.
+gpu-check: setup
+	$(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --workers $(WORKERS) --until draw
+	$(BIN)/python benchmarks/gpu_check.py $(GATES) --large --json $(GATES)/gpu-check.json
 
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }

@@ -33,6 +33,7 @@ from stages.verify.rows import (
     LabelledRows,
     labels_apart,
     permute_labels,
+    shift_labels,
     shuffle_tokens,
 )
 from stages.verify.slices import learning_slices
@@ -59,13 +60,6 @@ def labels_visible(rows: LabelledRows) -> LabelledRows:
     if rows.causal:
         return replace(rows, labels=np.roll(rows.input_ids, 1, axis=1))
     return replace(rows, input_ids=_restored(rows))
-
-
-def labels_shifted(rows: LabelledRows, by: int) -> LabelledRows:
-    """Move labels to the left: the position that predicts token t is held to token t + by."""
-    labels = np.full_like(rows.labels, NO_LABEL)
-    labels[:, :-by] = rows.labels[:, by:]
-    return replace(rows, labels=np.where(rows.segment_ids == PADDING, NO_LABEL, labels))
 
 
 def labels_inverted(rows: LabelledRows) -> LabelledRows:
@@ -96,8 +90,8 @@ FAULTS: dict[str, Fault] = {
     "labels permuted": labels_permuted,
     "tokens shuffled": tokens_shuffled,
     "inputs show the labels": labels_visible,
-    "labels shifted by 1": lambda rows: labels_shifted(rows, 1),
-    "labels shifted by 2": lambda rows: labels_shifted(rows, 2),
+    "labels shifted by 1": lambda rows: shift_labels(rows, 1),
+    "labels shifted by 2": lambda rows: shift_labels(rows, 2),
 }
 MASKED_FAULTS: dict[str, Fault] = {**FAULTS, "labels on all tokens": labels_everywhere}
 TARGET_FAULTS: dict[str, Fault] = {

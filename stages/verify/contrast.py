@@ -10,7 +10,7 @@ Axes: N rows, V views, L tokens, K channels.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -61,6 +61,47 @@ def view_rows(views: Views, length: int) -> LabelledRows:
     )
 
 
+class ContrastTrainer:
+    """A tiny encoder with its optimizer, trained to find each row's other view in a batch.
+
+    Args:
+        views: of the first batch: the ids that the encoder knows are frequent there.
+        config: sizes.
+        seed: of weights and dropout.
+        machine: where to train.
+    """
+
+    def __init__(self, views: Views, *, config: LearningSettings, seed: int, machine: Machine) -> None:
+        self._config = config
+        first = view_rows(views, config.row_length)
+        self._kept = frequent_ids(first, config.max_ids)
+        num_ids = len(self._kept) + 1
+        self.trainer = Trainer(first, np.zeros(1), num_ids=num_ids, seed=seed, machine=machine)
+        weights = self.trainer.model.parameters()
+        self._optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.95))
+        self._draws = draws_of(seed, Draw.DROPOUT)
+
+    def rows(self, views: Views) -> LabelledRows:
+        """Return what the encoder reads of some views."""
+        return compact_ids(view_rows(views, self._config.row_length), self._kept)
+
+    def step(self, views: Views, rate: float) -> float:
+        """Take one step; return its loss."""
+        loss = _loss(self.trainer, views, self.rows(views), self._draws)
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.trainer.model.parameters(), 1.0)
+        self._optimizer.step()
+        return loss.item()
+
+    @torch.no_grad()
+    def heldout_loss(self, views: Views) -> float:
+        """Return the loss on views that are not learned from."""
+        return _loss(self.trainer, views, self.rows(views), self._draws).item()
+
+
 def check_contrast(
     batch_of: Callable[[int], Views],
     heldout: Views,
@@ -79,41 +120,19 @@ def check_contrast(
         machine: where to train.
     """
     machine = machine or Machine()
-    first = view_rows(batch_of(0), config.row_length)
-    kept = frequent_ids(first, config.max_ids)
-    num_ids = len(kept) + 1
-    trainer = Trainer(first, np.zeros(1), num_ids=num_ids, seed=seed, machine=machine)
-    optimizer = torch.optim.AdamW(trainer.model.parameters(), betas=(0.9, 0.95))
-    draws = draws_of(seed, Draw.DROPOUT)
-    curve = []
+    trainer = ContrastTrainer(batch_of(0), config=config, seed=seed, machine=machine)
     with reproducible(machine.device):
-        for step in range(STEPS):
-            views = batch_of(step)
-            loss = _loss(trainer, views, config, kept, draws)
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(step, STEPS, config=config)
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(trainer.model.parameters(), 1.0)
-            optimizer.step()
-            curve.append((step, loss.item()))
-        with torch.no_grad():
-            held = _loss(trainer, heldout, config, kept, draws).item()
-    chance = math.log(len(heldout[0]))
-    return ContrastResult(chance, curve[0][1], held, STEPS, tuple(curve))
+        curve = tuple(
+            (step, trainer.step(batch_of(step), learning_rate(step, STEPS, config=config)))
+            for step in range(STEPS)
+        )
+        held = trainer.heldout_loss(heldout)
+    return ContrastResult(math.log(len(heldout[0])), curve[0][1], held, STEPS, curve)
 
 
-def _loss(
-    trainer: Trainer,
-    views: Views,
-    config: LearningSettings,
-    kept: NDArray[np.int64],
-    draws: np.random.Generator,
-) -> Tensor:
+def _loss(trainer: Trainer, views: Views, rows: LabelledRows, draws: np.random.Generator) -> Tensor:
     """Give the contrastive loss of one batch; a third view is a hard negative where there is one."""
     count, num_views = views[1].shape
-    rows = compact_ids(view_rows(views, config.row_length), kept)
-    rows = replace(rows, attention="bidirectional")
     with autocast(trainer.model):
         hidden = known_of(trainer.model, rows)
     inside = torch.from_numpy(rows.segment_ids != PADDING).to(hidden.device)[..., None]

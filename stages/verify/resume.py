@@ -174,8 +174,13 @@ def step_flops(trainer: Trainer, rows: LabelledRows) -> float:
 
 def utilisation(flops_per_second: float, device: torch.device) -> float | None:
     """Give the share of a device's peak; None if it has none that is known here."""
+    peak = peak_of(device)
+    return None if peak is None else flops_per_second / peak
+
+
+def peak_of(device: torch.device) -> float | None:
+    """Return the dense bfloat16 operations a second of a device; None if none are known here."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
-    peak = next((peak for part, peak in PEAKS.items() if part in name), None)
-    return None if peak is None else flops_per_second / peak
+    return next((peak for part, peak in PEAKS.items() if part in name), None)

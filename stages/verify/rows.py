@@ -194,6 +194,16 @@ def permute_labels(rows: LabelledRows, draws: np.random.Generator) -> LabelledRo
     return replace(rows, labels=labels)
 
 
+def shift_labels(rows: LabelledRows, by: int) -> LabelledRows:
+    """Plant a fault: the position that predicts token t is held to token t + by.
+
+    labels  3 5 7 8 .   by 1 ->  5 7 8 . .      (. is -100)
+    """
+    labels = np.full_like(rows.labels, NO_LABEL)
+    labels[:, :-by] = rows.labels[:, by:]
+    return replace(rows, labels=np.where(rows.segment_ids == PADDING, NO_LABEL, labels))
+
+
 def shuffle_tokens(rows: LabelledRows, draws: np.random.Generator) -> LabelledRows:
     """Shuffle tokens within each document of each row; a label goes with its token.
 

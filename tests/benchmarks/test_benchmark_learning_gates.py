@@ -14,7 +14,6 @@ from learning_gates import (
     faults_for,
     labels_everywhere,
     labels_inverted,
-    labels_shifted,
     labels_visible,
     measure,
     sentinels_random,
@@ -23,7 +22,7 @@ from learning_gates import (
 
 from pipeline.config import load_run_file
 from stages.objectives.table import KINDS, refuse_impossible
-from stages.verify.rows import NO_LABEL, LabelledRows, predicted_labels
+from stages.verify.rows import NO_LABEL, LabelledRows, predicted_labels, shift_labels
 from tests.stages.loading.test_dataset import SHARDS, write_dataset
 
 X = NO_LABEL
@@ -51,9 +50,9 @@ def test_visible_labels_are_what_the_model_sees() -> None:
 
 
 def test_shifted_labels_are_those_of_later_tokens() -> None:
-    assert predicted_labels(labels_shifted(CAUSAL, 1)).tolist() == [[7, 8, X, X, X]]
-    assert labels_shifted(MASKED, 1).labels.tolist() == [[6, X, X, 9, X, X]]
-    assert labels_shifted(MASKED, 2).labels.tolist() == [[X, X, 9, X, X, X]]
+    assert predicted_labels(shift_labels(CAUSAL, 1)).tolist() == [[7, 8, X, X, X]]
+    assert shift_labels(MASKED, 1).labels.tolist() == [[6, X, X, 9, X, X]]
+    assert shift_labels(MASKED, 2).labels.tolist() == [[X, X, 9, X, X, X]]
 
 
 def test_labels_everywhere_spare_padding_alone() -> None:

@@ -28,7 +28,7 @@ from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.steps.units import units_of
 from pipeline.stopping import enough_disk, signals_stop
-from pipeline.storage import LocalStorage, sweep
+from pipeline.storage import LocalStorage, make_folder, replace_file, sweep
 from stages.errors import ConfigError
 
 PLAN = "run.json"
@@ -261,7 +261,7 @@ def _require_models(file: RunFile) -> None:
 
 def _make_folder(output: Path) -> None:
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        make_folder(output.absolute())
     except OSError as error:
         raise ConfigError(f"--output {output}: cannot be made: {error.strerror}") from error
 
@@ -279,9 +279,8 @@ def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
             for step in steps
         },
     }
-    beside = request.output / f".{PLAN}"
-    beside.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
-    beside.replace(request.output / PLAN)
+    text = json.dumps(content, indent=1, default=str) + "\n"
+    replace_file(request.output / PLAN, text.encode())
 
 
 def read_plan(output: Path) -> dict[str, Any]:

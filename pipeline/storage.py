@@ -60,7 +60,7 @@ class LocalStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._lasting = {root}
+        self._lasting: set[Path] = set()
 
     def path(self, key: str) -> Path:
         """Give the place of a key; a key can never leave the root."""
@@ -119,15 +119,19 @@ class LocalStorage:
             sync_path(folder)
 
     def _make_folder(self, folder: Path) -> None:
-        """Make a folder below the root, and sync its name before it holds anything.
+        """Make a folder of the run, and sync its name before it holds anything.
 
         The name is synced even if the folder is there: who made it may have been killed before the sync.
         """
-        if folder not in self._lasting:
+        if folder in self._lasting:
+            return
+        if folder == self.root:
+            make_folder(folder)
+        else:
             self._make_folder(folder.parent)
             folder.mkdir(exist_ok=True)
             sync_path(folder.parent)
-            self._lasting.add(folder)
+        self._lasting.add(folder)
 
 
 def make_folder(folder: Path) -> None:

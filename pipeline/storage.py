@@ -104,6 +104,7 @@ class LocalStorage:
         path = self.path(key)
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
+            self._lasting.clear()
         else:
             path.unlink(missing_ok=True)
 

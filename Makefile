@@ -86,7 +86,7 @@ gates: setup
 	  --seeds 5 --fault-seeds 2 --json $(GATES)/gates.jsonl
 
 mutants: setup
-	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS) --whole --results $(MUTANTS).jsonl
+	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS) --reach whole --results $(MUTANTS).jsonl
 
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }

@@ -1,11 +1,11 @@
 """Mutants: faults planted into the product's code, one at a time, and whether the tests notice them.
 
     mutants.py                        every mutant of mutants.jsonl against the tests named for it
-    mutants.py --whole --jobs 8       those that nothing notices against all tests
+    mutants.py --reach whole --jobs 8 those that nothing notices against all tests
 
 A line of the list is a mutant: {"file", "old", "new", "tests", "equivalent"}. `old` stands in the file
 exactly once; `new` is put in its place, in a copy of the tree. The named tests run first, then the
-folder of tests that mirrors the file's, then, with --whole, all. A mutant is noticed if a test fails or
+folder of tests that mirrors the file's, then, if asked for, all. A mutant is noticed if a test fails or
 the tests do not end. A mutant that changes nothing that a caller could see says so under `equivalent`:
 it is not counted, and a test that notices it shows that the list is wrong.
 
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
+from typing import Literal, get_args
 
 from mutant_trees import BrokenError, Mutant, SoundTree, Trial, mirrored_tests, read_list, stamp_of
 
@@ -29,6 +30,9 @@ HERE = Path(__file__).resolve().parent
 LEAST = 0.95
 """The part of the mutants that must be noticed."""
 WHOLE = "tests"
+Reach = Literal["named", "mirrored", "whole"]
+REACHES: tuple[Reach, ...] = get_args(Reach)
+"""How far tests are tried before a mutant counts as unnoticed."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,11 @@ class Result:
         return f"{self.mutant.file}: {start!r} -> {end!r}"
 
 
-def try_mutant(mutant: Mutant, tree: SoundTree, *, whole: bool) -> Result:
+def try_mutant(mutant: Mutant, tree: SoundTree, *, reach: Reach) -> Result:
     """Plant a mutant and run tests, the nearest first, until one notices it."""
-    rounds = [mutant.tests, mirrored_tests(mutant.file, tree.folder)]
-    if whole:
-        rounds.append((WHOLE,))
+    rounds = [mutant.tests, mirrored_tests(mutant.file, tree.folder), (WHOLE,)][
+        : 1 + REACHES.index(reach)
+    ]
     trial, tried = Trial(noticed=False, by="", seconds=0.0), mutant.tests
     with tree.planted(mutant) as copy:
         for tests in dict.fromkeys(rounds):
@@ -78,23 +82,23 @@ def load_results(path: Path | None) -> dict[Mutant, Result]:
     return results
 
 
-def is_good(result: Result | None, tree: SoundTree, *, whole: bool) -> bool:
+def is_good(result: Result | None, tree: SoundTree, *, reach: Reach) -> bool:
     """Say whether an earlier result answers what is asked now."""
     if result is None or result.stamp != stamp_of(result.mutant, tree.folder):
         return False
-    tried = not whole or result.tests == (WHOLE,)
+    tried = reach != "whole" or result.tests == (WHOLE,)
     return result.noticed or bool(result.mutant.equivalent and tried)
 
 
 def campaign(
-    mutants: Sequence[Mutant], tree: SoundTree, *, jobs: int, whole: bool, kept: Path | None
+    mutants: Sequence[Mutant], tree: SoundTree, *, jobs: int, reach: Reach, kept: Path | None
 ) -> list[Result]:
     """Try every mutant of which no good result is kept, several at a time; return all results."""
     known = load_results(kept)
-    waiting = [one for one in mutants if not is_good(known.get(one), tree, whole=whole)]
+    waiting = [one for one in mutants if not is_good(known.get(one), tree, reach=reach)]
     results = {one: known[one] for one in mutants if one not in waiting}
     with ThreadPoolExecutor(jobs) as pool:
-        for result in pool.map(lambda one: try_mutant(one, tree, whole=whole), waiting):
+        for result in pool.map(lambda one: try_mutant(one, tree, reach=reach), waiting):
             results[result.mutant] = result
             print(f"{'noticed' if result.noticed else 'UNNOTICED'}: {result} ({result.by})", flush=True)
             if kept is not None:
@@ -146,7 +150,12 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=HERE.parent, help="the tree [default: this one]")
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose path contains this")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried at a time [default: 1]")
-    parser.add_argument("--whole", action="store_true", help="try all tests before giving up")
+    parser.add_argument(
+        "--reach",
+        choices=REACHES,
+        default="mirrored",
+        help="the last tests to try: those named, the mirrored folder, or all [default: mirrored]",
+    )
     parser.add_argument("--results", type=Path, help="keep results there, and go on from them")
     parser.add_argument(
         "--patience",
@@ -166,7 +175,7 @@ def main(given: Sequence[str] | None = None) -> int:
         mutants = [one for one in mutants if chosen.only in one.file]
         with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as work:
             tree = SoundTree.copied(chosen.root, Path(work), patience=chosen.patience)
-            results = campaign(mutants, tree, jobs=chosen.jobs, whole=chosen.whole, kept=chosen.results)
+            results = campaign(mutants, tree, jobs=chosen.jobs, reach=chosen.reach, kept=chosen.results)
     except BrokenError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

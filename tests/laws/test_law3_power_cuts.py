@@ -19,17 +19,17 @@ from unittest.mock import patch
 import pytest
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
-from pipeline.config import RunFile
 from pipeline.journal import read_log
-from pipeline.session import Request, run_session
+from pipeline.session import Request, read_plan, run_session
 from pipeline.storage import LocalStorage, make_folder, sweep
 from pipeline.tasks import Task, Worker, Workspace
 from stages.errors import DataError
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
-from tests.conftest import bundled_lines, digests
+from tests.conftest import digests
 from tests.laws.lossy_disk import Fate, KilledError, LossyDisk, Moment, fates, survive
+from tests.laws.tiny_run import tiny_run, write_tiny_corpus
 
 STEP = "shard-d"
 SHARDS = "datasets/d/train"
@@ -242,25 +242,10 @@ def test_bytes_that_changed_between_the_worker_and_the_commit_are_refused(tmp_pa
     assert _commits(tmp_path) == {}
 
 
-def _run_file(seq_len: int) -> RunFile:
-    """Return a run of a second that writes an epoch out."""
-    content = {
-        "name": "tiny",
-        "seed": 3,
-        "sources": [{"name": "s", "paths": ["*.jsonl"], "language": {"column": "lang"}}],
-        "ingest": {"unit_size": "64KiB", "min_chars": 20},
-        "dedup": {"near": False},
-        "tokenizer": {"train": {"vocab_size": 1200, "sample_size": "1MiB"}},
-        "validation": {"fraction": 0.2},
-        "packing": {"seq_len": seq_len, "shards": 2},
-        "datasets": [{"name": "mlm", "materialized_epochs": 1, "objective": {"kind": "mlm"}}],
-    }
-    return RunFile.model_validate(content)
-
-
 def _run(corpus: Path, output: Path, seq_len: int) -> dict[str, str]:
     """Do the run up to the rows, in place of a run of another length if there is one."""
-    request = Request(_run_file(seq_len), corpus, output, 0, until="draw", replace=True)
+    file = tiny_run(packing={"seq_len": seq_len, "shards": 2})
+    request = Request(file, corpus, output, 0, until="draw", replace=True)
     run_session(request, stream=None)
     return digests(output, *FOLDERS)
 
@@ -269,10 +254,8 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
     states: Path,
 ) -> None:
     corpus, base = states / "corpus", states / "watched"
-    corpus.mkdir()
+    write_tiny_corpus(corpus)
     base.mkdir()
-    lines = bundled_lines("text/*", 14)[:14]
-    (corpus / "a.jsonl").write_bytes(b"\n".join([*lines, lines[0], b""]))
     expected, begun = {}, {}
     with LossyDisk(base, every=EVERY, phase=PHASE) as disk:
         for seq_len in (64, 80):
@@ -287,6 +270,8 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
         root, where = base / "run", f"before {moment.number}: {moment.call}"
         assert list(_torn(root)) == [], where
         before, known = _commits(root), {event.get("attempt") for event in read_log(root)}
+        if before:
+            assert read_plan(root)["run"]["name"] == "tiny", where
         with _no_syncs():
             assert _run(corpus, root, seq_len) == expected[seq_len], where
         after = _commits(root)

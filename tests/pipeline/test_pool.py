@@ -1,6 +1,7 @@
 """What pools promise: every task is done once, chains stay on a worker, lost workers are replaced."""
 
 import os
+import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 import ray.cloudpickle
+from ray.exceptions import ActorUnavailableError
 
 from pipeline.cluster import num_nodes
 from pipeline.commits import Outcome
@@ -191,6 +193,27 @@ def test_a_task_that_takes_down_every_worker_stops_the_run_with_its_name(
         pool.run([task(die, "x")], _Book().done)
     pool.close()
     assert (tmp_path / "x.deaths").read_text() == "x" * MAX_ATTEMPTS
+
+
+def test_a_worker_out_of_reach_is_ended_so_that_two_never_write_one_unit(
+    shared: tuple[Path, RayPool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, book = shared[1], _Book()
+    pool.run([task(say_who, 0)], book.done)
+    (lost,) = book.pids()["0"]
+    process, real = os.pidfd_open(lost), ray.get
+
+    def unreachable(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(ray, "get", real)
+        raise ActorUnavailableError("the network is gone", None)
+
+    monkeypatch.setattr(ray, "get", unreachable)
+    pool.run([task(say_who, 1)], book.done)
+    ended, _, _ = select.select([process], [], [], 60.0)
+    os.close(process)
+    assert ended == [process]
+    assert [unit for unit, _ in book.seen] == ["say_who-0", "say_who-1"]
+    assert book.pids()["1"] != {lost}
 
 
 def test_a_pool_short_of_memory_goes_on_with_a_worker_less_and_stops_at_the_last(

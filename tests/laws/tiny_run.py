@@ -1,10 +1,36 @@
 """A run of a second over fourteen documents, for laws that need many runs."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunFile
 from tests.conftest import bundled_lines
+
+
+TINY = """
+name = "tiny"
+seed = 3
+ingest = { unit_size = "64KiB", min_chars = 20 }
+dedup = { near = false }
+validation = { fraction = 0.2 }
+packing = { seq_len = 64, shards = 2 }
+verify = { learning = false }
+
+[[sources]]
+name = "s"
+paths = ["*.jsonl"]
+language = { column = "lang" }
+
+[tokenizer.train]
+vocab_size = 1200
+sample_size = "1MiB"
+
+[[datasets]]
+name = "mlm"
+materialized_epochs = 1
+objective = { kind = "mlm" }
+"""
 
 
 def write_tiny_corpus(folder: Path) -> None:
@@ -16,16 +42,4 @@ def write_tiny_corpus(folder: Path) -> None:
 
 def tiny_run(**changes: Any) -> RunFile:
     """Return a run that writes an epoch out and learns nothing; `changes` replace whole sections."""
-    content: dict[str, Any] = {
-        "name": "tiny",
-        "seed": 3,
-        "sources": [{"name": "s", "paths": ["*.jsonl"], "language": {"column": "lang"}}],
-        "ingest": {"unit_size": "64KiB", "min_chars": 20},
-        "dedup": {"near": False},
-        "tokenizer": {"train": {"vocab_size": 1200, "sample_size": "1MiB"}},
-        "validation": {"fraction": 0.2},
-        "packing": {"seq_len": 64, "shards": 2},
-        "datasets": [{"name": "mlm", "materialized_epochs": 1, "objective": {"kind": "mlm"}}],
-        "verify": {"learning": False},
-    }
-    return RunFile.model_validate({**content, **changes})
+    return RunFile.model_validate({**tomllib.loads(TINY), **changes})

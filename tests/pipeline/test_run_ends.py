@@ -17,7 +17,7 @@ from stages.errors import (
     Stopped,
     VerificationError,
 )
-from tests.laws.tiny_run import tiny_run, write_tiny_corpus
+from tests.laws.tiny_run import TINY, tiny_run, write_tiny_corpus
 
 CODES = {
     ConfigError: 2,
@@ -88,7 +88,7 @@ def test_a_check_that_fails_ends_run_and_verify_with_its_own_exit_code(
     capsys.readouterr()
     assert exit_code(*command, monkeypatch=monkeypatch) == 3
     assert "shardmill: verify: FAIL: mlm; see the findings above" in capsys.readouterr().err
-    run_file = corpus / "run.yaml"
-    run_file.write_text(tiny_run().model_dump_json())
+    run_file = corpus / "run.toml"
+    run_file.write_text(TINY)
     again = ("run", str(run_file), "--output", str(output), "--workers", "0")
     assert exit_code(*again, monkeypatch=monkeypatch) == 3

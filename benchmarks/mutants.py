@@ -19,7 +19,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal, get_args
@@ -98,12 +98,19 @@ def campaign(
     waiting = [one for one in mutants if not is_good(known.get(one), tree, reach=reach)]
     results = {one: known[one] for one in mutants if one not in waiting}
     with ThreadPoolExecutor(jobs) as pool:
-        for result in pool.map(lambda one: try_mutant(one, tree, reach=reach), waiting):
-            results[result.mutant] = result
-            print(f"{'noticed' if result.noticed else 'UNNOTICED'}: {result} ({result.by})", flush=True)
-            if kept is not None:
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
+        try:
+            for done in as_completed(
+                [pool.submit(try_mutant, one, tree, reach=reach) for one in waiting]
+            ):
+                result = results[done.result().mutant] = done.result()
+                word = "noticed" if result.noticed else "UNNOTICED"
+                print(f"{word}: {result} ({result.by})", flush=True)
+                if kept is not None:
+                    with kept.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(asdict(result)) + "\n")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return [results[one] for one in mutants]
 
 

@@ -186,6 +186,7 @@ def test_a_power_cut_at_any_moment_leaves_units_whole_or_absent_and_no_commit_is
         with _no_syncs():
             done = _make(root, version)
         assert there.isdisjoint(done), where
+        assert not any((root / "tmp").glob("*")), where
         assert digests(root, "commits", "datasets") == recording.expected[version], where
     assert len(cases) > 300
 

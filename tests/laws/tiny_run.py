@@ -7,7 +7,6 @@ from typing import Any
 from pipeline.config import RunFile
 from tests.conftest import bundled_lines
 
-
 TINY = """
 name = "tiny"
 seed = 3

@@ -282,3 +282,20 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
         survived += len(before)
     assert len(disk.moments) >= 24
     assert survived > 200
+
+
+def test_more_epochs_on_disk_replace_those_before_and_leave_the_dataset_alone(states: Path) -> None:
+    write_tiny_corpus(states / "corpus")
+    found = {}
+    for name, counts in {"grown": (1, 2), "whole": (2,)}.items():
+        for count in counts:
+            datasets = [{"name": "mlm", "materialized_epochs": count, "objective": {"kind": "mlm"}}]
+            file, output = tiny_run(datasets=datasets), states / name
+            request = Request(file, states / "corpus", output, 0, until="draw", replace=True)
+            run_session(request, stream=None)
+            assert list(_torn(output)) == []
+        found[name] = digests(states / name, *FOLDERS)
+    assert found["grown"] == found["whole"]
+    events = list(read_log(states / "grown"))
+    done = Counter(e["step"] for e in events if e["event"] == "step")
+    assert {step for step, times in done.items() if times == 2} == {"draw-mlm"}

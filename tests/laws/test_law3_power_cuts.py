@@ -37,6 +37,7 @@ SIGN = "sign-train"
 """Not first among the units, so that only the rule puts its manifest before the other files."""
 EVERY, PHASE = 37, 5
 """Of the calls of a whole run, those at which its power goes."""
+FLOW = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard-mlm", "draw-mlm")
 FOLDERS = ("commits", "datasets", "dedup", "ingest", "split", "tokenizer", "tokens")
 """All of a run that a power cut must not change."""
 
@@ -271,6 +272,8 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
         root, where = base / "run", f"before {moment.number}: {moment.call}"
         assert list(_torn(root)) == [], where
         before, known = _commits(root), {event.get("attempt") for event in read_log(root)}
+        whole = [(step, STEP_COMMIT) in before for step in FLOW]
+        assert whole == sorted(whole, reverse=True), f"{where}: a step is there, one before it is not"
         if before:
             assert read_plan(root)["run"]["name"] == "tiny", where
         with _no_syncs():

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -174,6 +175,24 @@ class SoundTree:
                 self._seconds[tests] = trial.seconds
         return self._seconds[tests]
 
+    @cached_property
+    def _imports(self) -> dict[str, set[str]]:
+        """The files that each file imports."""
+        found = [path.relative_to(self.folder) for path in self.folder.rglob("*.py")]
+        files = {_dotted(path): path.as_posix() for path in found}
+        return {
+            file: {files[name] for name in _imports(self.folder / file) & files.keys()}
+            for file in files.values()
+        }
+
+    def importers(self, file: str) -> set[str]:
+        """Return a file and all that import it, directly or through others."""
+        known, new = set[str](), {file}
+        while new:
+            known |= new
+            new = {other for other, imported in self._imports.items() if imported & new} - known
+        return known
+
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[PlantedTree]:
         """Plant a mutant into a copy that is removed afterwards."""
@@ -186,24 +205,14 @@ class SoundTree:
         source.write_text(text, encoding="utf-8")
         for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"):
             compiled.unlink()  # Python trusts one whose source has the same second and size
-        for module in importers(folder, mutant.file):
+        for name in self.importers(mutant.file):
+            module = folder / name
             for cached in (module.parent / "__pycache__").glob(f"{module.stem}.*.nb[ic]"):
                 cached.unlink()
         try:
             yield PlantedTree(folder, self)
         finally:
             shutil.rmtree(folder.parent, ignore_errors=True)
-
-
-def importers(root: Path, file: str) -> set[Path]:
-    """Return a module and all that import it, directly or through others."""
-    modules = {_dotted(path.relative_to(root)): path for path in root.rglob("*.py")}
-    imports = {name: _imports(path) & modules.keys() for name, path in modules.items()}
-    found, new = set[str](), {_dotted(Path(file))}
-    while new:
-        found |= new
-        new = {name for name, others in imports.items() if others & new} - found
-    return {modules[name] for name in found}
 
 
 def _dotted(path: Path) -> str:

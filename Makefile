@@ -8,6 +8,7 @@
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
+#   make mutants   faults planted into the product's code, and whether the tests notice them (hours)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
@@ -22,11 +23,13 @@ CLIENTS ?= clients-output
 FAULTS ?= faults-output
 COMPARE ?= compare-output
 GATES ?= gates-output
+MUTANTS ?= mutants-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check mutants \
+  scale clean
 
 setup: $(VENV)/.ready
 
@@ -89,6 +92,9 @@ gpu-check: setup
 	$(BIN)/shardmill run benchmarks/objectives.toml --output $(GATES) --workers $(WORKERS) --until draw
 	$(BIN)/python benchmarks/gpu_check.py $(GATES) --large --json $(GATES)/gpu-check.json
 
+mutants: setup
+	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS) --reach whole --results $(MUTANTS).jsonl
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
@@ -96,4 +102,4 @@ scale: setup
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) \
-	  $(SCALE).json $(SCALE).out build *.egg-info
+	  $(SCALE).json $(SCALE).out $(MUTANTS).jsonl build *.egg-info

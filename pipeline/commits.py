@@ -18,9 +18,12 @@ from pipeline.storage import LocalStorage
 from stages.config import Config, canonical_json
 from stages.errors import DataError, FormatError
 from stages.store.digests import FileDigest, xxh3_file
+from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
 
 STEP_COMMIT = "_step"
+DATASETS = "datasets"
+DRAWN_FOLDER = "drawn"
 
 
 class Commit(Config):
@@ -158,20 +161,32 @@ class Commits:
     def drop(self, step: str, units: Collection[str] | None = None) -> None:
         """Forget some units of a step, or all: manifests, then commits, then the other files.
 
-        A kill on the way leaves no dataset that looks whole, and no commit without its files.
+        A kill or a power cut on the way leaves no dataset that looks whole, and no commit without its
+        files: what is removed stays removed before the next is touched. A manifest goes with any file
+        that it lists, even if a kill came between the manifest and its commit.
         """
         found = self.survey(step)
-        known = found.commits.keys() | found.damaged.keys()
-        dropped = sorted(unit for unit in known if units is None or unit in units)
-        keys = [key for unit in dropped if unit in found.commits for key in found.commits[unit].files]
-        for key in keys:
-            if key.endswith(f"/{MANIFEST_NAME}"):
-                self.storage.delete(key)
-        for unit in dropped:
-            self.storage.delete(_key(step, unit))
-            self._sound.discard(_key(step, unit))
-        for key in keys:
+        every = found.commits
+        known = every.keys() | found.damaged.keys()
+        chosen = [unit for unit in sorted(known) if units is None or unit in units]
+        keys = [key for unit in chosen if unit in every for key in every[unit].files]
+        manifests = {manifest for key in keys if (manifest := _manifest_of(key)) is not None}
+        holders = [unit for unit, commit in every.items() if manifests & commit.files.keys()]
+        for some in (
+            [_key(step, unit) for unit in holders],
+            manifests,
+            [_key(step, unit) for unit in chosen],
+            keys,
+        ):
+            self._delete(some)
+        self._sound -= {_key(step, unit) for unit in (*holders, *chosen)}
+
+    def _delete(self, keys: Collection[str]) -> None:
+        """Remove objects, and return once that would outlast a power cut."""
+        there = [key for key in keys if self.storage.path(key).exists()]
+        for key in there:
             self.storage.delete(key)
+        self.storage.settle(there)
 
     def _read(self, key: str) -> Commit | None:
         place, then = self.storage.path(key), way_out(key.split("/")[1])
@@ -187,3 +202,15 @@ def way_out(step: str) -> str:
 
 def _key(step: str, unit: str) -> str:
     return f"commits/{step}/{unit}.json"
+
+
+def _manifest_of(key: str) -> str | None:
+    """Return the key of the manifest that lists a dataset's file.
+
+    datasets/clm/train/epoch-0000/00000/input_ids.npy -> datasets/clm/train/dataset.json
+    """
+    parts = key.split("/")
+    if parts[0] != DATASETS:
+        return None
+    is_drawn = parts[3] in {DRAWN_NAME, DRAWN_FOLDER}
+    return "/".join([*parts[:3], DRAWN_NAME if is_drawn else MANIFEST_NAME])

@@ -33,7 +33,7 @@ from pipeline.report.summary import write_report
 from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.units import units_of
 from pipeline.stopping import reason_of, signals_stop, tidying
-from pipeline.storage import LocalStorage, sweep
+from pipeline.storage import LocalStorage, make_folder, replace_file, sweep
 from pipeline.watch import MemoryWatch
 from stages.errors import ConfigError, DataError, VerificationError
 
@@ -98,7 +98,7 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     require_memory(request.file, step_needs(request.file), workers=request.workers)
     require_generators(request.file)
     with making(request.output, "--output"):
-        request.output.mkdir(parents=True, exist_ok=True)
+        make_folder(request.output.absolute())
     resources = Resources(request.workers, request.address, request.file.resources.memory)
     needs = step_needs(request.file)
     with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
@@ -283,9 +283,8 @@ def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
             for step in steps
         },
     }
-    beside = request.output / f".{PLAN}"
-    beside.write_text(json.dumps(content, indent=1, default=str) + "\n", encoding="utf-8")
-    beside.replace(request.output / PLAN)
+    text = json.dumps(content, indent=1, default=str) + "\n"
+    replace_file(request.output / PLAN, text.encode())
 
 
 def read_plan(output: Path) -> dict[str, Any]:

@@ -60,6 +60,7 @@ class LocalStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._lasting: set[Path] = set()
 
     def path(self, key: str) -> Path:
         """Give the place of a key; a key can never leave the root."""
@@ -70,7 +71,7 @@ class LocalStorage:
     def put_new(self, key: str, data: bytes) -> bool:
         """Write beside, then link under the key: the link fails if there is one."""
         target = self.path(key)
-        make_folder(target.parent)
+        self._make_folder(target.parent)
         beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
             with beside.open("xb") as file:
@@ -103,13 +104,14 @@ class LocalStorage:
         path = self.path(key)
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
+            self._lasting.clear()
         else:
             path.unlink(missing_ok=True)
 
     def publish(self, temporary: Path, key: str) -> None:
         """Rename a finished file to its key."""
         target = self.path(key)
-        make_folder(target.parent)
+        self._make_folder(target.parent)
         os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
 
     def settle(self, keys: Collection[str]) -> None:
@@ -117,19 +119,51 @@ class LocalStorage:
         for folder in {self.path(key).parent for key in keys}:
             sync_path(folder)
 
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder of the run, and sync its name before it holds anything.
+
+        The name is synced even if the folder is there: who made it may have been killed before the sync.
+        """
+        if folder in self._lasting:
+            return
+        if folder == self.root:
+            make_folder(folder)
+        else:
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            sync_path(folder.parent)
+        self._lasting.add(folder)
+
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents, each known to the disk before what it will hold."""
-    if not folder.exists():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync_path(folder.parent)
+    """Make a folder and its parents, so that a power cut leaves them there."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing or [folder]:
+        with contextlib.suppress(PermissionError):  # one may write into a folder that none may list
+            sync_path(place.parent)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file's content: a kill or a power cut leaves the old or the new one, whole."""
+    beside = path.with_name(f".{path.name}")
+    beside.write_bytes(data)
+    sync_path(beside)
+    beside.replace(path)
+    sync_path(path.parent)
 
 
 def sweep(root: Path) -> None:
-    """Remove what other attempts left: files under `tmp/`, and commits never linked to their keys."""
+    """Remove what other attempts left: files under `tmp/`, and commits never linked to their keys.
+
+    The names of commits are synced: who made the last one may have been killed before the sync.
+    """
     with contextlib.suppress(FileNotFoundError):
         for attempt in (root / TEMPORARY).iterdir():
             shutil.rmtree(attempt, ignore_errors=True)
     for half_written in (root / "commits").glob("*/.*"):
         half_written.unlink(missing_ok=True)
+    for step in (root / "commits").glob("*"):
+        sync_path(step)
+    if (root / "commits").exists():
+        sync_path(root / "commits")

@@ -1,6 +1,8 @@
 """What pools promise: every task is done once, chains stay on a worker, lost workers are replaced."""
 
+import errno
 import os
+import select
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +10,9 @@ from typing import Any
 
 import pytest
 import ray.cloudpickle
+from ray.exceptions import ActorUnavailableError
 
+import pipeline.pool
 from pipeline.cluster import num_nodes
 from pipeline.commits import Outcome
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
@@ -37,6 +41,17 @@ def die(work: Workspace, payload: Any) -> dict[str, Any]:
     with (work.root / f"{payload}.deaths").open("a") as file:
         file.write("x")
     os._exit(1)
+
+
+def hold(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Take memory and keep it."""
+    work.cache["held"] = bytearray(os.urandom(1 << 20) * int(payload))
+    return say_who(work, payload)
+
+
+def find_no_room(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
+    """Raise what a full disk raises."""
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 def refuse(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
@@ -167,10 +182,23 @@ def test_a_task_that_took_down_its_worker_is_done_by_a_new_one_and_all_others_to
     )
 
 
+def test_a_worker_that_a_task_took_down_in_an_earlier_step_does_not_count_in_this_one(
+    shared: tuple[Path, RayPool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, pool = shared
+    monkeypatch.setattr(pipeline.pool, "MAX_ATTEMPTS", 2)
+    book = _Book()
+    for _ in range(2):
+        pool.run([task(die_once, "again")], book.done)
+        (root / "again.died").unlink()
+    assert [unit for unit, _ in book.seen] == ["die_once-again"] * 2
+
+
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
         (refuse, DataError, "^row 7 is broken; mend it$"),
+        (find_no_room, OSError, r"^\[Errno 28\] No space left on device$"),
         (stumble, RuntimeError, r"(?s)^stumble-7: .*KeyError"),
     ],
 )
@@ -191,6 +219,79 @@ def test_a_task_that_takes_down_every_worker_stops_the_run_with_its_name(
         pool.run([task(die, "x")], _Book().done)
     pool.close()
     assert (tmp_path / "x.deaths").read_text() == "x" * MAX_ATTEMPTS
+
+
+def test_a_worker_out_of_reach_is_ended_so_that_two_never_write_one_unit(
+    shared: tuple[Path, RayPool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, book = shared[1], _Book()
+    pool.run([task(say_who, 0)], book.done)
+    (lost,) = book.pids()["0"]
+    process, real = os.pidfd_open(lost), ray.get
+
+    def unreachable(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(ray, "get", real)
+        raise ActorUnavailableError("the network is gone", None)
+
+    monkeypatch.setattr(ray, "get", unreachable)
+    pool.run([task(say_who, 1)], book.done)
+    ended, _, _ = select.select([process], [], [], 60.0)
+    os.close(process)
+    assert ended == [process]
+    assert [unit for unit, _ in book.seen] == ["say_who-0", "say_who-1"]
+    assert book.pids()["1"] != {lost}
+
+
+class _OnceOver(MemoryWatch):
+    """A watch that sees too much once, when it is told to."""
+
+    armed = False
+
+    def is_over(self) -> bool:
+        over, self.armed = self.armed, False
+        return over
+
+
+def test_of_a_pool_short_of_memory_the_largest_worker_goes_and_its_tasks_are_done_by_the_others(
+    shared: tuple[Path, RayPool], tmp_path: Path
+) -> None:
+    assert shared, "its functions travel by value"
+    notes: list[str] = []
+    watch = _OnceOver(1 << 40, notes.append)
+    pool, before, after = RayPool(tmp_path, "a", size=2, num_cpus=0.5, watch=watch), _Book(), _Book()
+    pool.run([task(hold, 200), task(hold, 1)], before.done)
+    (large,), (small,) = before.pids()["200"], before.pids()["1"]
+    assert large != small
+    process = os.pidfd_open(large)
+    watch.armed = True
+    pool.run([task(say_who, number) for number in range(8)], after.done)
+    ended, _, _ = select.select([process], [], [], 60.0)
+    os.close(process)
+    pool.close()
+    assert ended == [process]
+    assert sorted(unit for unit, _ in after.seen) == [f"say_who-{number}" for number in range(8)]
+    assert after.seen[-1][1].record["pid"] == small
+    assert notes == ["memory is short: going on with 1 worker"]
+
+
+def test_a_plain_loop_stops_after_the_task_that_took_too_much(tmp_path: Path) -> None:
+    watch, book = _OnceOver(1 << 40, print), _Book()
+    pool = InlinePool(tmp_path, "attempt", watch=watch)
+    pool.run([task(say_who, 1)], book.done)
+    watch.armed = True
+    with pytest.raises(Stopped, match="say_who-2; set it higher and run again"):
+        pool.run([task(say_who, 2), task(say_who, 3)], book.done)
+    assert [unit for unit, _ in book.seen] == ["say_who-1", "say_who-2"]
+
+
+def test_a_worker_of_other_code_is_refused(
+    shared: tuple[Path, RayPool], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert shared, "its functions travel by value"
+    monkeypatch.setattr(pipeline.pool, "code_digest", lambda: "of other code")
+    pool = RayPool(tmp_path, "attempt", size=1, num_cpus=0.1)
+    with pytest.raises(Stopped, match="a node runs other code than the driver; install the same"):
+        pool.run([task(say_who, 1)], _Book().done)
 
 
 def test_a_pool_short_of_memory_goes_on_with_a_worker_less_and_stops_at_the_last(

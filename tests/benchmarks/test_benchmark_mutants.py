@@ -1,0 +1,158 @@
+"""What benchmarks/mutants.py promises: each fault planted alone, into a copy, and a true count."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import mutants
+import pytest
+from mutant_trees import BrokenError, SoundTree, mirrored_tests, read_list
+
+SUM = '''"""Sums."""
+
+from store.digits import BASE
+
+
+def add(first: int, second: int) -> int:
+    """Return a sum."""
+    left = second
+    while left > 0:
+        first, left = first + 1, left - 1
+    return first % BASE
+
+
+def scale(number: int) -> int:
+    """Return a number, scaled."""
+    return number * 2
+'''
+TESTS = """from store.sums import add
+
+def test_a_sum_of_two_numbers():
+    assert add(2, 3) == 5
+"""
+
+
+def line(old: str, new: str, equivalent: str = "", **changes: Any) -> str:
+    """Return a line of a list, about the tiny tree's sums unless told otherwise."""
+    content = {"file": "store/sums.py", "old": old, "new": new, "tests": ["tests/store/test_sums.py"]}
+    return json.dumps({**content, "equivalent": equivalent, **changes})
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of two modules and one test, which needs none of our plugins."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    root = tmp_path / "tree"
+    for name, text in {
+        "store/__init__.py": "",
+        "store/digits.py": "BASE = 1000\n",
+        "store/sums.py": SUM,
+        "tests/store/test_sums.py": TESTS,
+        "tests/store/test_more.py": "def test_nothing():\n    assert True\n",
+    }.items():
+        place = root / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return root
+
+
+def call(tree: Path, lines: list[str], *options: str) -> int:
+    """Try the mutants of a list."""
+    path = tree.parent / "list.jsonl"
+    path.write_text("\n".join(lines))
+    return mutants.main([str(path), "--root", str(tree), *options])
+
+
+def test_each_mutant_is_noticed_unnoticed_equivalent_or_without_end_and_counted_as_such(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.read_bytes() for path in tree.rglob("*.*")}
+    lines = [
+        line("first + 1, left", "first + 2, left"),
+        line("left - 1\n", "left + 0\n"),
+        line("number * 2", "number * 3"),
+        line("left > 0", "left >= 1", "whole numbers"),
+        line("BASE = 1000", "BASE = 4", file="store/digits.py"),
+    ]
+    assert call(tree, lines, "--patience", "1", "--jobs", "2") == 3
+    printed = capsys.readouterr().out
+    assert "| store | 5 | 1 | 3 | 1 |" in printed
+    assert "noticed 3 of 4 (75.0%); at least 95% must be" in printed
+    assert "UNNOTICED: store/sums.py: 'number * 2' -> 'number * 3'" in printed
+    assert "equivalent: store/sums.py: 'left > 0' -> 'left >= 1': whole numbers" in printed
+    assert "hangs: store/sums.py: 'left - 1' -> 'left + 0'" in printed
+    assert before == {path: path.read_bytes() for path in tree.rglob("*.*")}
+
+
+def test_results_are_kept_and_only_what_changed_is_tried_again(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line("first + 1, left", "first + 2, left")]
+    options = ("--results", str(tree.parent / "results.jsonl"))
+    assert call(tree, lines, *options) == 0
+    assert "(tests/store/test_sums.py::test_a_sum_of_two_numbers)" in capsys.readouterr().out
+    assert call(tree, lines, *options) == 0
+    assert "test_a_sum" not in capsys.readouterr().out
+    (tree / "tests/store/test_sums.py").write_text("def test_nothing():\n    assert True\n")
+    assert call(tree, lines, *options) == 3
+    assert "UNNOTICED" in capsys.readouterr().out
+
+
+def test_an_equivalent_mutant_that_a_test_notices_is_no_such_thing(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tree, [line("first + 1, left", "first + 2, left", "so one says")]) == 3
+    assert "CALLED EQUIVALENT, but tests/store/test_sums.py" in capsys.readouterr().out
+
+
+def test_tests_that_fail_without_a_mutant_teach_nothing(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tree / "tests/store/test_sums.py").write_text("def test_it():\n    assert False\n")
+    assert call(tree, [line("number * 2", "number * 3")]) == 2
+    assert "test_sums.py::test_it fails without any mutant" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("{", "line 1: not JSON"),
+        ('{"file": "store/sums.py"}', "must have exactly the keys equivalent, file, new, old, tests"),
+        (line("number * 9", "1"), r"store/sums.py: 'number \* 9' is there 0 times"),
+        (line("left", "right"), r"store/sums.py: 'left' is there \d times; it must be there once"),
+        (line("number * 2", "number *"), "is no Python"),
+        (line("number * 2", "1", file="store/none.py"), "store/none.py: no such file"),
+        (line("number * 2", "1", tests=["tests/none.py"]), "no such tests: tests/none.py"),
+        (line("number * 2", "1", tests=[]), "no such tests: none named"),
+        (f"{line('number * 2', '1')}\n{line('number * 2', '1')}", "'number \\* 2' is there twice"),
+    ],
+)
+def test_a_mutant_that_cannot_be_planted_is_named(wrong: str, message: str, tree: Path) -> None:
+    path = tree.parent / "list.jsonl"
+    path.write_text(wrong)
+    with pytest.raises(BrokenError, match=message):
+        read_list(path, tree)
+
+
+def test_caches_are_left_out_of_all_modules_that_know_the_changed_one(tree: Path) -> None:
+    (tree.parent / "work").mkdir()
+    copied = SoundTree.copied(tree, tree.parent / "work", patience=1.0)
+    assert copied.importers("store/digits.py") == {
+        "store/digits.py",
+        "store/sums.py",
+        "tests/store/test_sums.py",
+    }
+
+
+def test_the_tests_that_mirror_a_file_are_the_nearest_folder(tree: Path) -> None:
+    assert mirrored_tests("store/sums.py", tree) == ("tests/store",)
+    assert mirrored_tests("store/deeper/sums.py", tree) == ("tests/store",)
+    assert mirrored_tests("sums.py", tree) == ("tests",)
+
+
+def test_every_mutant_of_the_list_can_be_planted_today() -> None:
+    root = Path(mutants.__file__).parent.parent
+    listed = read_list(root / "benchmarks" / "mutants.jsonl", root)
+    assert len(listed) > 50
+    assert os.path.commonpath([one.file for one in listed]) == ""

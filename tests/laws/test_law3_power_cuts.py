@@ -1,0 +1,304 @@
+"""What law 3 promises of a loss of power: a unit is whole or absent, and what was committed stays.
+
+`LossyDisk` loses what was not synced. Real code runs on it; at each moment the power may go, and each
+state that the disk could then be in is held to the law and gone on with.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
+from pipeline.journal import read_log
+from pipeline.session import Request, read_plan, run_session
+from pipeline.storage import LocalStorage, make_folder, sweep
+from pipeline.tasks import Task, Worker, Workspace
+from stages.errors import DataError
+from stages.store.digests import digest_file
+from stages.store.drawn import DRAWN_NAME
+from stages.store.manifest import MANIFEST_NAME
+from tests.conftest import digests
+from tests.laws.lossy_disk import Fate, KilledError, LossyDisk, Moment, fates, survive
+from tests.laws.tiny_run import tiny_run, write_tiny_corpus
+
+STEP = "shard-d"
+SHARDS = "datasets/d/train"
+SIGN = "sign-train"
+"""Not first among the units, so that only the rule puts its manifest before the other files."""
+EVERY, PHASE = 37, 5
+"""Of the calls of a whole run, those at which its power goes."""
+FLOW = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard-mlm", "draw-mlm")
+FOLDERS = ("commits", "datasets", "dedup", "ingest", "split", "tokenizer", "tokens")
+"""All of a run that a power cut must not change."""
+
+
+def _write_shard(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Write two files of a shard."""
+    number, version = payload
+    for name in ("input_ids.npy", "segments/length.npy"):
+        text = f"{name} of shard {number}, version {version}"
+        work.create(f"{SHARDS}/{number:05d}/{name}").write_text(text)
+    return {"shard": number}
+
+
+def _write_manifest(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Write a manifest that lists every file of every shard."""
+    shards = [
+        {"path": place.name, "files": {n: digest_file(place / n).model_dump() for n in payload}}
+        for place in sorted(work.path(SHARDS).iterdir())
+        if place.is_dir()
+    ]
+    work.create(f"{SHARDS}/{MANIFEST_NAME}").write_text(json.dumps({"shards": shards}))
+    return {}
+
+
+def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _: None) -> list[str]:
+    """Do what a session does: forget what is stale, do what is missing; return the units it did.
+
+    `tell` is told, whenever that changes, which units must outlast a power cut from now on.
+    """
+    make_folder(root)
+    sweep(root)
+    commits = Commits(LocalStorage(root))
+    stale = [unit for unit, commit in commits.all(STEP) if commit.fingerprint != version]
+    if stale:
+        tell(set())
+        commits.drop(STEP, stale)
+    tasks = [Task(f"shard-{n}", _write_shard, (n, version), version) for n in range(2)]
+    tasks.append(Task(SIGN, _write_manifest, ("input_ids.npy", "segments/length.npy"), version))
+    worker, done = Worker(root, "attempt"), []
+    for task in tasks:
+        if commits.get(STEP, task.unit, version) is None:
+            commits.put(STEP, task.unit, version, worker.run(task))
+            done.append(task.unit)
+            tell(set(done))
+    if commits.get(STEP, STEP_COMMIT, version) is None:
+        commits.put(STEP, STEP_COMMIT, version, Outcome(root, {}, {}))
+        done.append(STEP_COMMIT)
+        tell(set(done))
+    sweep(root)
+    return done
+
+
+def _commits(root: Path) -> dict[tuple[str, str], Commit]:
+    """Return every commit, by step and unit."""
+    commits = Commits(LocalStorage(root))
+    steps = sorted(path.name for path in (root / "commits").glob("*"))
+    return {(step, unit): commit for step in steps for unit, commit in commits.all(step)}
+
+
+def _torn(root: Path) -> Iterator[str]:
+    """Return what law 3 forbids: a commit or a manifest that lists a file which is not whole."""
+    for place, commit in _commits(root).items():
+        for key, digest in commit.files.items():
+            if not (root / key).exists() or digest_file(root / key) != digest:
+                yield f"commit {'/'.join(place)}: {key}"
+    for name in (MANIFEST_NAME, DRAWN_NAME):
+        for manifest in (root / "datasets").rglob(name):
+            shards = json.loads(manifest.read_bytes())["shards"]
+            if name == DRAWN_NAME:
+                shards = [shard for epoch in shards for shard in epoch]
+            for shard in shards:
+                for listed, digest in shard["files"].items():
+                    path = manifest.parent / shard["path"] / listed
+                    if not path.exists() or digest_file(path).model_dump() != digest:
+                        yield f"manifest {manifest.relative_to(root)}: {path.relative_to(root)}"
+
+
+@contextmanager
+def _no_syncs() -> Iterator[None]:
+    """Save the time of syncs that nothing is to be learned from."""
+    with patch.object(os, "fsync", lambda _: None):
+        yield
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Iterator[Path]:
+    """A folder for hundreds of small trees: in memory if there is a place, since disks take seconds."""
+    memory = Path("/dev/shm")  # noqa: S108  # a folder of its own is made below it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+        yield Path(folder)
+
+
+@dataclass
+class _Recording:
+    """What was watched while version one was made, and then two in its place."""
+
+    moments: list[Moment]
+    promised: list[tuple[int, str, set[str]]]
+    """From which call on which units of which version must be there."""
+    expected: dict[str, dict[str, str]]
+    """Digests of all files of an undisturbed version."""
+
+    def version(self, moment: Moment) -> tuple[str, set[str]]:
+        """Return the version that is made at a moment, and the units of it that must be there."""
+        return [(v, units) for call, v, units in self.promised if call <= moment.number][-1]
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> _Recording:
+    """Two versions made one after the other, watched from the first call to the last."""
+    base = tmp_path_factory.mktemp("watched")
+    promised: list[tuple[int, str, set[str]]] = []
+    expected = {}
+    with LossyDisk(base) as disk:
+        for version in ("one", "two"):
+            promised.append((disk.calls, version, set()))
+
+            def tell(units: set[str], version: str = version) -> None:
+                promised.append((disk.calls, version, units))
+
+            _make(base / "run", version, tell)
+            expected[version] = digests(base / "run", "commits", "datasets")
+    return _Recording(disk.moments, promised, expected)
+
+
+def test_every_sync_and_every_change_of_a_name_is_a_moment_at_which_the_power_may_go(
+    recording: _Recording,
+) -> None:
+    calls = Counter(moment.call.split()[0] for moment in recording.moments)
+    assert set(calls) == {"fsync", "replace", "link", "unlink", "mkdir", "rmdir", "the"}
+    assert calls["replace"] == 2 * 5
+    assert calls["link"] == 2 * 4
+
+
+def test_a_power_cut_at_any_moment_leaves_units_whole_or_absent_and_no_commit_is_lost(
+    recording: _Recording, states: Path
+) -> None:
+    cases = [(moment, fate) for moment in recording.moments for fate in fates(moment)]
+    for number, (moment, fate) in enumerate(cases):
+        version, promised = recording.version(moment)
+        root, where = states / f"{number}" / "run", f"before {moment.number}: {moment.call}"
+        survive(moment.folder, root.parent, fate)
+        assert list(_torn(root)) == [], where
+        commits = _commits(root)
+        there = {unit for (_, unit), made in commits.items() if made.fingerprint == version}
+        assert promised <= there, where
+        with _no_syncs():
+            done = _make(root, version)
+        assert there.isdisjoint(done), where
+        assert not any((root / "tmp").glob("*")), where
+        assert digests(root, "commits", "datasets") == recording.expected[version], where
+    assert len(cases) > 300
+
+
+@pytest.mark.parametrize("version", ["one", "two"])
+def test_a_second_power_cut_does_no_more_harm_be_it_in_the_same_run_or_in_one_that_replaces_it(
+    version: str, recording: _Recording, states: Path
+) -> None:
+    first = [moment for moment in recording.moments if recording.version(moment)[0] == "one"]
+    cuts = 0
+    for moment in first[3::4]:
+        base = states / f"{moment.number}"
+        survive(moment.folder, base, Fate(0.5, moment.number))
+        with LossyDisk(base, every=13, phase=moment.number % 13) as disk:
+            _make(base / "run", version)
+        for again in disk.moments:
+            root, where = (
+                base.with_name(f"{base.name}-{again.number}") / "run",
+                (moment.call, again.call),
+            )
+            survive(again.folder, root.parent, Fate(again.number % 3 / 2, again.number))
+            assert list(_torn(root)) == [], where
+            with _no_syncs():
+                _make(root, version)
+            assert digests(root, "commits", "datasets") == recording.expected[version], where
+            cuts += 1
+    assert cuts > 60
+
+
+def test_what_is_committed_after_a_kill_outlasts_a_power_cut_too(
+    recording: _Recording, states: Path
+) -> None:
+    last = next(m.number for m in recording.moments if recording.version(m)[0] == "two")
+    for at in range(last):
+        base, left = states / f"{at}", states / f"{at}-left"
+        base.mkdir()
+        with LossyDisk(base, every=last + 1) as disk:
+            disk.kill_at = at
+            with contextlib.suppress(KilledError):
+                _make(base / "run", "one")
+            disk.kill_at = None
+            _make(base / "run", "one")
+        survive(disk.moments[-1].folder, left, Fate(0.0, at))
+        assert digests(left / "run", "commits", "datasets") == recording.expected["one"], at
+    assert last > 50
+
+
+def test_bytes_that_changed_between_the_worker_and_the_commit_are_refused(tmp_path: Path) -> None:
+    outcome = Worker(tmp_path, "attempt").run(Task("u", _write_shard, (0, "one"), "one"))
+    victim = outcome.folder / SHARDS / "00000" / "segments" / "length.npy"
+    victim.write_bytes(victim.read_bytes()[::-1])
+    with pytest.raises(DataError, match=r"length\.npy: changed between writing and commit"):
+        Commits(LocalStorage(tmp_path)).put(STEP, "u", "one", outcome)
+    assert _commits(tmp_path) == {}
+
+
+def _run(corpus: Path, output: Path, seq_len: int) -> dict[str, str]:
+    """Do the run up to the rows, in place of a run of another length if there is one."""
+    file = tiny_run(packing={"seq_len": seq_len, "shards": 2})
+    request = Request(file, corpus, output, 0, until="draw", replace=True)
+    run_session(request, stream=None)
+    return digests(output, *FOLDERS)
+
+
+def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_bytes(
+    states: Path,
+) -> None:
+    corpus, base = states / "corpus", states / "watched"
+    write_tiny_corpus(corpus)
+    base.mkdir()
+    expected, begun = {}, {}
+    with LossyDisk(base, every=EVERY, phase=PHASE) as disk:
+        for seq_len in (64, 80):
+            begun[seq_len] = disk.calls
+            expected[seq_len] = _run(corpus, base / "run", seq_len)
+    assert min(map(len, expected.values())) > 60
+    survived = 0
+    for moment in disk.moments:
+        seq_len = max(length for length, call in begun.items() if call <= moment.number)
+        base = states / f"{moment.number}"
+        survive(moment.folder, base, Fate(moment.number % 3 / 2, moment.number))
+        root, where = base / "run", f"before {moment.number}: {moment.call}"
+        assert list(_torn(root)) == [], where
+        before, known = _commits(root), {event.get("attempt") for event in read_log(root)}
+        whole = [(step, STEP_COMMIT) in before for step in FLOW]
+        assert whole == sorted(whole, reverse=True), f"{where}: a step is there, one before it is not"
+        if before:
+            assert read_plan(root)["run"]["name"] == "tiny", where
+        with _no_syncs():
+            assert _run(corpus, root, seq_len) == expected[seq_len], where
+        after = _commits(root)
+        events = [event for event in read_log(root) if event["attempt"] not in known]
+        again = {(e["step"], e["unit"]) for e in events if e["event"] == "dispatch"}
+        assert not {place for place in again & before.keys() if before[place] == after[place]}, where
+        survived += len(before)
+    assert len(disk.moments) >= 24
+    assert survived > 200
+
+
+def test_more_epochs_on_disk_replace_those_before_and_leave_the_dataset_alone(states: Path) -> None:
+    write_tiny_corpus(states / "corpus")
+    found = {}
+    for name, counts in {"grown": (1, 2), "whole": (2,)}.items():
+        for count in counts:
+            datasets = [{"name": "mlm", "materialized_epochs": count, "objective": {"kind": "mlm"}}]
+            file, output = tiny_run(datasets=datasets), states / name
+            request = Request(file, states / "corpus", output, 0, until="draw", replace=True)
+            run_session(request, stream=None)
+            assert list(_torn(output)) == []
+        found[name] = digests(states / name, *FOLDERS)
+    assert found["grown"] == found["whole"]
+    events = list(read_log(states / "grown"))
+    done = Counter(e["step"] for e in events if e["event"] == "step")
+    assert {step for step, times in done.items() if times == 2} == {"draw-mlm"}

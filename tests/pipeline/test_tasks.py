@@ -1,0 +1,51 @@
+"""What a worker promises of a task: its own files and no others, each with its digest."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.tasks import Task, Worker, Workspace
+from stages.store.digests import digest_file
+
+
+def write_two(work: Workspace, payload: Any) -> dict[str, Any]:
+    """Write two files, and one that is gone before the task ends."""
+    work.create("a/first").write_text(f"first of {payload}")
+    work.create("second").write_text(f"second of {payload}")
+    with work.scratch() as folder:
+        (folder / "passing").write_text("not to be committed")
+    return {"payload": payload}
+
+
+def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path) -> None:
+    outcome = Worker(tmp_path, "attempt").run(Task("u", write_two, 7, "f"))
+    assert outcome.folder == tmp_path / "tmp" / "attempt" / "u"
+    assert sorted(outcome.files) == ["a/first", "second"]
+    for key, digest in outcome.files.items():
+        assert digest_file(outcome.folder / key) == digest
+
+
+def test_what_an_attempt_that_died_left_behind_is_no_part_of_the_next(tmp_path: Path) -> None:
+    left = tmp_path / "tmp" / "attempt" / "u" / ".scratch" / "half"
+    left.parent.mkdir(parents=True)
+    left.write_text("half")
+    left.parent.with_name("stranger").write_text("of another payload")
+    outcome = Worker(tmp_path, "attempt").run(Task("u", write_two, 7, "f"))
+    assert sorted(outcome.files) == ["a/first", "second"]
+    held = {path.name for path in outcome.folder.rglob("*") if path.is_file()}
+    assert held == {"first", "second"}
+
+
+def test_scratch_files_are_gone_after_a_failure_too(tmp_path: Path) -> None:
+    work = Workspace(tmp_path, tmp_path / "own")
+    work.folder.mkdir()
+
+    def fail() -> None:
+        with work.scratch() as folder:
+            (folder / "x").write_text("x")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert list(work.folder.iterdir()) == []

@@ -174,9 +174,18 @@ class EveryEpoch:
         """The id of padding."""
         return self._dataset.pad
 
+    @property
+    def sorted_by_draws(self) -> bool:
+        """Whether rows are so few that their order is sorted by draws."""
+        return self._dataset.sorted_by_draws
+
     def __len__(self) -> int:
         """Rows of an epoch."""
         return len(self._dataset)
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Return an epoch: all can be read."""
+        return epoch
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
         """Return the rows at some positions of an epoch."""

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline import cli
+from pipeline.boundary import exit_code_of
+from pipeline.stopping import Signals
 from stages import errors
 from stages.errors import Interrupted, ShardmillError, Stopped, VerificationError
 from tests.conftest import small_run
@@ -28,10 +30,8 @@ def every_error(kind: type[ShardmillError] = ShardmillError) -> Iterator[type[Sh
 def code_of(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
     """Call the command line in this process; give its exit code."""
     monkeypatch.setattr(sys, "argv", ["shardmill", *map(str, arguments)])
-    with pytest.raises(SystemExit) as end:
-        cli.main()
-    assert isinstance(end.value.code, int)
-    return end.value.code
+    with Signals() as signals:
+        return exit_code_of(lambda: cli.app(), signals)  # the app may be another one by then
 
 
 @pytest.mark.parametrize("kind", tuple(every_error()))

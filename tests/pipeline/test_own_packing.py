@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from pipeline.commits import Commits
 from pipeline.config import Dataset, RunFile, explain
-from pipeline.inputs import find_inputs
+from pipeline.inputs import find_files
 from pipeline.own_packing import without_shards
 from pipeline.plan import plan_steps
+from pipeline.scanning import planned_inputs
+from pipeline.storage import LocalStorage
 from stages.packing.layout import PackingConfig
 
 RUN_PACKING = {"seq_len": 4096, "strategy": "concat", "shard_size": "1MiB", "shards": 8}
@@ -100,7 +103,7 @@ def test_a_dataset_s_own_packing_changes_no_fingerprint_of_what_it_says_already(
     prints = []
     for own in owns:
         run = RunFile.model_validate(run_with(own, RUN_PACKING))
-        files = find_inputs(run, tmp_path, output=tmp_path / "out")
+        files = planned_inputs(find_files(run, tmp_path), Commits(LocalStorage(tmp_path / "out")))
         prints.append({step.name: step.fingerprint for step in plan_steps(run, files)})
     assert prints[0] == prints[1] == prints[2]
     assert "shard-own" in prints[0]

@@ -2,18 +2,24 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from pipeline.config import Ingest
+from pipeline.inputs import Blocks, FoundFile
+from pipeline.places import place_status
 from pipeline.steps.pairs import RUN_BYTES, unit_runs
-from pipeline.steps.parts import Part, part_after, records_of
+from pipeline.steps.parts import Part, Reading
+from pipeline.steps.scan import scan_file
 from pipeline.steps.units import Unit
 from pipeline.steps.unreadable import BAD, check_readable
+from pipeline.tasks import Workspace
 from stages.columns import DropReason
 from stages.errors import DataError
+from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping
+from stages.store.digests import xxh3_file
 
 UNIT = 4096
 LINES = {
@@ -23,32 +29,40 @@ LINES = {
 }
 
 
-def part_of(path: Path, number: int) -> Part:
-    """Return a part of a chain."""
+def part_of(workspace: Workspace, path: Path, number: int) -> Part:
+    """Return a part of a chain, of a file that is scanned."""
+    status, fields = place_status(path, key="s"), FieldMapping()
+    found = FoundFile("s", path.name, path, status, fields, TextSplit.FILE, UNIT)
+    scanned, digests = scan_file(found, "")
+    key = f"{path.name}-blocks.npy"
+    np.save(workspace.root / key, digests)
     return Part(
         source="s",
         path=path.name,
         place=path,
-        key="s/0",
+        label=found.label,
+        key=f"s/{path.name}",
         number=number,
-        fields=FieldMapping(),
+        fields=fields,
         ingest=Ingest(unit_size=UNIT),
         minhash=None,
+        size=scanned.size,
+        blocks=Blocks(key, xxh3_file(workspace.root / key), 0, scanned.blocks),
     )
 
 
-def texts_of(path: Path, *, keep: bool) -> list[str]:
+def texts_of(workspace: Workspace, path: Path, *, keep: bool) -> list[str]:
     """Return the texts of a chain, read by one worker or each part by a new one."""
     texts: list[str] = []
-    cache: dict[str, Any] = {}
     number: int | None = 0
     while number is not None:
-        cache = cache if keep else {}
-        part = part_of(path, number)
-        found = [str(getattr(record, "text", None)) for record in records_of(cache, part)]
+        if not keep:
+            workspace.cache.clear()
+        reading = Reading(workspace, part_of(workspace, path, number))
+        found = [str(getattr(record, "text", None)) for record in reading.records()]
         assert found, f"part {number} holds nothing"
         texts += found
-        number = part_after(cache, part)
+        number = reading.next
     return texts
 
 
@@ -63,17 +77,17 @@ def test_a_chain_gives_every_record_once_and_no_part_is_empty(
     content = "".join(f'{{"text":"{text}"}}\n' for text in lines)
     path.write_bytes(gzip.compress(content.encode()))
     assert len(content) > 4 * UNIT
-    assert texts_of(path, keep=keep) == lines
+    assert texts_of(Workspace(tmp_path, tmp_path), path, keep=keep) == lines
 
 
 def test_a_worker_that_holds_the_stream_of_one_file_opens_the_next(tmp_path: Path) -> None:
-    cache: dict[str, Any] = {}
+    workspace = Workspace(tmp_path, tmp_path)
     for name in "ab":
         path = tmp_path / f"{name}.jsonl.gz"
         path.write_bytes(gzip.compress(f'{{"text":"{name}"}}\n'.encode() * 500))
-        part = Part(**{**vars(part_of(path, 0)), "key": f"s/{name}"})
-        assert {getattr(record, "text", None) for record in records_of(cache, part)} == {name}
-        assert part_after(cache, part) == 1
+        reading = Reading(workspace, part_of(workspace, path, 0))
+        assert {getattr(record, "text", None) for record in reading.records()} == {name}
+        assert reading.next == 1
 
 
 @pytest.mark.parametrize("reason", BAD)

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from pipeline import cli
+from pipeline.boundary import exit_code_of
 from pipeline.session import STEPS, Request, run_session
+from pipeline.stopping import Signals
 from stages.errors import (
     ConfigError,
     DataError,
@@ -32,9 +34,8 @@ CODES = {
 def exit_code(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """Return the exit code of a command, done in this process."""
     monkeypatch.setattr(sys, "argv", ["shardmill", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    return int(ended.value.code or 0)
+    with Signals() as signals:
+        return exit_code_of(lambda: cli.app(), signals)  # the app may be another one by then
 
 
 @pytest.fixture(scope="module")

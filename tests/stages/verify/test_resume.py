@@ -39,6 +39,7 @@ class Numbers:
     pad = 0
     epoch = 0
     shuffle = False
+    sorted_by_draws = False
 
     def __init__(self, shift: int = 0) -> None:
         self.shift = shift
@@ -50,6 +51,10 @@ class Numbers:
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
         """Give the rows at some positions of an epoch."""
         return {"number": (positions + epoch + self.shift) % len(self)}
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Return an epoch: there are all of them."""
+        return epoch
 
 
 class Lost(Batches):

@@ -39,7 +39,7 @@ class ChangedInputError(DataError):
         file: the file's name in messages; what is remembered of it is forgotten.
     """
 
-    def __init__(self, message: str, file: str) -> None:
+    def __init__(self, message: str, file: str = "") -> None:
         super().__init__(message, file)
 
     def __str__(self) -> str:

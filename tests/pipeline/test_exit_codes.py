@@ -31,7 +31,7 @@ def code_of(monkeypatch: pytest.MonkeyPatch, *arguments: str | Path) -> int:
     """Call the command line in this process; give its exit code."""
     monkeypatch.setattr(sys, "argv", ["shardmill", *map(str, arguments)])
     with Signals() as signals:
-        return exit_code_of(lambda: cli.app(), signals)  # the app may be another one by then
+        return exit_code_of(cli.app, signals)
 
 
 @pytest.mark.parametrize("kind", tuple(every_error()))

@@ -1,5 +1,6 @@
 """What places promise: a URL is found, stamped and opened as a local path is, and no secret is told."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,18 @@ def test_a_stamp_changes_with_the_file(tmp_path: Path) -> None:
     assert [status.lasting for status in before] == [True, True]
     for one, other in zip(before, after, strict=True):
         assert (one.stamp, one.size) != (other.stamp, other.size)
+
+
+@pytest.mark.parametrize("what", ["FIFO", "folder", "nothing"])
+def test_what_took_a_file_s_place_is_not_opened(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    if what == "FIFO":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    expected = "no such file" if what == "nothing" else f"is a {what}, and only files are read"
+    with pytest.raises(ConfigError, match=expected), open_place(path, key="sources.web"):
+        pass
 
 
 @pytest.mark.parametrize("columns", [{"language": {"column": "lang"}}, {"id_column": "id"}])

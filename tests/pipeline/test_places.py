@@ -6,13 +6,14 @@ from typing import Any
 
 import fsspec
 import pytest
+from changing_server import serving
 
 from pipeline.config import RunFile
 from pipeline.inputs import FoundFile, find_files
 from pipeline.place_files import open_place
 from pipeline.places import is_pattern, is_url, place_status
 from pipeline.steps.scan import scan_file
-from stages.errors import ConfigError
+from stages.errors import ConfigError, Stopped
 
 
 def find(*paths: str, output: Path, **source: Any) -> list[FoundFile]:
@@ -131,6 +132,20 @@ def test_a_stamp_changes_with_the_file(tmp_path: Path) -> None:
     assert [status.lasting for status in before] == [True, True]
     for one, other in zip(before, after, strict=True):
         assert (one.stamp, one.size) != (other.stamp, other.size)
+
+
+def test_a_server_that_is_down_is_no_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    with serving(tmp_path) as server:
+        url = f"{server.url}/a.jsonl"
+        assert [file.path for file in find(url, output=tmp_path)] == ["a.jsonl"]
+        with pytest.raises(ConfigError, match=r"b\.jsonl: no such file"):
+            find(f"{server.url}/b.jsonl", output=tmp_path)
+        server.fault = "unavailable"
+        with pytest.raises(Stopped, match=r"a\.jsonl: cannot be read now \(.*503.*\); run again to"):
+            find(url, output=tmp_path)
+    with pytest.raises(Stopped, match=r"a\.jsonl: cannot be read now \(.*\); run again to resume"):
+        find(url, output=tmp_path)
 
 
 @pytest.mark.parametrize("what", ["FIFO", "folder", "nothing"])

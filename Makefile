@@ -11,6 +11,7 @@
 #   make mutants   faults planted into the product's code, and whether the tests notice them (hours)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
+#   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -21,6 +22,7 @@ DEMO ?= demo-output
 SCALE ?= scale-output
 CLIENTS ?= clients-output
 FAULTS ?= faults-output
+CHANGING ?= changing-output
 COMPARE ?= compare-output
 GATES ?= gates-output
 MUTANTS ?= mutants-output
@@ -29,7 +31,7 @@ COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check mutants \
-  scale clean
+  changing scale clean
 
 setup: $(VENV)/.ready
 
@@ -95,6 +97,9 @@ gpu-check: setup
 mutants: setup
 	$(BIN)/python benchmarks/mutants.py --jobs $(WORKERS) --reach whole --results $(MUTANTS).jsonl
 
+changing: setup
+	$(BIN)/python benchmarks/changing_inputs.py $(CHANGING)
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
@@ -102,4 +107,4 @@ scale: setup
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) \
-	  $(SCALE).json $(SCALE).out $(MUTANTS).jsonl build *.egg-info
+	  $(SCALE).json $(SCALE).out $(MUTANTS).jsonl $(CHANGING) build *.egg-info

@@ -72,6 +72,9 @@ class _FolderHandler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:  # the name that the library asks for
         """Say how large a file is."""
+        if self.server_state.fault == "unavailable":
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
         data = self._data()
         if data is not None:
             self._headers(HTTPStatus.OK, data, len(data))

@@ -46,7 +46,8 @@ class Source(FieldMapping):
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
-    .jsonl, .parquet, .arrow, .feather, .txt, and .jsonl and .txt with .gz or .zst after it."""
+    .jsonl, .parquet, .arrow, .feather, .txt, and .jsonl and .txt with .gz or .zst after it. A file that
+    two paths reach through a link is refused: it would be read twice."""
     root: str | None = None
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""

@@ -12,6 +12,8 @@ from stages.errors import ConfigError, ShardmillError, Stopped
 
 _GONE = (FileNotFoundError, NotADirectoryError)
 _REFUSED = (PermissionError, IsADirectoryError)
+_NOT_THERE = (404, 410)
+"""HTTP statuses of a file that is gone."""
 _FIRST_REFUSAL, _AFTER_REFUSALS = 400, 500
 _PASSING = (408, 425, 429)
 """HTTP statuses below 500 that are worth another try."""
@@ -42,7 +44,9 @@ def touching(place: Path | str, *, key: str) -> Iterator[None]:
 
 
 def _fault(place: Path | str, key: str, error: Exception) -> ShardmillError:
-    if isinstance(error, _GONE):
+    if isinstance(error, _GONE) and isinstance(error.__cause__, Exception) and isinstance(place, str):
+        error = error.__cause__  # fsspec's http says "not found" of any failure to ask
+    if isinstance(error, _GONE) or getattr(error, "status", None) in _NOT_THERE:
         return ConfigError(f"{key}: {place}: no such file")
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     reason = " ".join(str(reason).split())

@@ -33,7 +33,8 @@ class FieldMapping(Config):
     """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
     entails and what contradicts it. Sections follow each other as they are, with nothing between."""
     id_column: str | None = None
-    """The field that holds the user's own id, kept beside ours; none by default."""
+    """The field that holds the user's own id, kept beside ours; none by default. A field that a source
+    names stands at a record's top level, and is refused if no record of the source has it."""
     language: str | LanguageColumn = UNDETERMINED
     """One language for the whole source, or the field that names it."""
 

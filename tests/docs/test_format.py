@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
+from pipeline.steps.scan import ScannedFile
 from stages import columns
 from stages.identity import document_id
 from stages.loading.order import MAX_SORTED, shuffled
@@ -26,6 +27,7 @@ from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
 from stages.ragged import ragged_of
+from stages.reading.checked import BLOCK_BYTES
 from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
 from stages.store import digests, drawn, manifest
 from stages.store.arrays import id_dtype
@@ -64,6 +66,12 @@ def test_tables_of_the_manifest_equal_the_models(model: type[BaseModel]) -> None
     assert [row[:2] for row in rows] == [list(p) for p in zip(model.model_fields, types, strict=True)]
     for (_, _, meaning), field in zip(rows, model.model_fields.values(), strict=True):
         assert field.description is None or clean(field.description).replace("`", "") == meaning
+
+
+def test_the_table_of_what_is_scanned_equals_the_code() -> None:
+    rows = table_after("record: ScannedFile")
+    assert [name for name, _, _ in rows] == list(ScannedFile.model_fields)
+    assert f"of each block of {BLOCK_BYTES:,} bytes" in FORMAT.read_text(encoding="utf-8")
 
 
 def test_the_table_of_dtypes_equals_the_code() -> None:

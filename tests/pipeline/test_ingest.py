@@ -7,7 +7,7 @@ stand; nothing is held that grows with a unit; an input that is broken stops the
 import gzip
 import io
 import json
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pytest
 
 from pipeline.steps import ingest_files
 from stages.cleaning.text import clean_text
-from stages.errors import ConfigError, DataError
+from stages.errors import ConfigError, DataError, VerificationError
 from tests.conftest import bundled_lines, run_small, small_run
 
 COLUMNS = ["own_id", "language", "text_bytes", "digest", "text"]
@@ -234,3 +234,74 @@ def test_sections_are_joined_and_their_ends_kept(
     reasons = {drop["detail"]: drop["reason"] for drop in drops}
     assert reasons["field 'target' has no character but white space"] == "empty"
     assert "missing_text" in reasons.values()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz"])
+def test_a_byte_order_mark_costs_no_document(
+    kind: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    plain = ingest(write(tmp_path / "plain", kind, records), tmp_path / "run-plain")
+    corpus = tmp_path / "marked"
+    corpus.mkdir()
+    data = b"\xef\xbb\xbf" + lines_of(records)
+    (corpus / f"a.{kind}").write_bytes(gzip.compress(data, mtime=0) if kind.endswith("gz") else data)
+    marked = ingest(corpus, tmp_path / "run-marked")
+    assert marked.select(COLUMNS).equals(plain.select(COLUMNS))
+    places = plain.column("position").to_pylist()
+    assert marked.column("position").to_pylist() == [place and place + 3 for place in places]
+    assert summary(tmp_path / "run-marked")["drops"] == summary(tmp_path / "run-plain")["drops"]
+
+
+TEXTS = b"First line\nof a group.\n\n \nSecond.\r\n\r\nThird.\n\n" * 300
+BLANKS = b"\n" * 9_000
+CONTENTS = {
+    "jsonl": b'{"text": "a text of some words"}\n' * 300,
+    "jsonl, no line feed at its end": b'{"text": "a text of some words"}\n{"text": "the last one"}',
+    "jsonl, blank lines": BLANKS + b'{"text": "a text of some words"}\n' * 300 + BLANKS,
+    "jsonl, a long line": b'{"text": "%s"}\n{"text": "a few more words"}\n' % (b"x" * 9_000),
+    "txt": TEXTS,
+    "txt, blank lines": BLANKS + TEXTS + BLANKS + TEXTS + BLANKS,
+    "txt, a long group": b"x\n" * 9_000 + b"\n" + TEXTS,
+}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("content", CONTENTS)
+def test_the_units_of_a_file_chain_from_its_first_byte_to_its_last(
+    content: str, ending: str, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    data = CONTENTS[content]
+    kind = content.partition(",")[0]
+    (corpus / f"a.{kind}{ending}").write_bytes(gzip.compress(data, mtime=0) if ending else data)
+    sources = [{"name": "s", "paths": ["a.*"]}]
+    if kind == "txt":
+        sources[0]["text_split"] = "blank_line"
+    options = {"sources": sources, "ingest": {"unit_size": "3KiB", "min_chars": 1}}
+    ingest(corpus, tmp_path / "run", **options)
+    folder = tmp_path / "run/commits/ingest"
+    commits = [json.loads(path.read_text()) for path in sorted(folder.glob("s.*.json"))]
+    covered = [commit["record"]["covered"] for commit in commits if commit["record"]["covered"]]
+    assert covered[0][0] == 0
+    assert covered[-1][1] == len(data)
+    assert all(one[1] == other[0] for one, other in pairwise(covered))
+    assert len(covered) > 1 or "no line feed" in content
+
+
+def test_a_unit_that_claims_less_of_its_file_than_there_is_fails_the_run(
+    records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    corpus = write(tmp_path / "corpus", "parquet", records)
+    ingest(corpus, tmp_path / "run", ingest={"unit_size": "7KiB"})
+    folder = tmp_path / "run/commits/ingest"
+    (folder / "_step.json").unlink()
+    units = sorted(folder.glob("s.*.json"))
+    assert len(units) > 2
+    commit = json.loads(units[1].read_text())
+    first, last = commit["record"]["covered"]
+    commit["record"]["covered"] = [first, last - 1]
+    units[1].write_text(json.dumps(commit))
+    with pytest.raises(VerificationError) as caught:
+        ingest(corpus, tmp_path / "run", ingest={"unit_size": "7KiB"})
+    assert f"a.parquet: positions {last - 1:,} to {last:,} were read by no unit" in str(caught.value)

@@ -1,17 +1,19 @@
 """What places promise: a URL is found, stamped and opened as a local path is, and no secret is told."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
+from changing_server import serving
 
 from pipeline.config import RunFile
 from pipeline.inputs import FoundFile, find_files
 from pipeline.place_files import open_place
 from pipeline.places import is_pattern, is_url, place_status
 from pipeline.steps.scan import scan_file
-from stages.errors import ConfigError
+from stages.errors import ConfigError, Stopped
 
 
 def find(*paths: str, output: Path, **source: Any) -> list[FoundFile]:
@@ -130,6 +132,32 @@ def test_a_stamp_changes_with_the_file(tmp_path: Path) -> None:
     assert [status.lasting for status in before] == [True, True]
     for one, other in zip(before, after, strict=True):
         assert (one.stamp, one.size) != (other.stamp, other.size)
+
+
+def test_a_server_that_is_down_is_no_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    with serving(tmp_path) as server:
+        url = f"{server.url}/a.jsonl"
+        assert [file.path for file in find(url, output=tmp_path)] == ["a.jsonl"]
+        with pytest.raises(ConfigError, match=r"b\.jsonl: no such file"):
+            find(f"{server.url}/b.jsonl", output=tmp_path)
+        server.fault = "unavailable"
+        with pytest.raises(Stopped, match=r"a\.jsonl: cannot be read now \(.*503.*\); run again to"):
+            find(url, output=tmp_path)
+    with pytest.raises(Stopped, match=r"a\.jsonl: cannot be read now \(.*\); run again to resume"):
+        find(url, output=tmp_path)
+
+
+@pytest.mark.parametrize("what", ["FIFO", "folder", "nothing"])
+def test_what_took_a_file_s_place_is_not_opened(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    if what == "FIFO":
+        os.mkfifo(path)
+    elif what == "folder":
+        path.mkdir()
+    expected = "no such file" if what == "nothing" else f"is a {what}, and only files are read"
+    with pytest.raises(ConfigError, match=expected), open_place(path, key="sources.web"):
+        pass
 
 
 @pytest.mark.parametrize("columns", [{"language": {"column": "lang"}}, {"id_column": "id"}])

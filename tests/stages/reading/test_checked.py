@@ -4,6 +4,7 @@ What is read is what was scanned, byte for byte, however it is read; whatever ha
 the first read that touches it says which block. Each block is read once, and few are held.
 """
 
+import copy
 import io
 from collections.abc import Callable
 from typing import BinaryIO
@@ -153,6 +154,13 @@ def test_short_reads_of_a_server_are_no_end() -> None:
     assert read_fully(Trickle(DATA), 50) == DATA[:50]
     assert b"".join(read_blocks(Trickle(DATA))) == DATA
     assert opened(Trickle(DATA)).read() == DATA
+
+
+def test_the_error_of_a_worker_reaches_the_driver_whole() -> None:
+    error = ChangedInputError("what was found", NAME)
+    error = copy.copy(error)  # by `__reduce__`, as pickle does it
+    assert isinstance(error, ChangedInputError)
+    assert (str(error), error.file) == ("what was found", NAME)
 
 
 def test_a_stream_that_cannot_seek_is_read_from_front_to_back() -> None:

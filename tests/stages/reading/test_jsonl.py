@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.columns import Drop, DropReason
+from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.jsonl import parse_line
-from stages.reading.lines import Line
+from stages.reading.lines import Line, split_lines
 from stages.reading.records import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument
+from stages.reading.text import parse_text
 
 PLAIN = FieldMapping()
 FULL = FieldMapping(text_column="body", id_column="key", language=LanguageColumn(column="lang"))
@@ -150,3 +152,45 @@ def test_a_record_without_a_section_is_dropped_by_its_name(data: bytes) -> None:
 def test_no_field_is_two_sections() -> None:
     with pytest.raises(ValidationError, match="'text' is a section of the text already"):
         FieldMapping(section_columns=("text",))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    lines = list(split_lines([b'\xef\xbb\xbf{"text": "a"}\n\xef\xbb\xbf{"text": "b"}\n'], max_bytes=99))
+    first, second = (parse_line(line, PLAIN) for line in lines)
+    assert first == RawDocument(1, 0, "a", None, "und")
+    assert isinstance(second, Drop), "in the midst of a file it is a character like others"
+    (alone, after) = split_lines([b'\xef\xbb\xbf\n{"text": "b"}\n'], max_bytes=99)
+    assert alone.blank
+    assert parse_line(after, PLAIN) == RawDocument(2, 4, "b", None, "und")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_of_utf_16_is_named_as_one(encoding: str) -> None:
+    data = '\ufeff{"text": "a"}\n'.encode(encoding)
+    first, *_ = split_lines([data], max_bytes=99)
+    drop = parse_line(first, PLAIN)
+    assert isinstance(drop, Drop)
+    assert (drop.reason, drop.line) == (DropReason.BAD_UTF8, 1)
+    assert drop.detail == "the file begins with the byte order mark of UTF-16; convert it to UTF-8"
+    text = parse_text(first, PLAIN)
+    assert isinstance(text, Drop)
+    assert text.detail == drop.detail
+
+
+def test_the_columns_of_objects_are_counted_and_null_is_a_column() -> None:
+    fields = FieldMapping(id_column="id", language=LanguageColumn(column="lang"))
+    seen = ColumnsSeen(fields)
+    for data in (b'{"text": "a", "id": null}', b'{"x": 1, "lang": "en"}', b"7", b"{"):
+        parse_line(Line(1, 0, data, len(data)), fields, seen)
+    assert seen.records == 2
+    assert seen.absent == {"text": 1, "id": 1, "lang": 1}
+    assert seen.there == ["text", "id", "x", "lang"]
+
+
+def test_of_columns_that_exist_a_few_are_named() -> None:
+    seen = ColumnsSeen(PLAIN)
+    for number in range(1_000):
+        seen.add({f"{number:0100d}{n}": 1 for n in range(100)})
+    assert seen.absent == {"text": 1_000}
+    assert len(seen.there) <= 20
+    assert max(map(len, seen.there)) == 60

@@ -4,6 +4,7 @@ Each dataset gets exactly its share of every period and never a row more or less
 own rows come in its own order, epoch by epoch; a walk over a blend is saved and goes on like any other.
 """
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,30 @@ def test_datasets_of_a_blend_share_the_files_that_one_may_map(
     got = blend.at(1, np.arange(27))["input_ids"][:, 0]
     assert sorted(got.tolist()) == [first + n for first in (100, 120, 140) for n in range(9)]
     assert [len(dataset._mapped) for dataset in datasets] == [2, 2, 2]  # noqa: SLF001  # the bound itself
+
+
+def test_another_order_of_any_dataset_is_another_blend(tmp_path: Path) -> None:
+    """Which of them are shuffled is no sum: two blends of which one is each are two."""
+    pair(tmp_path)
+    walks = {}
+    for shuffles in product((True, False), repeat=2):
+        named = zip(("a", "b"), shuffles, strict=True)
+        datasets = [open_dataset(tmp_path / name / "clm", shuffle=shuffle) for name, shuffle in named]
+        walks[shuffles] = Batches(Blend(datasets, [1, 1]), 2)
+    states = {shuffles: walk.state_dict(2) for shuffles, walk in walks.items()}
+    for one, other in product(walks, repeat=2):
+        if one == other:
+            walks[one].load_state_dict(states[other])
+        else:
+            with pytest.raises(ConfigError, match="state: of"):
+                walks[one].load_state_dict(states[other])
+
+
+def test_other_weights_or_another_sequence_are_another_blend(tmp_path: Path) -> None:
+    one, two = pair(tmp_path)
+    blends = [Blend([one, two], [2, 1]), Blend([two, one], [2, 1]), Blend([one, two], [1, 2])]
+    assert len({blend.fingerprint for blend in blends}) == 3
+    assert Blend([one, two], [0.5, 0.25]).fingerprint == blends[0].fingerprint
 
 
 def test_a_state_of_a_blend_that_was_not_shuffled_is_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
 from stages.store.arrays import open_array, write_array
 from stages.store.digests import digest_file
-from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, Manifest, write_manifest
+from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, WORD_STARTS, Manifest, write_manifest
 from tests.stages.loading.test_dataset import ROWS, SHARD, plain, write_dataset
 
 FILES = ["input_ids.npy", *(f"segments/{name}.npy" for name in SEGMENT_COLUMNS)]
@@ -79,6 +79,31 @@ def test_a_shard_of_another_dtype_than_its_manifest_says_is_refused(tmp_path: Pa
     write_manifest(place, Manifest.model_validate(content).signed())
     with pytest.raises(FormatError, match=r"input_ids\.npy: dtype <u2"):
         open_dataset(path)[0]
+
+
+@pytest.mark.parametrize("check", ["xxh3", "size"])
+@pytest.mark.parametrize("damage", [*DAMAGES, "flipped"])
+def test_a_damaged_table_of_the_tokenizer_is_refused_on_opening(
+    tmp_path: Path, damage: str, check: Literal["xxh3", "size"]
+) -> None:
+    """Masks are made of it, and no shard is touched that would show it."""
+    path = write_dataset(tmp_path)
+    table, place = path / "train" / WORD_STARTS, path / "train" / MANIFEST_NAME
+    write_array(table, np.arange(300) % 3 == 0)
+    content = json.loads(place.read_text(encoding="utf-8"))
+    content["tables"] = {WORD_STARTS: digest_file(table).model_dump(mode="json")}
+    place.unlink()
+    write_manifest(place, Manifest.model_validate(content).signed())
+    starts = open_dataset(path, check=check).vocabulary.starts_word
+    assert starts is not None
+    assert starts.tolist() == [number % 3 == 0 for number in range(300)]
+    if damage == "flipped":
+        table.write_bytes(table.read_bytes()[:-1] + bytes([table.read_bytes()[-1] ^ 1]))
+    else:
+        DAMAGES[damage](table)
+    with pytest.raises(FormatError) as error:
+        open_dataset(path, check=check)
+    assert str(table) in str(error.value)
 
 
 def with_segments(root: Path, name: str, values: list[int]) -> Path:

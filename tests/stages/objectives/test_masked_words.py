@@ -14,12 +14,14 @@ from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tok
 from stages.objectives.rows import Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.stages.objectives.plain_masks import (
+    PAD,
     SPECIAL,
     STARTS,
     VOCABULARY,
     any_rows,
     configs,
     maskable,
+    plain_masks,
     plain_words,
     sigmas,
     stored,
@@ -50,6 +52,46 @@ def test_words_are_selected_whole_and_n_grams_keep_their_budget(
                 found = selected[row].sum()
                 assert min(budget, 1) <= found <= budget
                 assert len(parts) == 0 or (found == budget < min(map(len, words)))
+
+
+WORD, INSIDE, UNK = 10, 12, SPECIAL["unk"]
+"""An id that begins a word, one that does not, one that is special."""
+ADVERSE: dict[str, StoredRows] = {
+    "one long word": stored([[INSIDE] * 40] * 3),
+    "one word longer than draws that are served together": stored([[WORD] + [INSIDE] * 129]),
+    "words of one token": stored([[WORD] * 40] * 3),
+    "one token": stored([[WORD], [INSIDE]] * 2),
+    "special ids alone": stored([[UNK] * 30] * 2),
+    "one word between special ids": stored([[UNK, *[INSIDE] * 12, UNK]] * 3),
+    "words longer than all that may be selected": stored([([WORD] + [INSIDE] * 9) * 3] * 3),
+    "one short word among long ones": stored([[WORD, INSIDE, INSIDE, WORD] + [INSIDE] * 30] * 3),
+    "two words, fewer than an n-gram has": stored([[WORD, INSIDE, WORD]] * 3),
+    "a word cut by segments": stored([[INSIDE] * 40] * 3, [[13, 1, 26]] * 3),
+    "special ids and words in turns": stored([[WORD, UNK, INSIDE, UNK] * 8] * 3),
+    "rows without a token": stored([[PAD] * 8] * 3),
+    "long words behind padded rows": stored([[PAD] * 20, [INSIDE] * 20] * 2),
+}
+
+
+@pytest.mark.parametrize("selection", WHOLE)
+@pytest.mark.parametrize("name", ADVERSE)
+def test_adverse_rows_have_the_masks_of_a_plain_loop(name: str, selection: Selection) -> None:
+    rows, labelled = ADVERSE[name], 0
+    for probability, max_ngram in ((0.01, 1), (0.15, 3), (0.5, 16), (1.0, 2)):
+        config = MaskedLM(selection=selection, mask_probability=probability, max_ngram=max_ngram)
+        expected = plain_masks(rows, config, VOCABULARY)
+        for mask in BOTH:
+            columns = mask(rows, config, VOCABULARY)
+            assert (columns["input_ids"].tolist(), columns["labels"].tolist()) == expected
+        labelled += sum(label != IGNORED for row in expected[1] for label in row)
+    assert (labelled > 0) is bool(maskable(rows).any())
+
+
+@pytest.mark.parametrize("mask", BOTH)
+def test_a_word_longer_than_its_budget_is_selected_in_its_first_tokens(mask: Mask) -> None:
+    rows = stored([[INSIDE] * 40])
+    labels = mask(rows, MaskedLM(selection=Selection.NGRAM), VOCABULARY)["labels"]
+    assert labels.tolist() == [[INSIDE] * 6 + [IGNORED] * 34]  # 15% of 40
 
 
 def test_words_are_selected_alone_at_the_rate_asked_for_whatever_their_length() -> None:

@@ -1,11 +1,11 @@
-r"""Signals at random moments of a run: it ends with 75 or 130 in one line, and goes on to the same bytes.
+r"""Signals at random moments of a run: it ends in order, in one line, and goes on to the same bytes.
 
     python benchmarks/signals.py WORK --cases 40 --seed 1 --workers 0,1 --json signals.json
 
 WORK must not be there; a small run is made in it, and its seconds from the first line of Python to the
-end are the span in which moments are drawn. Each case starts the run anew in a process of its own, sends it
-SIGTERM, SIGINT or SIGHUP in turn (every third case twice) and waits; then the same command is called to
-its end. A process that ended before its signal is a case too: its code is 0.
+end are the span in which moments are drawn. Each case starts the run anew in a process of its own, sends
+it SIGTERM, SIGINT or SIGHUP in turn (every third case twice) and waits; then the same command is called
+to its end. A process that ended before its signal is a case too: its code is 0.
 
 Passes if every exit code was the signal's, nothing but one line was said of the stop, no process of the
 run was left, status.json told no run, and the artifacts are those of the undisturbed run.

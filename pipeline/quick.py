@@ -92,7 +92,8 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
 def _refuse_target(request: Request) -> bool:
     """Refuse a target that the export could not take; say whether it is finished there already."""
     to = require_local(request.to, "--to")
-    require_local(request.folder, "--work")
+    if request.work is not None:
+        require_local(request.work, "--work")
     finished = read_summary(to)
     if finished is None or not to.name:
         refuse_target(to)

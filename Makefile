@@ -8,6 +8,7 @@
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
+#   make damaged   every committed file of a finished run damaged in turn, as a table (an hour)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
@@ -19,13 +20,14 @@ DEMO ?= demo-output
 SCALE ?= scale-output
 CLIENTS ?= clients-output
 FAULTS ?= faults-output
+DAMAGED ?= damaged-output
 COMPARE ?= compare-output
 GATES ?= gates-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench faults damaged compare gates scale clean
 
 setup: $(VENV)/.ready
 
@@ -64,6 +66,9 @@ bench: setup
 faults: setup
 	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
 
+damaged: setup
+	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED) --seeds 20 --json $(DAMAGED).json
+
 compare: setup
 	$(COMPARE_RUN)/clean
 	$(COMPARE_RUN)/raw $(CLM_ALONE) --set dedup.exact=false --set dedup.near=false
@@ -89,5 +94,5 @@ scale: setup
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) \
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(DAMAGED) $(DAMAGED).json $(COMPARE) $(GATES) $(SCALE) \
 	  $(SCALE).json $(SCALE).out build *.egg-info

@@ -85,9 +85,9 @@ def check_declared(
 
 
 def _objectives(manifest: Manifest, wanted: Manifest) -> tuple[object, object]:
-    """Give the objectives of two manifests, of which the first may name none, as what they mean.
+    """Return what differs between the objectives of two manifests, each setting as it is read.
 
-    Where both are of one kind, what differs is left of them.
+    If the first names no objective, both are returned as they are spelled.
     """
     try:
         read = [read_objective(content.objective) for content in (manifest, wanted)]

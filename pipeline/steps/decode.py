@@ -32,6 +32,7 @@ from pipeline.steps.units import (
     fixed_bytes,
     kept_groups,
     kept_mask,
+    read_table,
     sections_of,
     text_slices,
 )
@@ -96,7 +97,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
     try:
         groups = work.made.train_shards + work.made.validation_shards
         store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)
-        table = pq.read_table(workspace.path(listed))
+        table = read_table(workspace, listed)
         if not table.schema.equals(STORED_DOCUMENTS):
             message = f"columns {table.schema.names} are not those of the store, or of other types"
             return result_of([(listed, Finding("readable", message))], documents=0)

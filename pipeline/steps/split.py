@@ -21,6 +21,7 @@ from pipeline.steps.units import (
     clusters_of,
     fixed_bytes,
     kept_groups,
+    read_table,
     sections_of,
 )
 from pipeline.tasks import Workspace
@@ -204,7 +205,7 @@ def _counts_key(unit: Unit) -> str:
 
 
 def _read(workspace: Workspace, key: str) -> _Counts:
-    table = pq.read_table(workspace.path(key))
+    table = read_table(workspace, key)
     return _Counts(
         fixed_bytes(table.column("cluster"), ID_BYTES),
         table.column("tokens").to_numpy(),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS
+from stages.errors import FormatError
 from stages.store.arrays import open_array
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name)
@@ -160,12 +161,28 @@ def text_slices(table: pa.Table) -> list[pa.Table]:
     return [table.slice(start, end - start) for start, end in pairwise(cuts) if start < end]
 
 
+def read_table(
+    workspace: Workspace,
+    key: str,
+    *,
+    columns: Sequence[str] | None = None,
+    filters: list[tuple[str, str, int]] | None = None,
+) -> pa.Table:
+    """Return a committed table, or some of its columns and rows.
+
+    Raises:
+        FormatError: it is not there, or damaged; the message names the file, which Arrow's does not.
+    """
+    path = workspace.path(key)
+    try:
+        return pq.read_table(path, columns=columns, filters=filters)
+    except (OSError, pa.ArrowException) as error:
+        raise FormatError(f"{path}: cannot be read: {error}") from error
+
+
 def clusters_of(workspace: Workspace, unit: Unit) -> dict[bytes, bytes]:
     """Give the cluster of each document of a unit that has a duplicate, id to id of the root."""
-    table = pq.read_table(
-        workspace.path("dedup/clusters.parquet"),
-        columns=["id", "cluster"],
-        filters=[("number", ">=", unit.first), ("number", "<", unit.last)],
-    )
+    own = [("number", ">=", unit.first), ("number", "<", unit.last)]
+    table = read_table(workspace, "dedup/clusters.parquet", columns=["id", "cluster"], filters=own)
     pairs = zip(table.column("id").to_pylist(), table.column("cluster").to_pylist(), strict=True)
     return {bytes.fromhex(identity): bytes.fromhex(cluster) for identity, cluster in pairs}

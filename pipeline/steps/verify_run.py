@@ -10,9 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pipeline.steps.adopt import special_ids_of
 from pipeline.steps.merge import MergedGroup
 from pipeline.steps.shard import ManifestWork, documents_of, manifest_of
 from pipeline.steps.split import load_tokenizer
+from pipeline.steps.tokenizer import SPECIAL_IDS
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
@@ -48,8 +50,18 @@ def check_settings(
 ) -> Iterator[tuple[str, Finding]]:
     """The manifest of a split declares what the run says, and its tables and epochs stand."""
     yield from check_declared(workspace, folder, manifest, settings)
+    if settings.special_ids is not None:
+        yield from _special_ids(special_ids_of(workspace.root), settings.special_ids)
     yield from _tables(workspace, folder, manifest, settings)
     yield from _epochs(workspace, folder, manifest, settings)
+
+
+def _special_ids(found: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[tuple[str, Finding]]:
+    """The file beside the tokenizer names the special ids that the run has."""
+    differ = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+    if differ:
+        first = f"{differ[0]} is {found.get(differ[0])}, but the run has {wanted.get(differ[0])}"
+        yield SPECIAL_IDS, Finding("special_ids", f"{len(differ):,} names are of other ids; {first}")
 
 
 def check_declared(

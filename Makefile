@@ -9,6 +9,7 @@
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make mutants   faults planted into the product's code, and whether the tests notice them (hours)
+#   make damaged   every committed file of a finished run damaged in turn, as a table (an hour)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
 #   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
@@ -23,6 +24,7 @@ SCALE ?= scale-output
 CLIENTS ?= clients-output
 FAULTS ?= faults-output
 CHANGING ?= changing-output
+DAMAGED ?= damaged-output
 COMPARE ?= compare-output
 GATES ?= gates-output
 MUTANTS ?= mutants-output
@@ -31,7 +33,7 @@ COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check mutants \
-  changing scale clean
+  changing damaged scale clean
 
 setup: $(VENV)/.ready
 
@@ -70,6 +72,9 @@ bench: setup
 faults: setup
 	$(BIN)/python benchmarks/planted_faults.py $(FAULTS)
 
+damaged: setup
+	$(BIN)/python benchmarks/damaged_files.py $(DAMAGED) --seeds 20 --json $(DAMAGED).json
+
 compare: setup
 	$(COMPARE_RUN)/clean
 	$(COMPARE_RUN)/raw $(CLM_ALONE) --set dedup.exact=false --set dedup.near=false
@@ -106,5 +111,5 @@ scale: setup
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) \
-	  $(SCALE).json $(SCALE).out $(MUTANTS).jsonl $(CHANGING) build *.egg-info
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
+	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json build *.egg-info

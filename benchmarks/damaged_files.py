@@ -58,14 +58,20 @@ class Said:
     """The end of what was said."""
 
 
-def campaign(request: Request, cases: Sequence[Case]) -> Iterator[Said]:
-    """Damage one file after the other and look at what is said."""
+def campaign(request: Request, cases: Sequence[Case], *, command: int = _COMMAND) -> Iterator[Said]:
+    """Damage one file after the other and look at what is said.
+
+    Args:
+        request: of the run.
+        cases: the damages.
+        command: every so many cases `verify` is called as a command; 0 never.
+    """
     for number, case in enumerate(cases):
         with _kept(request.output), damaged(request.output, case):
             if case.damage in (DELETED, CUT):
                 yield _said(case, "run", *_called(lambda: run_session(request, stream=None)))
                 _restore(request.output)
-            if number % _COMMAND:
+            if not command or number % command:
                 yield _said(case, "verify", *_called(lambda: _verify(request.output)))
             else:
                 yield _said(case, "command", *_commanded(request.output))

@@ -36,6 +36,7 @@ from pipeline.steps.units import (
     fixed_bytes,
     kept_groups,
     kept_mask,
+    named_table,
     rows_of_bytes,
     sections_of,
     text_slices,
@@ -104,7 +105,8 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
         groups = work.made.train_shards + work.made.validation_shards
         store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)
         path = workspace.path(listed)
-        schema = pq.read_schema(path)
+        with named_table(path):
+            schema = pq.read_schema(path)
         if not schema.equals(STORED_DOCUMENTS):
             message = f"columns {schema.names} are not those of the store, or of other types"
             return result_of([(listed, Finding("readable", message))], documents=0)

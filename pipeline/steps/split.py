@@ -22,6 +22,7 @@ from pipeline.steps.units import (
     clusters_of,
     fixed_bytes,
     kept_groups,
+    read_table,
     rows_of_bytes,
     sections_of,
     tally_of_texts,
@@ -212,7 +213,7 @@ def _counts_key(unit: Unit) -> str:
 
 
 def _read(workspace: Workspace, key: str) -> _Counts:
-    table = pq.read_table(workspace.path(key))
+    table = read_table(workspace, key)
     return _Counts(
         fixed_bytes(table.column("cluster"), ID_BYTES),
         table.column("tokens").to_numpy(),

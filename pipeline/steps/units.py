@@ -5,6 +5,7 @@ number is a document's rank, and it does not depend on how files are cut into un
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS
+from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES
 from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
@@ -182,6 +184,32 @@ def text_slices(table: pa.Table) -> list[pa.Table]:
     return [table.slice(start, end - start) for start, end in pairwise(cuts) if start < end]
 
 
+@contextmanager
+def named_table(path: Path) -> Iterator[None]:
+    """Name the file of a table that is missing or damaged, which Arrow's message does not.
+
+    Raises:
+        FormatError: it is.
+    """
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        if is_of_the_system(error):
+            raise
+        raise FormatError(f"{path}: cannot be read: {error}") from error
+
+
+def read_table(workspace: Workspace, key: str, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return a committed table, or some of its columns.
+
+    Raises:
+        FormatError: it is missing or damaged.
+    """
+    path = workspace.path(key)
+    with named_table(path):
+        return pq.read_table(path, columns=columns)
+
+
 class Clusters:
     """The clusters of the documents that have a duplicate: 32 bytes each.
 
@@ -211,7 +239,8 @@ class Clusters:
 def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
     """Return the clusters of a unit's documents."""
     parts = [(np.empty((0, ID_BYTES), np.uint8),) * 2]
-    with pq.ParquetFile(workspace.path("dedup/clusters.parquet")) as file:
+    path = workspace.path("dedup/clusters.parquet")
+    with named_table(path), pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             number = file.metadata.row_group(group).column(0).statistics
             if number.max < unit.first or number.min >= unit.last:

@@ -13,10 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.steps.adopt import special_ids_of
 from pipeline.steps.merge import MergedGroup
 from pipeline.steps.names import read_rows
 from pipeline.steps.shard import ManifestWork, documents_of, manifest_of
 from pipeline.steps.split import load_tokenizer
+from pipeline.steps.tokenizer import SPECIAL_IDS
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
@@ -53,8 +55,18 @@ def check_settings(
 ) -> Iterator[tuple[str, Finding]]:
     """The manifest of a split declares what the run says, and its tables and epochs stand."""
     yield from check_declared(workspace, folder, manifest, settings)
+    if settings.special_ids is not None:
+        yield from _special_ids(special_ids_of(workspace.root), settings.special_ids)
     yield from _tables(workspace, folder, manifest, settings)
     yield from _epochs(workspace, folder, manifest, settings)
+
+
+def _special_ids(found: Mapping[str, int], wanted: Mapping[str, int]) -> Iterator[tuple[str, Finding]]:
+    """The file beside the tokenizer names the special ids that the run has."""
+    differ = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
+    if differ:
+        first = f"{differ[0]} is {found.get(differ[0])}, but the run has {wanted.get(differ[0])}"
+        yield SPECIAL_IDS, Finding("special_ids", f"{len(differ):,} names are of other ids; {first}")
 
 
 def check_declared(
@@ -90,9 +102,9 @@ def check_declared(
 
 
 def _objectives(manifest: Manifest, wanted: Manifest) -> tuple[object, object]:
-    """Give the objectives of two manifests, of which the first may name none, as what they mean.
+    """Return what differs between the objectives of two manifests, each setting as it is read.
 
-    Where both are of one kind, what differs is left of them.
+    If the first names no objective, both are returned as they are spelled.
     """
     try:
         read = [read_objective(content.objective) for content in (manifest, wanted)]

@@ -191,3 +191,28 @@ def test_a_shard_that_leads_out_of_the_dataset_is_refused_by_verify_and_by_the_l
             open_dataset(copy.split.parent)
 
     assert damage("nsp", lead_out, sign=False) == {("datasets/nsp/train/dataset.json", "manifest")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda ids: ids.update(mask=ids["cls"], cls=ids["mask"]),
+        lambda ids: ids.update(sentinel_7=ids["sentinel_8"]),
+        lambda ids: ids.pop("sep"),
+        lambda ids: ids.update(another=12),
+    ],
+    ids=["exchanged", "twice", "lost", "made up"],
+)
+def test_special_ids_that_are_not_the_runs_are_named(
+    change: Callable[[dict[str, int]], object], damage: Callable[..., set[tuple[str, str]]]
+) -> None:
+    def confuse(copy: Copy) -> None:
+        tokenizer = (copy.root / "tokenizer").resolve()
+        (copy.root / "tokenizer").unlink()
+        shutil.copytree(tokenizer, copy.root / "tokenizer")
+        place = copy.root / "tokenizer" / "special_ids.json"
+        content = json.loads(place.read_text())
+        change(content)
+        place.write_text(json.dumps(content))
+
+    assert ("tokenizer/special_ids.json", "special_ids") in damage("ul2", confuse)

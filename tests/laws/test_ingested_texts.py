@@ -4,6 +4,7 @@ No file is held to its commit here: a table is written anew, and what its rows s
 the damage away. Documents that dedup removed are looked at like those that it kept.
 """
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,3 +173,24 @@ def test_a_mask_of_other_documents_is_named(
         np.save(run / unit.keep, np.resize(kept, unit.documents + change))
         (found,) = findings(run, unit)
         assert (found["file"], found["check"]) == (unit.keep, "readable")
+
+
+@pytest.mark.parametrize("name", ["split/validation.parquet", "dedup/clusters.parquet"])
+def test_a_table_of_evidence_that_cannot_be_read_is_named(
+    name: str, run: Path, reference: Path, units: tuple[Unit, ...]
+) -> None:
+    folder = name.split("/", maxsplit=1)[0]
+    (run / folder).unlink()
+    shutil.copytree(reference / folder, run / folder)
+    content = (reference / name).read_bytes()
+    for damaged in (
+        content[:-20],
+        content[: len(content) // 2],
+        b"",
+        content[:4] + bytes(40) + content[44:],
+    ):
+        (run / name).write_bytes(damaged)
+        for unit in units:
+            (found,) = findings(run, unit)
+            assert found["check"] == "readable"
+            assert str(run / name) in found["message"]

@@ -23,24 +23,23 @@ NUMBERS = (
 """The dtypes of LitData 0.2.76 in the order of their numbers: _NUMPY_SCTYPES in its constants.py."""
 
 
-def as_read(files: dict[str, bytes]) -> list[list[int]]:
-    """Give the documents of all chunks, as the index says that they are to be read."""
+def as_read(files: dict[str, bytes]) -> tuple[np.dtype[np.generic], list[list[int]]]:
+    """Give dtype and documents of all chunks, as the index says that they are to be read."""
     index = json.loads(files["train/index.json"])
     (code,) = index["config"]["data_format"]
     serializer, number = code.split(":")
     assert serializer == "no_header_numpy"
     assert index["config"]["item_loader"] == "TokensLoader"
-    documents = []
+    dtype, documents = np.dtype(NUMBERS[int(number)]), []
     for chunk in index["chunks"]:
         content = files[f"train/{chunk['filename']}"]
         assert len(content) == chunk["chunk_bytes"] <= index["config"]["chunk_bytes"]
         count = int(np.frombuffer(content, "<u4", 1)[0])
         begins = np.frombuffer(content, "<u4", count + 1, 4).tolist()
-        dtype = np.dtype(NUMBERS[int(number)])
         parts = [np.frombuffer(content[first:last], dtype).tolist() for first, last in pairwise(begins)]
         assert (count, sum(map(len, parts))) == (chunk["chunk_size"], chunk["dim"])
         documents += parts
-    return documents
+    return dtype, documents
 
 
 @pytest.mark.parametrize("vocab_size", [300, 65_535, 65_536, 65_537, 100_000, 1 << 20])
@@ -52,4 +51,5 @@ def test_documents_are_read_with_the_dtype_that_the_index_names(vocab_size: int,
     ]
     path = build_dataset(tmp_path / "run", {"train": shards}, vocab_size=vocab_size)
     files = export(FORMATS["litdata"], open_source(path, split="train"), tmp_path / "out")
-    assert as_read(files) == [document for shard in shards for document in shard]
+    wanted = np.dtype(np.uint16 if vocab_size <= 65_536 else np.int32)  # torch has little for uint32
+    assert as_read(files) == (wanted, [document for shard in shards for document in shard])

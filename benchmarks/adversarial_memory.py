@@ -5,8 +5,8 @@
 Each input is run with each number of workers and each bound. The memory of all its processes is sampled;
 of a run that is refused the advice is followed, as often as there is one, and the run must come to its
 end within what it asked for. (That a model learns nothing from such texts is no matter here: a run that
-fails its learning check, exit code 3, has come to its end.) The exit code is 1 if memory went over a bound
-or an advice led nowhere.
+fails its learning check, exit code 3, has come to its end.) The exit code is 1 if memory went over a
+bound or an advice led nowhere.
 """
 
 import argparse

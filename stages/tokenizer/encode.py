@@ -35,7 +35,7 @@ _STRETCH = 4096
 _LONGEST = 1 << 18
 """Characters after which a text is cut come what may: a line of one letter has no better place."""
 _BATCH = 1 << 18
-"""Characters encoded together."""
+"""Characters encoded together, or ids decoded together: as Python's numbers these take 9 MiB."""
 _SYMBOLS = re.compile(f"({SPACE_SYMBOL}+)")
 _INT32 = np.dtype(np.int32)
 _SPEC = b"\x0a\x08identity\x12\x00\x18\x00\x20\x00\x28\x01"
@@ -131,6 +131,8 @@ class Tokenizer:
         """Give the text of each sequence of ids; special ids in them give nothing."""
         if not ids:  # the library takes an empty list for one sequence without ids
             return []
+        if max(map(len, ids)) > _BATCH:
+            return ["".join(self.decode([part])[0] for part in self._parts(row)) for row in ids]
         decoded: list[str] = self._processor.decode([row.tolist() for row in ids])
         return decoded
 
@@ -185,6 +187,21 @@ class Tokenizer:
             if start < len(part):
                 yield part[start:]
 
+    def _parts(self, ids: NDArray[np.integer]) -> Iterator[NDArray[np.integer]]:
+        """Cut ids where their texts join: not at single bytes, of which several are a character."""
+        start = 0
+        while len(ids) - start > _BATCH:
+            end = start + _BATCH - 1
+            while end > start and self._is_byte[ids[end - 1 : end + 1]].any():
+                end -= 1
+            if end == start:  # single bytes alone: find where a character begins
+                end = start + _BATCH - 1
+                while end > start + 1 and self._continues[ids[end]]:
+                    end -= 1
+            yield ids[start:end]
+            start = end
+        yield ids[start:]
+
     def _separable(self, before: str, after: str) -> bool:
         """Say whether no piece, and no rule of the normaliser, could reach over two characters.
 
@@ -198,6 +215,18 @@ class Tokenizer:
             return False
         first, second = map(self._processor.normalize, (before, after))
         return bool(first) and bool(second) and first[-1] + second[0] not in self._joined
+
+    @cached_property
+    def _is_byte(self) -> NDArray[np.bool_]:
+        return self.byte_ids()
+
+    @cached_property
+    def _continues(self) -> NDArray[np.bool_]:
+        """Whether each id is a single byte that continues a character."""
+        found = np.zeros(self.vocab_size, np.bool_)
+        for number in np.flatnonzero(self._is_byte).tolist():
+            found[number] = self._bytes_of(number)[0] & 0xC0 == 0x80  # noqa: PLR2004  # as UTF-8 has it
+        return found
 
     @cached_property
     def _joined(self) -> frozenset[str]:

@@ -5,28 +5,29 @@ what it needs and the way out, where not even one does.
 """
 
 import mmap
+import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from pipeline.config import MIN_MEMORY, RunFile
 from pipeline.memory import (
     BASE,
     MIB,
     WORKER,
-    MemoryWatch,
     fitting_workers,
     held_bytes,
     process_tree,
+    room_of_worker,
     show_bytes,
 )
-from pipeline.needs import require_memory, step_needs
-from pipeline.pool import InlinePool
+from pipeline.needs import require_memory, step_needs, training_need
 from pipeline.session import Request, plan_session
-from pipeline.tasks import Task, Workspace
-from stages.errors import ConfigError, Stopped
+from stages.errors import ConfigError
 from tests.conftest import small_run
 
 HOLD = "import sys; held = bytearray(b'x') * (64 << 20); print('ready', flush=True); sys.stdin.read()"
@@ -77,10 +78,20 @@ def test_a_step_of_which_no_worker_fits_is_refused_with_the_way_out() -> None:
     with pytest.raises(ConfigError) as error:
         fitting_workers(memory, 4, step="ingest", need=100 * MIB, remedy="lower x")
     assert str(error.value) == (
-        "resources.memory = 708 MiB: step ingest needs 708 MiB on a node (512 MiB for Ray and the"
-        " driver, 196 MiB for a worker); set it to 708MiB or more, or lower x"
+        "resources.memory = 644 MiB: step ingest needs 644 MiB on a node (448 MiB for Ray and the"
+        " driver, 196 MiB for a worker); set it to 644MiB or more, or lower x"
     )
-    assert fitting_workers(708 * MIB, 4, step="ingest", need=100 * MIB) == 1
+    assert fitting_workers(644 * MIB, 4, step="ingest", need=100 * MIB) == 1
+
+
+def test_without_ray_its_memory_is_not_asked_for() -> None:
+    assert fitting_workers(356 * MIB, 0, step="ingest", need=100 * MIB) == 0
+    with pytest.raises(ConfigError) as error:
+        fitting_workers(356 * MIB - 1, 0, step="ingest", need=100 * MIB)
+    assert str(error.value) == (
+        "resources.memory = 356 MiB: step ingest needs 356 MiB on a node (256 MiB for the program,"
+        " 100 MiB for its work); set it to 356MiB or more"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,33 +109,49 @@ def test_every_step_of_a_run_has_a_need_and_long_documents_raise_it() -> None:
     assert all(need.bytes > MIB for need in needs.values())
     short = step_needs(small_run(ingest={"max_document_bytes": "1MiB"}))
     assert short["ingest"].bytes < needs["ingest"].bytes
-    require_memory(file, needs)
+    require_memory(file, needs, workers=1)
 
 
-def test_a_plan_that_does_not_fit_is_refused_before_anything_is_read(tmp_path: Path) -> None:
-    file = small_run(resources={"memory": "1GiB"}, ingest={"max_document_bytes": "1GiB"})
-    request = Request(file, tmp_path / "nowhere", tmp_path / "out", 0)
-    with pytest.raises(ConfigError, match=r"step ingest needs .*lower ingest.max_document_bytes"):
-        plan_session(request)
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_least_memory_that_a_run_file_may_say_is_enough_for_the_default_settings(
+    workers: int,
+) -> None:
+    file = RunFile(
+        sources=({"name": "a", "paths": ["x"]},),
+        datasets=({"name": "a"}, {"name": "b", "objective": {"kind": "span_corruption"}}),
+        resources={"memory": MIN_MEMORY},
+    )
+    require_memory(file, step_needs(file), workers=workers)
+    corpus = training_need(file, 8 * MIB, workers=workers)
+    assert corpus.bytes <= room_of_worker(MIN_MEMORY, workers)
 
 
-def test_a_watch_gives_the_peak_since_it_was_last_asked() -> None:
-    with MemoryWatch(1 << 60, print, period=0.001) as watch:
-        while not watch.held:
-            time.sleep(0)
-        assert watch.take_peak() >= watch.held > 10 * MIB
-        assert not watch.is_over()
+def test_training_is_refused_with_a_sample_that_fits() -> None:
+    file = small_run(resources={"memory": "1GiB"}, tokenizer={"train": {"sample_size": "64MiB"}})
+    need = training_need(file, 1 << 30, workers=1)
+    advice = re.fullmatch(r"set tokenizer.train.sample_size to (\d+MiB) or less and .*", need.remedy)
+    assert advice
+    assert need.bytes > room_of_worker(1 << 30, 1)
+    smaller = small_run(resources={"memory": "1GiB"}, tokenizer={"train": {"sample_size": advice[1]}})
+    assert training_need(smaller, 1 << 30, workers=1).bytes <= room_of_worker(1 << 30, 1)
+    assert training_need(file, 1 << 20, workers=1).bytes < need.bytes / 2, "a corpus of 1 MiB"
 
 
-def nothing(work: Workspace, payload: object) -> dict[str, object]:  # noqa: ARG001  # the signature
-    """Do nothing."""
-    return {}
-
-
-def test_a_plain_loop_that_holds_too_much_stops_and_says_so(tmp_path: Path) -> None:
-    task = Task("part-0", nothing, None, "f")
-    with MemoryWatch(1, print, period=0.001) as watch:
-        pool = InlinePool(tmp_path, "attempt", watch=watch)
-        with pytest.raises(Stopped, match=r"^resources.memory = 1 B: .* one worker left, .* part-0"):
-            pool.run([task], lambda done, _: done)
+def test_a_table_that_is_one_page_asks_for_its_memory_before_anything_is_read(tmp_path: Path) -> None:
+    texts = [f"{number} " * 20_000 + str(number) for number in range(800)]
+    table = pa.table({"text": texts})
+    pq.write_table(table, tmp_path / "page.parquet")
+    pq.write_table(table, tmp_path / "pages.parquet", use_dictionary=False, write_batch_size=8)
+    source = {"name": "a", "paths": ["page.parquet"]}
+    file = small_run(resources={"memory": "1GiB"}, sources=[source])
+    with pytest.raises(ConfigError) as error:
+        plan_session(Request(file, tmp_path, tmp_path / "out", 1))
+    message = str(error.value)
+    assert "step ingest needs 1." in message
+    assert "or write page.parquet again in smaller row groups or pages: one takes 5" in message
+    enough = re.search(r"set it to (\d+MiB) or more", message)
+    assert enough
+    more = small_run(resources={"memory": enough[1]}, sources=[source])
+    assert plan_session(Request(more, tmp_path, tmp_path / "out", 1))
+    rewritten = small_run(resources={"memory": "1GiB"}, sources=[{**source, "paths": ["pages.parquet"]}])
+    assert plan_session(Request(rewritten, tmp_path, tmp_path / "out", 1))

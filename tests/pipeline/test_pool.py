@@ -18,7 +18,7 @@ from pipeline.commits import Outcome
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
 from pipeline.tasks import Task, Workspace
 from pipeline.watch import MemoryWatch
-from stages.errors import DataError, Stopped
+from stages.errors import ConfigError, DataError
 
 
 def say_who(work: Workspace, payload: Any) -> dict[str, Any]:
@@ -302,7 +302,8 @@ def test_a_pool_short_of_memory_goes_on_with_a_worker_less_and_stops_at_the_last
     with MemoryWatch(1, notes.append, period=0.01) as watch:
         pool = RayPool(tmp_path, "attempt", size=2, num_cpus=0.5, watch=watch)
         endless = _Book(chain=1 << 60)
-        with pytest.raises(Stopped, match=r"^resources.memory = 1 B: .* one worker left, .* say_who"):
+        said = r"^resources.memory = 1 B: .* one worker left, .* say_who"
+        with pytest.raises(ConfigError, match=said):
             pool.run([task(say_who, number) for number in range(3)], endless.done)
         pool.close()
     assert notes == ["memory is short: going on with 1 worker"]

@@ -1,0 +1,102 @@
+"""What the watch promises.
+
+Work that takes more than `resources.memory` is given up while it grows, inside of a task, and what the
+run then says leads on; work that does not is left alone.
+"""
+
+import os
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline.memory import MIB, held_bytes
+from pipeline.pool import InlinePool
+from pipeline.steps.units import Unit
+from pipeline.tasks import Task, Workspace
+from pipeline.watch import MemoryWatch
+from stages.errors import ConfigError
+
+STEP = 4 * MIB
+
+
+def grow(work: Workspace, payload: int) -> dict[str, Any]:  # noqa: ARG001  # the signature
+    """Hold more and more, up to some bytes."""
+    held = []
+    for _ in range(payload // STEP):
+        held.append(np.full(STEP, 7, np.uint8))
+        time.sleep(0)
+    return {"held": sum(map(len, held))}
+
+
+def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, Any], int]:
+    """Do one task in this process within a bound; give its record and the peak."""
+    records = []
+    with MemoryWatch(limit, print, period=0.1) as watch:
+        watch.begin("ingest", "lower x")
+        pool = InlinePool(folder, "attempt", watch=watch)
+        try:
+            pool.run([task], lambda _, outcome: records.append(outcome.record))
+        finally:
+            peak = watch.take_peak()
+    return records[0], peak
+
+
+def test_a_task_that_takes_too_much_is_given_up_while_it_grows(tmp_path: Path) -> None:
+    limit = held_bytes(os.getpid()) + 400 * MIB
+    before = signal.getsignal(signal.SIGUSR1)
+    with pytest.raises(ConfigError) as error:
+        run_inline(tmp_path, Task("part-0", grow, 4 << 30, "f"), limit=limit)
+    assert re.fullmatch(
+        r"resources.memory = .*iB: .*iB were in use with one worker left, in step ingest on unit part-0;"
+        r" set it to \d+MiB or more and run again to resume, or lower x and run with --replace",
+        str(error.value),
+    )
+    assert held_bytes(os.getpid()) < limit, "what it held is free"
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_a_task_that_fits_is_left_alone(tmp_path: Path) -> None:
+    limit = held_bytes(os.getpid()) + 600 * MIB
+    record, peak = run_inline(tmp_path, Task("part-0", grow, 200 * MIB, "f"), limit=limit)
+    assert record == {"held": 200 * MIB}
+    assert peak < limit
+
+
+def test_in_a_thread_without_signals_a_task_is_done_as_it_is(tmp_path: Path) -> None:
+    records = []
+    task = Task("part-0", grow, 64 * MIB, "f")
+    thread = threading.Thread(target=lambda: records.append(run_inline(tmp_path, task, limit=1)[0]))
+    thread.start()
+    thread.join()
+    assert records == [{"held": 64 * MIB}]
+
+
+def test_a_watch_gives_the_peak_since_it_was_last_asked() -> None:
+    with MemoryWatch(1 << 60, print, period=0.001) as watch:
+        while not watch.held:
+            time.sleep(0)
+        assert watch.take_peak() >= watch.held > 10 * MIB
+
+
+def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
+    with MemoryWatch(1 << 60, print, period=3600.0) as watch:
+        while not watch.held:
+            time.sleep(0)
+        before = watch.held
+        held = np.full(64 * MIB, 7, np.uint8)
+        while watch.held < before + 60 * MIB:
+            time.sleep(0)
+        assert len(held) == 64 * MIB
+
+
+def test_a_unit_is_named_with_its_file() -> None:
+    unit = Unit("web/ab-00000", "web", "part 1.jsonl", 0, 1, 1)
+    task = Task("web.ab-00000", grow, unit, "f")
+    assert task.name == "unit web.ab-00000 (part 1.jsonl)"
+    assert Task("resolve", grow, None, "f").name == "unit resolve"

@@ -1,17 +1,16 @@
 """Execution: tasks in, commits out; the bridge between steps, pools, commits and the journal."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, way_out
 from pipeline.journal import Journal
 from pipeline.ledger import ledger_key, write_flows
-from pipeline.memory import BASE, WORKER, fitting_workers, show_bytes
 from pipeline.needs import Need
 from pipeline.plan import OWN_FILES, StepPlan, steps_before
+from pipeline.pools import PoolKind, Pools, Resources
 from pipeline.progress import Progress
 from pipeline.steps.held import compare_files, held_files
 from pipeline.storage import TEMPORARY
@@ -21,31 +20,9 @@ from stages.errors import DataError
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
 
-if TYPE_CHECKING:
-    from pipeline.pool import Pool
-
 Follow = Callable[[Task, Commit], Task | None]
 _NAMED = 3
 """Names of which people read all."""
-
-
-@dataclass(frozen=True)
-class Resources:
-    """Who does the work."""
-
-    workers: int
-    """0: this process, without Ray."""
-    address: str | None
-    memory: int
-
-
-@dataclass(frozen=True)
-class _PoolKind:
-    """A pool's actors: how many, and what Ray reserves for each; size 0 is this process."""
-
-    size: int
-    num_cpus: float = 1.0
-    num_gpus: float = 0.0
 
 
 @dataclass
@@ -59,17 +36,17 @@ class Execution:
     journal: Journal
     progress: Progress
     watch: MemoryWatch
-    needs: Mapping[str, Need]
+    needs: InitVar[Mapping[str, Need]]
     """What a worker of each step may take."""
     plan: dict[str, StepPlan] = field(default_factory=dict)
     """Steps by name, once they are known: a step's inputs are checked before it reads them."""
     trusting: bool = False
     """Whether inputs of steps are read unchecked: the checks of `verify` report what they find."""
-    _stack: ExitStack = field(default_factory=ExitStack)
-    _started: bool = False
-    _short: set[str] = field(default_factory=set)
-    """Steps that people know to have fewer workers than asked for."""
-    _pool: "tuple[_PoolKind, Pool] | None" = None
+    pools: Pools = field(init=False)
+
+    def __post_init__(self, needs: Mapping[str, Need]) -> None:
+        """Keep the pools beside what they need."""
+        self.pools = Pools(self.root, self.attempt, self.resources, self.progress, self.watch, needs)
 
     def run(
         self, step: StepPlan, tasks: Iterable[Task], *, title: str, follow: Follow | None = None
@@ -121,7 +98,7 @@ class Execution:
         commit = self.commits.get(step.name, task.unit, task.fingerprint)
         if commit is None:
             done: dict[str, Commit] = {}
-            self._do(step, [task], done, title=title, kind=_PoolKind(1, num_cpus=0.0))
+            self._do(step, [task], done, title=title, kind=PoolKind(1, num_cpus=0.0))
             commit = done[task.unit]
         return commit
 
@@ -130,24 +107,9 @@ class Execution:
         commit = self.commits.get(step.name, task.unit, task.fingerprint)
         if commit is None:
             done: dict[str, Commit] = {}
-            self._do(step, [task], done, title=title, kind=_PoolKind(0))
+            self._do(step, [task], done, title=title, kind=PoolKind(0))
             commit = done[task.unit]
         return commit
-
-    def require(self, step: str, need: Need) -> None:
-        """Have a step need another amount of memory than the run file alone says.
-
-        Raises:
-            ConfigError: not even one worker of it fits.
-        """
-        self.needs = {**self.needs, step: need}
-        fitting_workers(
-            self.resources.memory,
-            min(self.resources.workers, 1),
-            step=step,
-            need=need.bytes,
-            remedy=need.remedy,
-        )
 
     def whole(self, step: StepPlan) -> Commit | None:
         """Give the commit of a whole step."""
@@ -200,14 +162,13 @@ class Execution:
         """
         records: list[dict[str, Any]] = []
         if tasks:
-            with self._pool_for(step.name, None) as pool:
+            with self.pools.for_step(step.name, None) as pool:
                 pool.run(tasks, lambda _, outcome: records.append(outcome.record))
         return records
 
     def close(self) -> None:
         """Leave Ray."""
-        self._close_pool()
-        self._stack.close()
+        self.pools.close()
 
     def _committed(
         self, step: StepPlan, task: Task, follow: Follow | None
@@ -230,7 +191,7 @@ class Execution:
         *,
         title: str,
         follow: Follow | None = None,
-        kind: "_PoolKind | None" = None,
+        kind: PoolKind | None = None,
     ) -> None:
         def commit(task: Task, outcome: Outcome) -> Task | None:
             committed = done[task.unit] = self._keep(step, task, outcome)
@@ -244,8 +205,8 @@ class Execution:
         self.progress.start(step.name, title, total=len(tasks))
         self._begin(step, tasks, title=title)
         self.watch.take_peak()
-        self.watch.begin(step.name, self.needs[step.name].remedy)
-        with self._pool_for(step.name, kind) as pool:
+        self.watch.begin(step.name, self.pools.needs[step.name].remedy)
+        with self.pools.for_step(step.name, kind) as pool:
             pool.run(tasks, commit)
         self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
         self.progress.stop()
@@ -277,9 +238,9 @@ class Execution:
         for name, (step, task) in work.items():
             self._begin(step, [task], title=f"{title} {name}")
         self.watch.take_peak()
-        neediest = max(steps, key=lambda step: self.needs[step].bytes)
-        self.watch.begin(neediest, self.needs[neediest].remedy)
-        with self._pool_for(neediest, self._on_gpus(neediest, len(work))) as pool:
+        neediest = max(steps, key=lambda step: self.pools.needs[step].bytes)
+        self.watch.begin(neediest, self.pools.needs[neediest].remedy)
+        with self.pools.for_step(neediest, self.pools.on_gpus(neediest, len(work))) as pool:
             pool.run([task for _, task in work.values()], commit)
         self.progress.stop()
 
@@ -310,88 +271,6 @@ class Execution:
         metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
         self.journal.log("commit", step=step.name, unit=task.unit, **metrics)
         return commit
-
-    def _on_gpus(self, step: str, tasks: int) -> "_PoolKind | None":
-        """Give a pool of an actor for each GPU, or None if Ray has none to give."""
-        if not self.resources.workers:
-            return None
-        self._start()
-        from pipeline.cluster import num_gpus  # noqa: PLC0415  # Ray is imported only where it runs
-
-        size = min(num_gpus(), tasks, self._fitting(step))
-        return _PoolKind(size, num_cpus=0.0, num_gpus=1.0) if size else None
-
-    def _fitting(self, step: str) -> int:
-        """Give how many workers of a step fit into memory, and tell people if not all do."""
-        need, workers = self.needs[step], self.resources.workers
-        memory = self.resources.memory
-        fitting = fitting_workers(memory, workers, step=step, need=need.bytes, remedy=need.remedy)
-        if self.resources.address:
-            from pipeline.cluster import num_nodes  # noqa: PLC0415  # see _on_gpus
-
-            self._start()
-            fitting = min(workers, fitting * num_nodes())
-        if fitting < workers and step not in self._short:
-            self._short.add(step)
-            self.progress.note(
-                f"resources.memory = {show_bytes(memory)}: a node has room for {fitting} of {workers}"
-                f" workers in step {step}"
-            )
-        return fitting
-
-    @contextmanager
-    def _pool_for(self, step: str, kind: "_PoolKind | None") -> Iterator["Pool"]:
-        """Give the run's pool, with as many actors as fit the step, or one made for a few tasks."""
-        from pipeline.pool import InlinePool  # noqa: PLC0415  # see _on_gpus
-
-        if not self.resources.workers or (kind and not kind.size):
-            yield InlinePool(self.root, self.attempt, watch=self.watch)
-        elif kind:
-            if self._pool and not self._leaves_room(step, self._pool[0].size, actors=kind.size):
-                self._close_pool()
-            pool = self._start_pool(kind)
-            try:
-                yield pool
-            finally:
-                pool.close()  # with what its libraries hold: only these tasks needed them
-        else:
-            fitting = self._fitting(step)
-            if self._pool is None or self._pool[0].size != fitting:
-                self._close_pool()
-                self._pool = (_PoolKind(fitting), self._start_pool(_PoolKind(fitting)))
-            yield self._pool[1]
-
-    def _start_pool(self, kind: "_PoolKind") -> "Pool":
-        from pipeline.pool import RayPool  # noqa: PLC0415  # see _on_gpus
-
-        self._start()
-        return RayPool(
-            self.root,
-            self.attempt,
-            size=kind.size,
-            num_cpus=kind.num_cpus,
-            num_gpus=kind.num_gpus,
-            watch=self.watch,
-        )
-
-    def _leaves_room(self, step: str, idle: int, *, actors: int) -> bool:
-        """Say whether so many workers of a step fit beside the pool's idle ones."""
-        return self.resources.memory >= BASE + idle * WORKER + actors * (WORKER + self.needs[step].bytes)
-
-    def _close_pool(self) -> None:
-        if self._pool is not None:
-            self._pool[1].close()
-            self._pool = None
-
-    def _start(self) -> None:
-        if self._started or not self.resources.workers:
-            return
-        from pipeline.cluster import ClusterConfig, ray_cluster  # noqa: PLC0415  # see _on_gpus
-
-        self.progress.note("starting Ray" if not self.resources.address else "joining Ray")
-        config = ClusterConfig(self.resources.workers, self.resources.address, self.resources.memory)
-        self._stack.enter_context(ray_cluster(config))
-        self._started = True
 
 
 def _chain(

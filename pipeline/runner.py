@@ -226,7 +226,9 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
     total = settle("tokenizer", flows, let_out(run.execution, "dedup"))
     targets = balanced_targets(sizes, config)
     workers = run.execution.resources.workers
-    run.execution.require("tokenizer", training_need(run.file, sum(sizes.values()), workers=workers))
+    run.execution.pools.require(
+        "tokenizer", training_need(run.file, sum(sizes.values()), workers=workers)
+    )
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )

@@ -19,7 +19,7 @@ from pipeline.commits import Commits
 from pipeline.config import RunFile
 from pipeline.damage import settle_damage
 from pipeline.disk_faults import disk_faults, making
-from pipeline.execution import Execution, Resources
+from pipeline.execution import Execution
 from pipeline.existing import find_tokenizer
 from pipeline.generators import require_generators
 from pipeline.inputs import find_files
@@ -28,6 +28,7 @@ from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
 from pipeline.outputs import PLAN, require_run_folder
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
+from pipeline.pools import Resources
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
@@ -196,7 +197,8 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
     files = scan_inputs(find_files(request.file, request.base), execution)
-    execution.needs = require_for_inputs(request.file, execution.needs, files, workers=request.workers)
+    pools = execution.pools
+    pools.needs = require_for_inputs(request.file, pools.needs, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
     execution.plan = plan

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from pipeline.commits import Commit
-from pipeline.execution import Execution, Resources
+from pipeline.execution import Execution
 from pipeline.needs import Need
 from pipeline.plan import StepPlan
+from pipeline.pools import Resources
 from pipeline.session import open_execution
 from pipeline.tasks import Task, Workspace
 

@@ -18,7 +18,7 @@ from pipeline.commits import Outcome
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
 from pipeline.tasks import Task, Workspace
 from pipeline.watch import MemoryWatch
-from stages.errors import ConfigError, DataError
+from stages.errors import ConfigError, DataError, Stopped
 
 
 def say_who(work: Workspace, payload: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stages.errors import FormatError
+from stages.errors import ConfigError, FormatError
 from stages.loading import drawn as drawn_module
 from stages.loading.dataset import Check, open_dataset
 from stages.loading.drawn import DrawnEpochs
@@ -77,6 +77,23 @@ def test_each_row_is_read_of_its_own_epoch_and_shard_and_later_epochs_are_drawn(
     assert dataset.read(1, np.array([3]))["labels"].tolist() == (
         bare.read(1, np.array([3]))["labels"].tolist()
     )
+
+
+def test_an_epoch_that_neither_stands_on_disk_nor_can_be_drawn_is_refused(tmp_path: Path) -> None:
+    changes: dict[str, object] = {
+        "objective": {"kind": "bart", "form": "materialised", "permute_probability": 0.5},
+        "attention": "encoder_decoder",
+        "label_convention": "targets",
+        "seq_len": ROW_LENGTH + 2,
+    }
+    dataset = open_dataset(with_epochs(tmp_path, changes=changes))
+    assert len(dataset.at(1, np.arange(5))["labels"]) == 5
+    for asked in (dataset.set_epoch, lambda epoch: dataset.at(epoch, np.arange(5))):
+        with pytest.raises(ConfigError, match=r"epoch = 2: .* 2 epochs stand on disk"):
+            asked(EPOCHS)
+        with pytest.raises(ConfigError, match="epoch = -1: must be at least 0"):
+            asked(-1)
+    assert dataset.epoch == 0
 
 
 def test_counts_are_those_of_their_epoch_and_shard(tmp_path: Path) -> None:

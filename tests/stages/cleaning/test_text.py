@@ -30,6 +30,8 @@ TEXTS = st.text(max_size=40) | ODD
         ("\tdef f():\n\t\treturn  1  \n\n", "\tdef f():\n\t\treturn  1  \n\n"),
         ("a\ufeffb", "a\ufeffb"),
         ("\ufeff\ufeffa", "a"),
+        *((f"a{control}b", "a\nb") for control in ("\u2028", "\u2029", "\x85", "\x1e")),
+        *((f"a{control}b", "ab") for control in ("\x1f", "\x7f", "\x84", "\x86", "\x9f", "\x0e")),
         ("e\x00\u0301", "\u00e9"),
         ("ﬁ ① \uff21 \u00a0\u3000\u200b\u00ad", "ﬁ ① \uff21 \u00a0\u3000\u200b\u00ad"),
         ("\u212b \u1112\u1161\u11ab", "\u00c5 한"),

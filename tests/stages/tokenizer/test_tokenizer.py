@@ -24,9 +24,11 @@ from stages.reading.decompress import stream_chunks
 from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
 from stages.reading.records import FieldMapping, RawDocument
+from stages.tokenizer import encode
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
-from stages.tokenizer.sampling import SPACE_SYMBOL, cut_pieces
+from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
+from stages.tokenizer.sentencepiece_file import _fields
 from stages.tokenizer.special import control_symbols, num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model, training_memory
 
@@ -218,6 +220,17 @@ def test_a_long_text_has_the_ids_it_would_have_uncut(
             assert cost[0] >= cost[1] - 1e-3
 
 
+def test_a_text_without_a_place_to_cut_is_cut_all_the_same(
+    kind: tuple[str, Normalization], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = " " * 21
+    uncut, part = (ids.tolist() for ids in tokenizer.encode([text, text[:7]]))
+    monkeypatch.setattr(encode, "_STRETCH", 5)
+    assert tokenizer.encode([text])[0].tolist() == uncut, "no two spaces can be parted"
+    monkeypatch.setattr(encode, "_LONGEST", 7)
+    assert tokenizer.encode([text])[0].tolist() == 3 * part != uncut, kind
+
+
 def test_ids_have_the_dtype_asked_for(tokenizer: Tokenizer) -> None:
     texts = ["", "a cat", "x\u2581" * 2, "cat " * 3_000]
     (small, wide) = (tokenizer.encode(texts, dtype=np.dtype(kind)) for kind in ("<u2", "<i4"))
@@ -270,6 +283,29 @@ def pieces_of(model: bytes, folder: Path) -> list[str]:
     (folder / "some.model").write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "some.model"))
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_piece_of_the_most_bytes_is_learned_from(model: str, tmp_path: Path) -> None:
+    (piece,) = cut_pieces("zq" * (MAX_PIECE_BYTES // 2))
+    assert len(piece.encode()) == MAX_PIECE_BYTES
+    learned = pieces_of(train_model([*SMALL, (piece, 1)], config_of(model)), tmp_path)
+    assert any("zq" in spelled for spelled in learned)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_piece_has_two_digits(model: str, tmp_path: Path) -> None:
+    sample = [*SMALL, ("1234567890\n1212 1212\n", 50)]
+    learned = pieces_of(train_model(sample, config_of(model)), tmp_path)
+    digits = [sum(map(str.isdigit, piece)) for piece in learned[num_reserved() + 256 :]]
+    assert max(digits) == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_one_thread_trains(model: str) -> None:
+    fields = _fields(train_model(SMALL, config_of(model)))
+    trainer = next(part.content for part in fields if part.number == 2)
+    assert [part.value for part in _fields(trainer) if part.number == 16] == [1], "num_threads"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -372,8 +408,14 @@ def foreign_model(settings_: dict[str, Any]) -> bytes:
             "pad_id": 3,
             "control_symbols": list(reversed(control_symbols())),
         },
+        {
+            "vocab_size": SMALL_VOCAB,
+            "byte_fallback": True,
+            "pad_id": 3,
+            "user_defined_symbols": control_symbols(),
+        },
     ],
-    ids=["fewer ids", "other ids", "other order"],
+    ids=["fewer ids", "other ids", "other order", "texts can write them"],
 )
 def test_a_model_without_our_special_ids_is_refused(tmp_path: Path, settings_: dict[str, Any]) -> None:
     place = tmp_path / "foreign.model"

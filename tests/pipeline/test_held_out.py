@@ -117,7 +117,8 @@ def test_a_held_out_cluster_stands_in_the_groups_of_validation_behind_those_of_t
     clusters = tmp_path / "own" / "dedup" / "clusters.parquet"
     clusters.parent.mkdir()
     clusters.write_bytes((root / "dedup" / "clusters.parquet").read_bytes())
-    identities = [document["id"] for document in documents]
+    joined = b"".join(document["id"] for document in documents)
+    identities = np.frombuffer(joined, np.uint8).reshape(-1, 16)
     groups = groups_of(written, TokenizeUnit(unit, 3, 2, seed), identities)
     for document, group in zip(documents, groups.tolist(), strict=True):
         if document["cluster"] in held_out:

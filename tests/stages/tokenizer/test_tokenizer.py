@@ -5,7 +5,6 @@ text gives a special id; training is a function of its sample, and a vocabulary 
 with the bound.
 """
 
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.cleaning.text import clean_text
-from stages.errors import ConfigError, FormatError
+from stages.errors import ConfigError
 from stages.reading.decompress import stream_chunks
 from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
@@ -29,7 +28,7 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
 from stages.tokenizer.sentencepiece_file import _fields
-from stages.tokenizer.special import control_symbols, num_reserved, special_ids
+from stages.tokenizer.special import num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model, training_memory
 
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
@@ -382,56 +381,3 @@ def test_the_memory_of_a_training_is_above_what_was_measured(
 ) -> None:
     config = config_of(model, sample_size=f"{mebibytes}MiB", vocab_size=vocab_size)
     assert measured < training_memory(config) / 2**20 < 3 * measured
-
-
-def foreign_model(settings_: dict[str, Any]) -> bytes:
-    """Give a model that somebody else trained."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([piece for piece, _ in SMALL]),
-        model_writer=model,
-        model_type="bpe",
-        minloglevel=2,
-        **settings_,
-    )
-    return model.getvalue()
-
-
-@pytest.mark.parametrize(
-    "settings_",
-    [
-        {"vocab_size": 40},
-        {"vocab_size": 320, "byte_fallback": True},
-        {
-            "vocab_size": SMALL_VOCAB,
-            "byte_fallback": True,
-            "pad_id": 3,
-            "control_symbols": list(reversed(control_symbols())),
-        },
-        {
-            "vocab_size": SMALL_VOCAB,
-            "byte_fallback": True,
-            "pad_id": 3,
-            "user_defined_symbols": control_symbols(),
-        },
-    ],
-    ids=["fewer ids", "other ids", "other order", "texts can write them"],
-)
-def test_a_model_without_our_special_ids_is_refused(tmp_path: Path, settings_: dict[str, Any]) -> None:
-    place = tmp_path / "foreign.model"
-    place.write_bytes(foreign_model(settings_))
-    with pytest.raises(FormatError, match=r"foreign\.model"):
-        Tokenizer.load(place)
-
-
-@pytest.mark.parametrize("content", [b"", b"no model", bytes(100)])
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
-    place = tmp_path / "foreign.model"
-    place.write_bytes(content)
-    with pytest.raises(FormatError, match=r"foreign\.model"):
-        Tokenizer.load(place)
-
-
-def test_a_missing_model_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"nothing\.model"):
-        Tokenizer.load(tmp_path / "nothing.model")

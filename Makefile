@@ -9,6 +9,7 @@
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)
 #   make faults    every fault planted into datasets of every objective, as a table (minutes)
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
+#   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -21,11 +22,12 @@ CLIENTS ?= clients-output
 FAULTS ?= faults-output
 COMPARE ?= compare-output
 GATES ?= gates-output
+MEMORY ?= memory-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates scale clean
+.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates memory scale clean
 
 setup: $(VENV)/.ready
 
@@ -83,11 +85,14 @@ gates: setup
 	ls -d $(GATES)/datasets/* | xargs -P $(WORKERS) -n 1 $(BIN)/python benchmarks/learning_gates.py \
 	  --seeds 5 --fault-seeds 2 --json $(GATES)/gates.jsonl
 
+memory: setup
+	$(BIN)/python benchmarks/adversarial_memory.py $(MEMORY) --json $(MEMORY)/cases.jsonl
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
 clean:
-	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) \
+	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(MEMORY) $(SCALE) \
 	  $(SCALE).json $(SCALE).out build *.egg-info

@@ -5,6 +5,7 @@ headers that lead elsewhere are refused.
 """
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from stages.reading.parquet_pages import Page, pages_of
 TEXTS = [f"{number} " * (1 + number % 50) for number in range(5_000)]
 
 
-def pages(texts: list[str | None], **options: Any) -> tuple[list[Page], Any]:
+def pages(texts: Sequence[str], **options: Any) -> tuple[list[Page], Any]:
     """Give the pages of a written column, and what the footer says of it."""
     file = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), file, **options)

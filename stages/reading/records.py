@@ -31,9 +31,11 @@ class FieldMapping(Config):
     """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
     entails and what contradicts it. Sections follow each other as they are, with nothing between."""
     id_column: str | None = None
-    """The field that holds the user's own id, kept beside ours; none by default."""
+    """The field that holds the user's own id, kept beside ours; none by default. A document whose id is
+    over 4,096 bytes is dropped and counted."""
     language: str | LanguageColumn = UNDETERMINED
-    """One language for the whole source, or the field that names it."""
+    """One language for the whole source, or the field that names it. A document whose language is over
+    256 bytes is dropped and counted."""
 
     @property
     def text_columns(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@
 #   make gates     models learn from correct and from wrong rows of every objective, as a table (an hour)
 #   make gpu-check every dataset of that run trained on, on a GPU if there is one, as a table
 #   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
+#   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
 #   make clean     remove what the above made
 
@@ -28,12 +29,13 @@ DAMAGED ?= damaged-output
 COMPARE ?= compare-output
 GATES ?= gates-output
 MUTANTS ?= mutants-output
+MEMORY ?= memory-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check mutants \
-  changing damaged scale clean
+  changing damaged memory scale clean
 
 setup: $(VENV)/.ready
 
@@ -105,6 +107,9 @@ mutants: setup
 changing: setup
 	$(BIN)/python benchmarks/changing_inputs.py $(CHANGING)
 
+memory: setup
+	$(BIN)/python benchmarks/adversarial_memory.py $(MEMORY) --json $(MEMORY)/cases.jsonl
+
 scale: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make scale CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
@@ -112,4 +117,4 @@ scale: setup
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json build *.egg-info
+	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) build *.egg-info

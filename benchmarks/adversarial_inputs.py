@@ -128,12 +128,13 @@ def _tiny(folder: Path, scale: float) -> None:
 def _row_group(folder: Path, scale: float) -> None:
     """Write one row group of a gigabyte, and one of a value whose dictionary stands for as much."""
     count = int(1_000 * scale)
-    block = _words(1, 90_000).encode()
-    texts = pa.array([block[n:] + b" %d" % n for n in range(count)], pa.large_binary())
-    table = pa.table({"text": texts.cast(pa.large_string()), "unread": np.arange(count)})
-    del texts
-    options = {"row_group_size": count, "compression": "zstd", "use_dictionary": False}
-    pq.write_table(table, folder / "a.parquet", write_batch_size=16, **options)
+    block = _words(1, 90_000)
+    schema = pa.schema([("text", pa.string()), ("unread", pa.int64())])
+    options = {"compression": "zstd", "use_dictionary": False, "write_batch_size": 16}
+    with pq.ParquetWriter(folder / "a.parquet", schema, **options) as writer:
+        for n in range(count):  # all of them in one row group
+            rows = {"text": [f"{block[n:]} {n}"], "unread": [n]}
+            writer.write_batch(pa.RecordBatch.from_pydict(rows, schema), row_group_size=count)
     repeated = pa.DictionaryArray.from_arrays(np.zeros(count, np.int32), [_words(2, 90_000)])
     pq.write_table(pa.table({"text": repeated}), folder / "b.parquet", store_schema=False)
 

@@ -128,8 +128,10 @@ def attempt(
     return Attempt(memory, peaks.peak, exit_code, round(seconds, 1), peaks.peak_step, "".join(said[-1:]))
 
 
-def run_case(adversary: Adversary, folder: Path, *, workers: int, memory: str, until: str) -> Case:
-    """Run an input within a bound, and follow the advice that comes."""
+def run_case(
+    adversary: Adversary, folder: Path, *, workers: int, memory: str, until: str, keep: bool = False
+) -> Case:
+    """Run an input within a bound, and follow the advice that comes; what it made is kept if asked."""
     case, output = Case(adversary.name, workers, memory), folder / "output"
     shutil.rmtree(output, ignore_errors=True)
     settings: list[str] = []
@@ -145,7 +147,8 @@ def run_case(adversary: Adversary, folder: Path, *, workers: int, memory: str, u
             memory = more[1]
         else:
             break
-    shutil.rmtree(output, ignore_errors=True)
+    if not keep:
+        shutil.rmtree(output, ignore_errors=True)
     return case
 
 

@@ -65,7 +65,8 @@ class Resources(Config):
 
     memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
     """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
-    step that does not fit is refused, workers that do not fit are not started."""
+    step that does not fit is refused, workers that do not fit are not started, and a task that takes more
+    is given up. The least is enough for the default settings and at most one worker."""
 
 
 class Ingest(LengthFilter):
@@ -75,7 +76,8 @@ class Ingest(LengthFilter):
     """Bytes that are committed together: decompressed ones of a text file, those of the text column in
     row groups or record batches, of which at least one; scheduling alone, no result depends on it."""
     max_document_bytes: ByteSize = Field(ByteSize(32 << 20), ge=1 << 10, validate_default=True)
-    """Longest document read: a line, a text or a cell; a longer one is dropped and counted."""
+    """Longest document read: a line, a text or a cell; a longer one is dropped and counted, and so is a
+    JSON line that could take more than twice this, and 1 MiB, to parse beside its text."""
     max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
     """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
     the run stops. It is checked over all records, and before that over the first ones, in the order of

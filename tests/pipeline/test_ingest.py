@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.steps import ingest as ingest_step
 from pipeline.steps import ingest_files
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError, VerificationError
@@ -160,6 +161,41 @@ def test_drops_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Monk
     (path,) = (tmp_path / "run").glob("ingest/*/*/drops.parquet")
     assert pq.read_metadata(path).num_row_groups == 3
     assert pq.read_table(path).column("line").to_pylist() == list(range(1, 11))
+
+
+def test_a_document_whose_id_or_language_is_as_long_as_a_text_is_dropped_by_name(tmp_path: Path) -> None:
+    rows = [
+        {"id": "x" * 4096, "lang": "y" * 256, "text": "both as long as may be"},
+        {"id": "x" * 4097, "lang": "en", "text": "a byte too long"},
+        {"id": "\u00e9" * 2049, "lang": "en", "text": "two bytes too long"},
+        {"id": "a", "lang": "y" * 257, "text": "a language too long"},
+    ]
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/a.jsonl").write_bytes(lines_of(rows))
+    table = ingest(tmp_path / "corpus", tmp_path / "run", ingest={"max_bad_fraction": 1.0})
+    assert table.column("own_id").to_pylist() == ["x" * 4096]
+    (path,) = (tmp_path / "run").glob("ingest/*/*/drops.parquet")
+    drops = pq.read_table(path)
+    assert drops.column("reason").to_pylist() == ["too_large"] * 3
+    assert drops.column("detail").to_pylist() == [
+        "its own_id has 4,097 bytes, over 4,096; sources.s.id_column = 'id' may name another column",
+        "its own_id has 4,098 bytes, over 4,096; sources.s.id_column = 'id' may name another column",
+        "its language has 257 bytes, over 256; sources.s.language.column may name another column",
+    ]
+
+
+def test_a_batch_is_bounded_by_all_that_it_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest_step, "BATCH_NAMES", 10_000)
+    rows = [{"id": "x" * 990 + f"{n:010}", "lang": "en", "text": "a short text"} for n in range(100)]
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/a.jsonl").write_bytes(lines_of(rows))
+    table = ingest(tmp_path / "corpus", tmp_path / "run", ingest={"min_chars": 1})
+    assert table.column("own_id").to_pylist() == [row["id"] for row in rows]
+    (path,) = (tmp_path / "run").glob("ingest/*/*/documents.parquet")
+    metadata = pq.read_metadata(path)
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [10] * 10
 
 
 def test_a_broken_input_stops_the_run_before_its_end(tmp_path: Path) -> None:

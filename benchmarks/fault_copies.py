@@ -144,7 +144,7 @@ class Copy:
         pq.write_table(changed, path)
 
     def change_manifest(
-        self, change: Callable[[dict[str, Any]], None], name: str = MANIFEST_NAME
+        self, change: Callable[[dict[str, Any]], object], name: str = MANIFEST_NAME
     ) -> None:
         """Change what a manifest says."""
         path = self.split / name

@@ -37,10 +37,11 @@ ERRORS = (
     errno.ESTALE,
     errno.EMFILE,
     errno.EDQUOT,
-    errno.ENOTDIR,
-    errno.EISDIR,
+    errno.ENFILE,
+    errno.ETIMEDOUT,
     errno.ENAMETOOLONG,
 )
+"""Not EISDIR and ENOTDIR: a folder in place of a file is damage, which damaged_state.py makes."""
 COMMANDS = ("run", "run", "run", "resume", "export", "verify", "run", "plan", "status")
 """In turn: what a run does to a disk is most of what there is."""
 CODES = (0, 2, 75)

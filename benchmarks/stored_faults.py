@@ -238,19 +238,14 @@ def _last_sentences_gone(copy: Copy) -> None:
 
 
 def _other_shard(copy: Copy) -> None:
-    """Name another shard's folder in the place of this one's."""
+    """Name the first two shards in the place of each other."""
 
-    def change(content: dict[str, Any]) -> None:
-        content["shards"][0] = content["shards"][1]
-        for name in content["totals"]:
-            content["totals"][name] = sum(shard[name] for shard in content["shards"])
+    def exchange(shards: list[Any]) -> None:
+        shards[0], shards[1] = shards[1], shards[0]
 
-    copy.change_manifest(change)
+    copy.change_manifest(lambda content: exchange(content["shards"]))
     if copy.written:
-        copy.change_manifest(
-            lambda content: content.update(shards=[[two, two] for _, two in content["shards"]]),
-            "drawn.json",
-        )
+        copy.change_manifest(lambda content: list(map(exchange, content["shards"])), "drawn.json")
 
 
 STORED: dict[str, Plant] = {

@@ -239,7 +239,8 @@ def _epochs_alike(copy: Copy) -> None:
 
 def _folders_exchanged(copy: Copy) -> None:
     def change(content: dict[str, Any]) -> None:
-        content["shards"][EPOCH][NUMBER] = content["shards"][EPOCH][NUMBER + 1]
+        shards = content["shards"][EPOCH]
+        shards[NUMBER], shards[NUMBER + 1] = shards[NUMBER + 1], shards[NUMBER]
 
     copy.change_manifest(change, "drawn.json")
 

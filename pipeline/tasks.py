@@ -71,10 +71,11 @@ class Task:
     @property
     def name(self) -> str:
         """Its unit, as people know it: with the file that it is of."""
-        unit = getattr(self.payload, "unit", self.payload)
-        made = getattr(self.payload, "made", None)
-        path = getattr(unit if made is None else made.unit, "path", None)
-        return f"unit {self.unit}" if path is None else f"unit {self.unit} ({path})"
+        made = getattr(self.payload, "made", self.payload)
+        unit = getattr(made, "unit", made)
+        if not hasattr(unit, "source"):  # of no file
+            return f"unit {self.unit}"
+        return f"unit {self.unit} ({unit.source}: {unit.path})"
 
 
 class Worker:

@@ -166,7 +166,7 @@ class Batches(Sequence[Batch]):
         number = place.epoch * len(self.rows) + place.position
         if number > MAX_NUMBER:
             raise ConfigError(
-                f"epoch = {place.epoch}: must be below {MAX_NUMBER // len(self.rows):,} for"
+                f"epoch = {place.epoch}: must be below {MAX_NUMBER // len(self.rows) + 1:,} for"
                 f" {len(self.rows):,} rows"
             )
         self._stands.set(number)

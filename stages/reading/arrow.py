@@ -1,11 +1,13 @@
 """Arrow IPC files to raw documents, by record batches, one at a time.
 
 A record batch is read as it was written, so it is what stays in memory; of its columns, only those
-that the source takes. The file format alone (its first bytes are ARROW1): a stream has no footer that
-says where its batches are.
+that the source takes. A slice says so if its batches are large, and the run asks for the memory. (A
+mapped file would hold nothing, but end the process when somebody shortens the file.) The file format
+alone (its first bytes are ARROW1): a stream has no footer that says where its batches are.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -15,6 +17,8 @@ from stages.reading.cells import check_columns, read_rows, reading_table, wanted
 from stages.reading.formats import Slice, run_slices
 from stages.reading.records import FieldMapping, Record
 
+BATCH_BYTES = 32 << 20
+"""Of a record batch that no slice tells of."""
 _STREAM_START = b"\xff\xff\xff\xff"
 
 
@@ -40,7 +44,7 @@ def arrow_slices(
 ) -> tuple[list[Slice], int]:
     """Check a file's columns and cut it into runs of record batches of about `unit` bytes of text.
 
-    The footer does not say how many rows a batch has, so the texts are read once to count them.
+    The footer does not say how many rows a batch has, so the columns are read once to count them.
 
     Returns:
         The runs, and the rows of all.
@@ -50,12 +54,18 @@ def arrow_slices(
         DataError: the file is cut or damaged, or a stream.
     """
     check_arrow(file, fields, name=name, key=key)
+    # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
+    pieces, held = [], []
     with reading_table(name):
-        only_text = FieldMapping(text_column=fields.text_column, section_columns=fields.section_columns)
-        # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
-        batches = _batches(file, only_text)
-        pieces = [(batch.num_rows, batch.get_total_buffer_size()) for batch in batches]
-        return run_slices(pieces, unit), sum(rows for rows, _ in pieces)
+        for batch in _batches(file, fields):
+            held.append(batch.get_total_buffer_size())
+            texts = batch.select(list(fields.text_columns))
+            pieces.append((batch.num_rows, texts.get_total_buffer_size()))
+            del batch, texts
+    large = [size if size > BATCH_BYTES else 0 for size in held]
+    slices = run_slices(pieces, unit)
+    held_by = [replace(part, held=max([0, *large[part.first : part.last]])) for part in slices]
+    return held_by, sum(rows for rows, _ in pieces)
 
 
 def arrow_records(
@@ -76,12 +86,12 @@ def arrow_records(
 def _batches(
     file: BinaryIO, fields: FieldMapping, first: int = 0, last: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give some record batches with the columns that a source takes."""
+    """Give some record batches with the columns that a source takes; none is held here."""
     file.seek(0)
     schema = pa.ipc.open_file(file).schema
     included = sorted(schema.get_field_index(name) for name in wanted_columns(fields))
     options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
     file.seek(0)
     table = pa.ipc.open_file(file, options=options)
-    for number in range(first, table.num_record_batches if last is None else last):
-        yield table.get_batch(number)
+    numbers = range(first, table.num_record_batches if last is None else last)
+    yield from map(table.get_batch, numbers)

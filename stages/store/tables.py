@@ -18,5 +18,6 @@ def write_tables(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> N
         for table in tables:
             writer.write_table(table)
             empty = False
+            del table  # two are not held at once
         if empty:
             writer.write_table(schema.empty_table())

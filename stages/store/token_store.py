@@ -140,8 +140,10 @@ def write_unit(
 
     def counted() -> Iterator[pa.Table]:
         for table in documents:
-            parts.append(table.column("tokens").to_numpy())
-            yield table
+            parts.append(table.column("tokens").to_numpy().copy())
+            held = [table]
+            del table  # whoever writes it lets go of it
+            yield held.pop()
 
     write_tables(folder / "documents.parquet", STORED_DOCUMENTS, counted())
     tokens = np.concatenate(parts)

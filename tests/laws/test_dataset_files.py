@@ -21,7 +21,7 @@ from stages.loading.dataset import open_dataset
 from stages.store.arrays import write_array
 from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
-from tests.stages.store.test_names import write_signed
+from tests.stages.store.test_plain_names import write_signed
 
 NAMES = ("nsp", "ul2", "unigram", "prompts")
 """Datasets with every kind of file, and with a column of every dtype."""

@@ -90,7 +90,7 @@ def test_a_worker_that_holds_the_stream_of_one_file_opens_the_next(tmp_path: Pat
         assert reading.next == 1
 
 
-@pytest.mark.parametrize("reason", BAD)
+@pytest.mark.parametrize("reason", sorted(BAD))
 def test_as_many_records_may_be_unreadable_as_the_bound_says(reason: DropReason) -> None:
     check_readable(100, {reason: 5}, [], 0.05)
     with pytest.raises(DataError, match=r"max_bad_fraction = 0\.05: 6 of 100 records are unreadable"):

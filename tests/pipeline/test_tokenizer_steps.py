@@ -31,7 +31,7 @@ from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError
 from stages.identity import content_digest
-from stages.mixing.placement import ValidationConfig, validation_hash
+from stages.mixing.placement import ValidationConfig, num_shards, validation_hash
 from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.token_store import TokenUnit
@@ -247,6 +247,19 @@ def test_the_split_is_that_of_a_plain_loop(max_tokens: int, tmp_path: Path) -> N
 def as_rows(names: Sequence[bytes]) -> NDArray[np.uint8]:
     """Give names of sixteen bytes as (N, 16) uint8."""
     return np.frombuffer(b"".join(names), np.uint8).reshape(-1, 16)
+
+
+def test_the_number_of_shards_is_that_of_the_bytes_that_are_left(tmp_path: Path) -> None:
+    space, packing = workspace(tmp_path, tmp_path), PackingConfig()
+    units_ = write_counts(space, {"unit-0": [(b"a" * 16, 10, 3 << 30), (b"b" * 16, 10, 2 << 30)]})
+    work = Choice(units_, ValidationConfig(max_tokens=1 << 40), packing, 7, 7 << 30, 1000)
+    shards = {
+        size: num_shards(size << 30, shard_size=packing.shard_size, documents=1000) for size in (2, 7)
+    }
+    record = choose_validation(space, work)
+    assert shards[2] < shards[7]
+    assert record["shards"]["train"] == shards[2]
+    assert record["shards"]["validation"] == num_shards(5 << 30, shard_size=packing.shard_size)
 
 
 def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:

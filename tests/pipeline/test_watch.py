@@ -98,5 +98,5 @@ def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
 def test_a_unit_is_named_with_its_file() -> None:
     unit = Unit("web/ab-00000", "web", "part 1.jsonl", 0, 1, 1)
     task = Task("web.ab-00000", grow, unit, "f")
-    assert task.name == "unit web.ab-00000 (part 1.jsonl)"
+    assert task.name == "unit web.ab-00000 (web: part 1.jsonl)"
     assert Task("resolve", grow, None, "f").name == "unit resolve"

@@ -182,7 +182,7 @@ class Run:
         numbers = self._write_inputs()
         units = self._ingest()
         assert sum(unit.documents for unit in units) == len(self._corpus.texts)
-        self._dedup(units)
+        record = self._dedup(units)
         kept = [np.load(self._root / unit.keep) for unit in units]
         removed = pq.read_table(self._root / "dedup/removed.parquet").to_pylist()
         clusters = pq.read_table(self._root / "dedup/clusters.parquet").to_pylist()
@@ -191,6 +191,10 @@ class Run:
             assert row["kept_own_id"] == f"n{numbers[row['kept_id']]}"
             assert row["source"] == self._corpus.files[numbers[row["id"]]][0]
             assert row["kept_source"] == self._corpus.files[numbers[row["kept_id"]]][0]
+        cluster_of = {row["id"]: row["cluster"] for row in clusters}
+        assert [row["cluster"] for row in removed] == [cluster_of[row["id"]] for row in removed]
+        assert record["removed"] == Counter(row["method"] for row in removed)
+        assert record["kept"] == int(np.concatenate(kept).sum())
         found = Verdict(
             np.concatenate(kept).tolist(),
             {
@@ -259,7 +263,7 @@ class Run:
                 number = None if record["next"] is None else int(str(record["next"]))
         return tuple(units)
 
-    def _dedup(self, units: tuple[Unit, ...]) -> None:
+    def _dedup(self, units: tuple[Unit, ...]) -> dict[str, object]:
         config, pieces = self._corpus.minhash, self._pieces
         for unit in units:
             self._do(cut_digests, UnitKeys(unit, pieces))
@@ -273,7 +277,7 @@ class Run:
                 self._do(find_candidates, Piece(units, piece, pieces, band, config))
         for number, (start, end) in enumerate(unit_runs(units)):
             self._do(verify_pairs, PairRange(units, number, start, end, pieces, config))
-        self._do(resolve, Resolution(units, pieces, near=True))
+        return self._do(resolve, Resolution(units, pieces, near=True))
 
     def _do(self, function: Function, payload: object) -> dict[str, object]:
         """Do one task and put its files where a commit would."""

@@ -13,8 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stages.dedup.minhash import permutations, signature
-from stages.dedup.shingles import ShingleConfig, hash32, shingle_hashes, shingle_set, split_tokens
+from stages.dedup import shingles
+from stages.dedup.minhash import permutations, signature, signature_of
+from stages.dedup.shingles import (
+    ShingleConfig,
+    hash32,
+    shingle_blocks,
+    shingle_hashes,
+    shingle_set,
+    split_tokens,
+)
 
 TEXTS = {
     "english": "the cat sat on the mat and the cat sat on the mat again",
@@ -135,6 +143,22 @@ def test_shingle_hashes_equal_the_plain_reading(name: str, size: int) -> None:
     assert expected
     assert shingle_hashes(TEXTS[name], size=size).tolist() == expected
     assert shingle_set(TEXTS[name], size=size).tolist() == sorted(set(expected))
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(st.text(max_size=60) | PLAUSIBLE, st.integers(1, 6), st.integers(1, 5))
+def test_a_text_that_is_hashed_in_blocks_has_the_shingles_of_the_whole(
+    text: str, size: int, tokens: int
+) -> None:
+    expected = [plain_hash64(window) for window in windows(text, size)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shingles, "_BLOCK_TOKENS", tokens)
+        blocks = list(shingle_blocks(text.encode(), size=size))
+        assert shingle_hashes(text, size=size).tolist() == expected
+    assert [value for block in blocks for value in block.tolist()] == expected
+    assert signature_of(blocks, num_perm=16).tolist() == (
+        signature(np.array(expected, np.uint64), num_perm=16).tolist()
+    )
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.columns import DropReason
-from stages.filtering.length import LengthFilter, length_verdicts
+from stages.filtering import length
+from stages.filtering.length import LengthFilter, length_verdict, length_verdicts
 
 TEXTS = st.text(st.sampled_from("ab é猫\n\t\u00a0\u3000\u200b"), max_size=12) | st.text(max_size=8)
 
@@ -61,3 +62,15 @@ def test_the_least_bound_is_one() -> None:
     assert LengthFilter().min_chars == 1
     with pytest.raises(ValidationError, match="min_chars"):
         LengthFilter(min_chars=0)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(TEXTS, st.integers(1, 6), st.integers(1, 3))
+def test_a_text_that_is_read_in_stretches_has_the_verdict_of_the_whole(
+    text: str, min_chars: int, stretch: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(length, "_FIRST_BYTES", stretch)
+        patch.setattr(length, "_BYTES", stretch)
+        verdict = length_verdict(text.encode(), LengthFilter(min_chars=min_chars))
+    assert (verdict and verdict[0]) == plain_reason(text, min_chars)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.batches import Batches, Last
+from stages.loading.batches import Batches, Last, padded
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.loading.torch_loader import Loader
 from tests.stages.loading.test_dataset import EOS, PAD, ROW_LENGTH, write_dataset
@@ -58,6 +59,28 @@ def together(walks: list[Iterator[Batch]]) -> list[int]:
 
 def ranks(rows: ShardDataset, size: int, world: int, last: Last = "drop") -> list[Batches]:
     return [Batches(rows, size, rank=rank, world_size=world, last=last) for rank in range(world)]
+
+
+def test_rows_of_padding_have_ids_of_padding_and_no_label_of_any_kind() -> None:
+    fills = {
+        "input_ids": PAD,
+        "decoder_input_ids": PAD,
+        "original_ids": PAD,
+        "labels": -100,
+        "next_sentence_label": -100,
+        "sentence_order_label": -100,
+        "segment_ids": -1,
+        "position_ids": 0,
+        "input_length": 0,
+        "selected": 0,
+    }
+    batch = {name: np.full((1, 2), 9) for name in fills}
+    whole = padded(batch, 3, pad=PAD)
+    assert whole.pop("padding_row").tolist() == [0, 1, 1]
+    assert {name: column.tolist() for name, column in whole.items()} == {
+        name: [[9, 9], [fill, fill], [fill, fill]] for name, fill in fills.items()
+    }
+    assert {column.dtype for column in whole.values()} == {np.dtype(np.int64)}
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
@@ -174,6 +197,56 @@ def test_a_walk_that_is_told_its_own_epoch_stays_where_it_is(tmp_path: Path) -> 
     assert walk.place() == (0, 6)
     walk.set_epoch(4)
     assert walk.place() == (4, 0)
+
+
+class Made:
+    """Rows of no dataset, as many as a test wants."""
+
+    fingerprint, pad, epoch, shuffle, sorted_by_draws = "few", PAD, 0, True, False
+
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        """Rows."""
+        return self.rows
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Take any."""
+        return epoch
+
+    def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
+        """Return rows that say where they stand."""
+        return {"input_ids": positions + epoch}
+
+
+def test_a_state_of_as_many_rows_again_by_the_same_name_is_refused() -> None:
+    """A blend has as many as it is told to have, and its name does not say how many."""
+    state = Batches(Made(40), 4).state_dict(3)
+    with pytest.raises(ConfigError, match=r"state: of 40 rows of few, but these are 20 of few"):
+        Batches(Made(20), 4).load_state_dict(state)
+
+
+def test_a_walk_takes_all_rows_in_one_step_if_they_are_as_many() -> None:
+    assert len(Batches(Made(12), 3, world_size=4)) == 1
+
+
+def test_an_epoch_too_far_to_be_numbered_is_refused() -> None:
+    walk = Batches(Made(1 << 40), 8)
+    walk.set_epoch((1 << 23) - 1)
+    assert walk.place() == ((1 << 23) - 1, 0)
+    with pytest.raises(
+        ConfigError, match=r"epoch = 8388608: must be below 8,388,608 for 1,099,511,627,776"
+    ):
+        walk.set_epoch(1 << 23)
+    assert walk.epoch == (1 << 23) - 1
+
+
+def test_a_state_with_too_few_rows_left_for_a_step_goes_on_in_the_next_epoch() -> None:
+    walk = Batches(Made(10), 4)
+    walk.load_state_dict({**Batches(Made(10), 1).state_dict(8)})
+    assert walk.place() == (1, 0)
+    assert walk[0]["input_ids"].tolist() == [1, 2, 3, 4]
 
 
 def test_what_cannot_be_walked_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Each dataset gets exactly its share of every period and never a row more or less
 own rows come in its own order, epoch by epoch; a walk over a blend is saved and goes on like any other.
 """
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -17,8 +18,18 @@ from stages.loading import dataset as dataset_module
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend, blended, whole_weights
 from stages.loading.dataset import ShardDataset, open_dataset
-from tests.stages.loading.test_dataset import EOS, write_dataset
+from stages.loading.order import MAX_SORTED
+from stages.store.manifest import TokenizerFile
+from tests.stages.loading.test_dataset import EOS, ROW_LENGTH, write_dataset
+from tests.stages.loading.test_drawn_epochs import with_epochs
 
+PERMUTED: dict[str, object] = {
+    "objective": {"kind": "bart", "form": "materialised", "permute_probability": 0.5},
+    "attention": "encoder_decoder",
+    "label_convention": "targets",
+    "seq_len": ROW_LENGTH + 2,
+}
+"""Rows of which no epochs can be drawn but those that stand on disk."""
 WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=6)
 
 
@@ -114,6 +125,62 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     object.__setattr__(other, "manifest", other.manifest.model_copy(update={"attention": "causal"}))
     with pytest.raises(ConfigError, match=r"attention = 'causal_within_document', but .* 'causal'"):
         Blend([one, other], [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seq_len": 7}, "seq_len = 6, but .* has 7"),
+        ({"label_convention": "masked"}, "label_convention = 'unshifted', but .* 'masked'"),
+        ({"attention": "causal"}, "attention = 'causal_within_document', but .* 'causal'"),
+        ({"tokenizer": TokenizerFile(file="tokenizer.model", sha256="01")}, "ids of another tokenizer"),
+    ],
+)
+def test_datasets_that_differ_in_anything_a_batch_shares_are_refused(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    one, two = pair(tmp_path)
+    two.manifest = two.manifest.model_copy(update=changes)
+    with pytest.raises(ConfigError, match=said):
+        Blend([one, two], [1, 1])
+
+
+def test_rows_of_other_widths_are_refused(tmp_path: Path) -> None:
+    """Two settings of a kind may share all that a manifest names, but not the width of labels."""
+    one, two = pair(tmp_path)
+    two.widths = replace(two.widths, labels=two.widths.labels + 1)
+    with pytest.raises(ConfigError, match="rows of other widths"):
+        Blend([one, two], [1, 1])
+
+
+@pytest.mark.parametrize(("weights", "epochs"), [([1, 1], 8), ([3, 1], 5), ([1, 3], 5)])
+def test_an_epoch_of_a_blend_needs_the_epochs_that_its_rows_are_of(
+    tmp_path: Path, weights: list[int], epochs: int
+) -> None:
+    """240 rows of each dataset stand on disk; of 60 positions one takes 30, or 45 and the other 15."""
+    folders = [with_epochs(tmp_path / name, changes=PERMUTED) for name in ("a", "b")]
+    blend = Blend([open_dataset(folder) for folder in folders], weights, rows=60)
+    walk = Batches(blend, 4)
+    for epoch in range(epochs):
+        assert blend.sound_epoch(epoch) == epoch
+        walk.set_epoch(epoch)
+        assert len(list(walk)) == 15
+    with pytest.raises(ConfigError, match="2 epochs stand on disk"):
+        Batches(blend, 4).set_epoch(epochs)
+    with pytest.raises(ConfigError, match="epoch = -1"):
+        blend.sound_epoch(-1)
+
+
+def test_a_blend_is_shuffled_and_sorted_if_any_of_its_datasets_is(tmp_path: Path) -> None:
+    one, _ = pair(tmp_path)
+    stored = open_dataset(tmp_path / "b" / "clm", shuffle=False)
+    many = open_dataset(write_dataset(tmp_path / "c", ([[[10, EOS]]] * (MAX_SORTED + 1),)))
+    blends = [Blend(datasets, [1, 1]) for datasets in ([one, stored], [stored, many], [stored, stored])]
+    assert [(blend.shuffle, blend.sorted_by_draws) for blend in blends] == [
+        (True, True),
+        (True, False),
+        (False, False),
+    ]
 
 
 @pytest.mark.parametrize("rows", [0, -5, 2.5, True])

@@ -80,6 +80,11 @@ def test_views_that_see_all_of_their_row_are_a_segment_each() -> None:
     assert got["cu_seqlens"].tolist() == [0, 3, 4, 6, 8]  # type: ignore[union-attr]
 
 
+def test_documents_that_see_each_other_are_one_segment(tmp_path: Path) -> None:
+    got = collate(packed(tmp_path), "causal", masks="varlen")
+    assert got["cu_seqlens"].tolist() == [0, 5, 11, 16, 19, 23]  # type: ignore[union-attr]
+
+
 def test_a_prefix_has_no_variable_lengths(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="lengths alone cannot say"):
         collate(packed(tmp_path), "prefix", masks="varlen")

@@ -4,6 +4,7 @@ Every row once an epoch, with labels, positions and segments of its documents, a
 that is not whole, was changed or says what the reader cannot do is refused by name.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -319,6 +320,36 @@ def test_columns_that_are_not_there_are_refused_with_those_that_are(
 def test_a_check_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match='check = \'XXH3\': must be one of "xxh3", "size"'):
         open_dataset(write_dataset(tmp_path), check="XXH3")  # type: ignore[arg-type]  # what it refuses
+
+
+def test_what_stands_beside_the_rows_comes_with_them(tmp_path: Path) -> None:
+    """Objectives ask for it row by row: a component, a prompt's length, room for borrowed text."""
+    path = write_dataset(tmp_path)
+    place, numbers = path / "train" / MANIFEST_NAME, np.arange(len(ROWS))
+    content = json.loads(place.read_text(encoding="utf-8"))
+    columns = {
+        "objective_id": ("|u1", numbers),
+        "prompt": ("<i4", 10 + numbers),
+        "room": ("<i4", 20 + numbers),
+    }
+    first = 0
+    for shard in content["shards"]:
+        for name, (dtype, values) in columns.items():
+            file = path / "train" / shard["path"] / f"{name}.npy"
+            write_array(file, values[first : first + shard["rows"]].astype(dtype))
+            shard["files"][file.name] = digest_file(file).model_dump(mode="json")
+        first += shard["rows"]
+    for name, (dtype, _) in columns.items():
+        content["columns"][name] = {"dtype": dtype, "shape": [], "meaning": "of a row"}
+    place.unlink()
+    write_manifest(place, Manifest.model_validate(content).signed())
+    stored = open_dataset(path).stored_rows(1, np.array([2, 0]))
+    given = {"objective_id": stored.components, "prompt": stored.prompt, "room": stored.room}
+    assert {name: None if column is None else column.tolist() for name, column in given.items()} == {
+        "objective_id": [4, 2],
+        "prompt": [14, 12],
+        "room": [24, 22],
+    }
 
 
 def test_numpy_alone_opens_any_column(tmp_path: Path) -> None:

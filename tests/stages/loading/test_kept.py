@@ -39,6 +39,15 @@ def test_the_least_recently_used_goes() -> None:
     assert len(kept) == 2
 
 
+def test_a_bound_that_was_lowered_holds_from_the_next_value_on() -> None:
+    kept: Kept[int, int] = Kept(9)
+    for key in range(9):
+        kept.get(key, abs)
+    kept.bound = 2
+    kept.get(8, abs)
+    assert len(kept) == 2
+
+
 def test_a_copy_for_another_process_is_empty_and_has_the_bound() -> None:
     kept: Kept[int, int] = Kept(3)
     kept.get(1, abs)

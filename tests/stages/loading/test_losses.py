@@ -320,6 +320,8 @@ def test_only_the_direction_of_an_embedding_counts_and_0_has_a_finite_gradient()
     first, second = normal(3, 4), normal(3, 4, seed=1)
     loss = contrastive_loss(first, second)
     torch.testing.assert_close(contrastive_loss(first * 1e3, second / 1e3).value, loss.value)
+    small = contrastive_loss(first * 1e-4, second * 1e-4)
+    torch.testing.assert_close(small.value, loss.value)
     nothing = torch.zeros(3, 4, requires_grad=True)
     assert pull(contrastive_loss(nothing, second), nothing).isfinite().all()
 

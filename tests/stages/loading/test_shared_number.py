@@ -9,6 +9,8 @@ import copy
 import gc
 import multiprocessing
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import product
 from multiprocessing.connection import Connection
@@ -99,6 +101,21 @@ def test_siblings_do_not_move_each_other() -> None:
     assert number.get() == 0
     for child in children:
         child.end()
+
+
+def test_a_process_that_was_forked_in_another_way_sets_its_own_too() -> None:
+    program = (
+        "import os\n"
+        "from stages.loading.shared_number import SharedNumber\n"
+        "number = SharedNumber(3)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    number.set(9)\n"
+        "    os._exit(number.get())\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), number.get())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["9", "3"]
 
 
 def test_memory_that_another_number_was_given_changes_no_follower() -> None:

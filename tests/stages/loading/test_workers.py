@@ -99,10 +99,11 @@ def test_a_worker_refuses_a_flipped_bit_too(tmp_path: Path, start: str) -> None:
         list(loader)
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("workers", "mapped"), [(0, 128), (1, 128), (0, 1)])
 def test_files_are_hashed_once_however_many_epochs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, mapped: int
 ) -> None:
+    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", mapped)  # 1 maps each shard again and again
     rows = numbered(tmp_path, 12)
     count = tmp_path / "hashed"
 
@@ -171,6 +172,15 @@ def test_of_two_loops_over_a_loader_the_last_one_goes_on(tmp_path: Path, workers
 
 def test_a_trainer_finds_no_set_epoch_that_would_undo_a_loaded_state(tmp_path: Path) -> None:
     assert not hasattr(Loader(Batches(numbered(tmp_path, 12), 3)), "set_epoch")
+
+
+def test_tensors_are_pinned_where_there_is_a_gpu_to_pin_them_for(tmp_path: Path) -> None:
+    loader = Loader(Batches(numbered(tmp_path, 4), 4), pin_memory=True)
+    if torch.cuda.is_available():
+        assert all(column.is_pinned() for batch in loader for column in batch.values())
+    else:
+        with pytest.warns(UserWarning, match="pin_memory"):
+            list(loader)
 
 
 def test_a_loader_that_has_workers_can_be_sent_elsewhere(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ from pydantic import ValidationError
 from stages.mixing.placement import (
     MAX_DOCUMENTS,
     ValidationConfig,
+    component_hash,
     is_candidate,
     num_shards,
     order_of,
     shard_of,
     validation_hash,
 )
+from stages.seeding import Purpose, document_hash
 
 IDS = [number.to_bytes(16, "big") for number in range(8_000)]
 GOLDEN_SHARDS = [705, 558, 832, 155, 397, 402]
@@ -39,6 +41,9 @@ def held_out(fraction: float, seed: int = 7) -> set[bytes]:
 def test_places_are_golden() -> None:
     assert shards(7, 1_000)[:6] == GOLDEN_SHARDS
     assert order_of(IDS[0], 7, copy=0) == GOLDEN_ORDER
+    assert validation_hash(IDS[0], 7) == 6329814470967119006
+    assert component_hash(IDS[0], 7, copy=0) == 10293055270654719797
+    assert component_hash(IDS[0], 7, copy=1) == 17291883179589168400
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 64])
@@ -56,20 +61,23 @@ def test_seed_and_copy_change_the_shard_and_nothing_else_does() -> None:
         assert sum(a == b for a, b in zip(base, other, strict=True)) < 30
 
 
-def test_shard_order_and_split_are_independent() -> None:
+def test_shard_order_split_component_and_sample_are_independent() -> None:
     columns = np.array(
         [
             [
                 shard_of(i, 7, copy=0, shards=1 << 32),
                 order_of(i, 7, copy=0) >> 32,
                 validation_hash(i, 7) >> 32,
+                component_hash(i, 7, copy=0) >> 32,
+                component_hash(i, 7, copy=1) >> 32,
+                document_hash(i, 7, purpose=Purpose.SAMPLE) >> 32,
             ]
             for i in IDS
         ],
         np.float64,
     )
     correlation = np.corrcoef(columns, rowvar=False)
-    assert np.abs(correlation - np.eye(3)).max() < 0.05
+    assert np.abs(correlation - np.eye(6)).max() < 0.05
 
 
 def test_orders_differ() -> None:

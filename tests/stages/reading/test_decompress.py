@@ -144,3 +144,34 @@ def test_an_empty_plain_file_is_empty(tmp_path: Path) -> None:
 def test_a_compressed_nothing_is_empty(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(b"") if name.endswith("gz") else ZSTD.compress(b""))
     assert read(tmp_path / name) == b""
+
+
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.jsonl.zst"])
+def test_a_file_that_is_a_thousand_times_as_large_inside_is_given_in_chunks(
+    tmp_path: Path, name: str
+) -> None:
+    content = b"x" * (64 << 20)
+    compress = gzip.compress if name.endswith("gz") else zstandard.compress
+    (tmp_path / name).write_bytes(compress(content))
+    assert (tmp_path / name).stat().st_size * 500 < len(content)
+    sizes = [len(chunk) for chunk in stream_chunks(tmp_path / name)]
+    assert sum(sizes) == len(content)
+    assert max(sizes) <= decompress.CHUNK_BYTES
+
+
+def windowed(log: int) -> bytes:
+    """Give the content in a frame with a window of 2^log bytes."""
+    parameters = zstandard.ZstdCompressionParameters(window_log=log)
+    frame = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    return frame.compress(CONTENT) + frame.flush()
+
+
+def test_a_window_is_bounded_like_that_of_the_formats_own_tools(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(windowed(27))
+    assert read(path) == CONTENT
+    path.write_bytes(windowed(28))
+    assert refusal(path) == (
+        f"{path}: its zstd window is over 128 MiB, which decompressing it would hold; compress it again"
+        " with --long=27 or less (zstd -d --long=31 reads it)"
+    )

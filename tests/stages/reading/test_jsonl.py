@@ -95,6 +95,7 @@ def test_a_line_that_was_too_long_to_hold_is_dropped_with_its_size() -> None:
         ({"key": None, "lang": None}, None, UNDETERMINED),
         ({"key": ["k"], "lang": 7}, None, UNDETERMINED),
         ({"key": 1.5}, None, UNDETERMINED),
+        ({"key": True, "lang": True}, None, UNDETERMINED),
         ({}, None, UNDETERMINED),
     ],
 )

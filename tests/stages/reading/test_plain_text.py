@@ -107,3 +107,8 @@ def test_a_piece_gives_its_document_or_the_reason_why_it_is_none() -> None:
     )
     bad = parse_text(Line(3, 9, b"ab\xff", 3), fields)
     assert bad == Drop(3, 9, DropReason.BAD_UTF8, "byte 2 of the record, 0xff: invalid start byte")
+
+
+@pytest.mark.parametrize(("most", "data"), [(3, b""), (4, b"abcd"), (5, b"abcd")])
+def test_a_whole_file_of_the_most_bytes_is_held(most: int, data: bytes) -> None:
+    assert list(whole_text([b"ab", b"cd"], max_bytes=most)) == [Line(1, 0, data, 4)]

@@ -18,6 +18,7 @@ import pytest
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
 from stages.reading import arrow, parquet
+from stages.reading.cells import wanted_columns
 from stages.reading.formats import Slice
 from stages.reading.records import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument, Record
 
@@ -117,6 +118,17 @@ def test_rows_give_documents_and_drops_whatever_the_type_of_string(
         RawDocument(5, 4, "", "k4", "no"),
         RawDocument(6, 5, "a", "", "no"),
     ]
+
+
+def test_a_text_of_the_most_bytes_is_kept_and_one_more_is_not(kind: Kind) -> None:
+    kept, dropped = read(kind, kind.write(bodies(["é" * 3, "é" * 3 + "a"]), 2), BODY, max_bytes=6)
+    assert kept == RawDocument(1, 0, "é" * 3, None, UNDETERMINED)
+    assert dropped == Drop(2, 1, DropReason.TOO_LARGE, "7 bytes, over ingest.max_document_bytes")
+
+
+def test_a_column_that_is_taken_twice_is_asked_for_once() -> None:
+    fields = FieldMapping(text_column="a", id_column="b", language=LanguageColumn(column="b"))
+    assert wanted_columns(fields) == ["a", "b"]
 
 
 @pytest.mark.parametrize("encoded", [False, True])

@@ -97,6 +97,14 @@ WORDS = [
 """Longer than a stretch, of words that are known, unknown, and known within unknown ones."""
 
 
+def test_unknown_characters_side_by_side_are_one_token_however_many() -> None:
+    library = sentencepiece.SentencePieceProcessor(model_proto=data_of("albert-model"))
+    text = f"a{UNKNOWN * 10_000} b{UNKNOWN}"
+    (ids,) = tokenizer_of("albert-model").encode([text])
+    assert ids.tolist() == library.encode(text)
+    assert ids.tolist().count(library.unk_id()) == 2
+
+
 @pytest.mark.parametrize("suffix", [False, True])
 @pytest.mark.parametrize("bytes_", [False, True])
 def test_models_of_words_give_the_ids_of_whole_texts(*, bytes_: bool, suffix: bool) -> None:

@@ -5,7 +5,6 @@ text gives a special id; training is a function of its sample, and a vocabulary 
 with the bound.
 """
 
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +18,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.cleaning.text import clean_text
-from stages.errors import ConfigError, FormatError
+from stages.errors import ConfigError
 from stages.reading.decompress import stream_chunks
 from stages.reading.jsonl import parse_line
 from stages.reading.lines import split_lines
 from stages.reading.records import FieldMapping, RawDocument
+from stages.tokenizer import encode
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
-from stages.tokenizer.sampling import SPACE_SYMBOL, cut_pieces
-from stages.tokenizer.special import control_symbols, num_reserved, special_ids
+from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
+from stages.tokenizer.sentencepiece_file import _fields
+from stages.tokenizer.special import num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model, training_memory
 
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
@@ -218,6 +219,17 @@ def test_a_long_text_has_the_ids_it_would_have_uncut(
             assert cost[0] >= cost[1] - 1e-3
 
 
+def test_a_text_without_a_place_to_cut_is_cut_all_the_same(
+    kind: tuple[str, Normalization], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = " " * 21
+    uncut, part = (ids.tolist() for ids in tokenizer.encode([text, text[:7]]))
+    monkeypatch.setattr(encode, "_STRETCH", 5)
+    assert tokenizer.encode([text])[0].tolist() == uncut, "no two spaces can be parted"
+    monkeypatch.setattr(encode, "_LONGEST", 7)
+    assert tokenizer.encode([text])[0].tolist() == 3 * part != uncut, kind
+
+
 def test_ids_have_the_dtype_asked_for(tokenizer: Tokenizer) -> None:
     texts = ["", "a cat", "x\u2581" * 2, "cat " * 3_000]
     (small, wide) = (tokenizer.encode(texts, dtype=np.dtype(kind)) for kind in ("<u2", "<i4"))
@@ -270,6 +282,29 @@ def pieces_of(model: bytes, folder: Path) -> list[str]:
     (folder / "some.model").write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "some.model"))
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_piece_of_the_most_bytes_is_learned_from(model: str, tmp_path: Path) -> None:
+    (piece,) = cut_pieces("zq" * (MAX_PIECE_BYTES // 2))
+    assert len(piece.encode()) == MAX_PIECE_BYTES
+    learned = pieces_of(train_model([*SMALL, (piece, 1)], config_of(model)), tmp_path)
+    assert any("zq" in spelled for spelled in learned)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_piece_has_two_digits(model: str, tmp_path: Path) -> None:
+    sample = [*SMALL, ("1234567890\n1212 1212\n", 50)]
+    learned = pieces_of(train_model(sample, config_of(model)), tmp_path)
+    digits = [sum(map(str.isdigit, piece)) for piece in learned[num_reserved() + 256 :]]
+    assert max(digits) == 1
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_one_thread_trains(model: str) -> None:
+    fields = _fields(train_model(SMALL, config_of(model)))
+    trainer = next(part.content for part in fields if part.number == 2)
+    assert [part.value for part in _fields(trainer) if part.number == 16] == [1], "num_threads"
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -346,50 +381,3 @@ def test_the_memory_of_a_training_is_above_what_was_measured(
 ) -> None:
     config = config_of(model, sample_size=f"{mebibytes}MiB", vocab_size=vocab_size)
     assert measured < training_memory(config) / 2**20 < 3 * measured
-
-
-def foreign_model(settings_: dict[str, Any]) -> bytes:
-    """Give a model that somebody else trained."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([piece for piece, _ in SMALL]),
-        model_writer=model,
-        model_type="bpe",
-        minloglevel=2,
-        **settings_,
-    )
-    return model.getvalue()
-
-
-@pytest.mark.parametrize(
-    "settings_",
-    [
-        {"vocab_size": 40},
-        {"vocab_size": 320, "byte_fallback": True},
-        {
-            "vocab_size": SMALL_VOCAB,
-            "byte_fallback": True,
-            "pad_id": 3,
-            "control_symbols": list(reversed(control_symbols())),
-        },
-    ],
-    ids=["fewer ids", "other ids", "other order"],
-)
-def test_a_model_without_our_special_ids_is_refused(tmp_path: Path, settings_: dict[str, Any]) -> None:
-    place = tmp_path / "foreign.model"
-    place.write_bytes(foreign_model(settings_))
-    with pytest.raises(FormatError, match=r"foreign\.model"):
-        Tokenizer.load(place)
-
-
-@pytest.mark.parametrize("content", [b"", b"no model", bytes(100)])
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
-    place = tmp_path / "foreign.model"
-    place.write_bytes(content)
-    with pytest.raises(FormatError, match=r"foreign\.model"):
-        Tokenizer.load(place)
-
-
-def test_a_missing_model_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"nothing\.model"):
-        Tokenizer.load(tmp_path / "nothing.model")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stages.tokenizer.words import word_starts
+from stages.tokenizer.words import starts_of_spelled, word_starts
 
 BEGIN = ["▁The", "▁", "▁▁x", ",", "\n", "_x", "猫", "ไ", "<mask>"]
 GO_ON = ["ck", "é", "7", "\u0301", "д"]
@@ -25,3 +25,10 @@ def test_every_id_is_answered_for() -> None:
     starts = word_starts(["▁a", "b", "<0xFF>"], np.array([False, False, True]))
     assert starts.tolist() == [True, False, True]
     assert starts.dtype == np.bool_
+
+
+def test_a_spelled_piece_begins_a_word_by_its_first_character() -> None:
+    begin = [b"", b" The", b" ", b",", b"\n", "猫".encode(), "猫".encode()[:2], b"\xff"]
+    go_on = [b"ck", "é".encode(), b"7", "猫".encode()[1:], b"\x80"]
+    starts = starts_of_spelled([*begin, *go_on])
+    assert starts.tolist() == [True] * len(begin) + [False] * len(go_on)

@@ -1,0 +1,128 @@
+"""What a split promises of duplicates: a cluster stands on one side, in every step that asks."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.session import Request, run_session
+from pipeline.steps.split import (
+    VALIDATION,
+    CandidateUnit,
+    Choice,
+    choose_validation,
+    count_candidates,
+    load_tokenizer,
+)
+from pipeline.steps.tokenize import TokenizeUnit, groups_of
+from pipeline.steps.tokenizer import SampleUnit, sample_key, sample_unit
+from pipeline.steps.units import Unit
+from pipeline.tasks import Workspace
+from stages.columns import CLUSTERS
+from stages.mixing.placement import ValidationConfig, is_candidate, shard_of
+from stages.packing.layout import PackingConfig
+from tests.laws.tiny_run import tiny_run, write_tiny_corpus
+
+HALF = ValidationConfig(fraction=0.5)
+SEEDS = range(6)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Unit, list[dict[str, Any]]]:
+    """A run with a tokenizer, in which each two neighbours are said to be one cluster; its documents."""
+    base = tmp_path_factory.mktemp("held-out")
+    write_tiny_corpus(base / "corpus")
+    run_session(Request(tiny_run(), base / "corpus", base / "run", 0, until="tokenizer"), stream=None)
+    (table,) = (base / "run" / "ingest").rglob("documents.parquet")
+    documents = pq.read_table(table).to_pylist()
+    (mask,) = (base / "run" / "dedup" / "keep").rglob("*.npy")
+    kept = np.load(mask)
+    names = [documents[number // 2 * 2]["id"] for number in range(len(documents))]
+    for document, cluster in zip(documents, names, strict=True):
+        document["cluster"] = cluster
+    clusters = pa.table(
+        {
+            "number": list(range(len(documents))),
+            "id": [document["id"].hex() for document in documents],
+            "cluster": [name.hex() for name in names],
+            "kept": kept,
+        },
+        schema=CLUSTERS,
+    )
+    pq.write_table(clusters, base / "run" / "dedup" / "clusters.parquet")
+    name = table.parent.relative_to(base / "run" / "ingest").as_posix()
+    unit = Unit(name, "s", "a.jsonl", 0, len(documents), 0)
+    left = [document for document, is_kept in zip(documents, kept, strict=True) if is_kept]
+    assert 10 < len(left) < len(documents)
+    return base / "run", unit, left
+
+
+def space(root: Path, folder: Path) -> Workspace:
+    """Return a workspace over a run that writes elsewhere."""
+    folder.mkdir(exist_ok=True)
+    return Workspace(root, folder)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_candidates_are_counted_by_cluster_with_the_eos_of_each_document(
+    seed: int, run: tuple[Path, Unit, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    root, unit, documents = run
+    work = space(root, tmp_path / "own")
+    count_candidates(work, CandidateUnit(unit, HALF, seed))
+    tokenizer = load_tokenizer(work)
+    expected: dict[bytes, tuple[int, int]] = {}
+    for document in documents:
+        cluster = document["cluster"]
+        if is_candidate(cluster, seed, config=HALF):
+            tokens, size = expected.get(cluster, (0, 0))
+            (ids,) = tokenizer.encode([document["text"]])
+            expected[cluster] = (tokens + len(ids) + 1, size + len(document["text"].encode()))
+    rows = pq.read_table(tmp_path / "own" / "work" / "split" / f"{unit.name}.parquet").to_pylist()
+    assert {row["cluster"]: (row["tokens"], row["text_bytes"]) for row in rows} == expected
+    assert 0 < len(expected) < len(documents)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_document_of_a_candidate_cluster_is_in_the_sample_of_the_tokenizer(
+    seed: int, run: tuple[Path, Unit, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    root, unit, documents = run
+    work = space(root, tmp_path / "own")
+    rates = {document["language"]: Fraction(1) for document in documents}
+    sample_unit(work, SampleUnit(unit, rates, HALF, seed))
+    rows = pq.read_table(tmp_path / "own" / sample_key(unit)).to_pylist()
+    sampled = {row["piece"] for row in rows}
+    for document in documents:
+        held_out = is_candidate(document["cluster"], seed, config=HALF)
+        pieces = {piece for piece in sampled if piece in document["text"]}
+        assert bool(pieces) != held_out
+    assert sampled
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_held_out_cluster_stands_in_the_groups_of_validation_behind_those_of_training(
+    seed: int, run: tuple[Path, Unit, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    root, unit, documents = run
+    work = space(root, tmp_path / "own")
+    count_candidates(work, CandidateUnit(unit, HALF, seed))
+    written = Workspace(tmp_path / "own", tmp_path / "own")
+    choose_validation(written, Choice((unit,), HALF, PackingConfig(), seed, 1 << 20))
+    held_out = {row["cluster"] for row in pq.read_table(tmp_path / "own" / VALIDATION).to_pylist()}
+    clusters = tmp_path / "own" / "dedup" / "clusters.parquet"
+    clusters.parent.mkdir()
+    clusters.write_bytes((root / "dedup" / "clusters.parquet").read_bytes())
+    joined = b"".join(document["id"] for document in documents)
+    identities = np.frombuffer(joined, np.uint8).reshape(-1, 16)
+    groups = groups_of(written, TokenizeUnit(unit, 3, 2, seed), identities)
+    for document, group in zip(documents, groups.tolist(), strict=True):
+        if document["cluster"] in held_out:
+            assert group == 3 + shard_of(document["id"], seed, copy=0, shards=2)
+        else:
+            assert group == shard_of(document["id"], seed, copy=0, shards=3)
+    assert 0 < len(held_out) < len(documents)

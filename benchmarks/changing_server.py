@@ -25,6 +25,8 @@ class FolderServer:
     folder: Path
     stamps: bool = True
     """Whether it says what changes with a file."""
+    ranges: bool = True
+    """Whether it gives parts of a file."""
     fault: str | None = None
     """One of `FAULTS`, while it lasts."""
     gets: int = 0
@@ -46,9 +48,9 @@ class FolderServer:
 
 
 @contextmanager
-def serving(folder: Path, *, stamps: bool = True) -> Iterator[FolderServer]:
+def serving(folder: Path, *, stamps: bool = True, ranges: bool = True) -> Iterator[FolderServer]:
     """Serve a folder's files until the block ends."""
-    state = FolderServer(folder, stamps)
+    state = FolderServer(folder, stamps, ranges)
 
     class Handler(_FolderHandler):
         server_state = state
@@ -98,7 +100,7 @@ class _FolderHandler(BaseHTTPRequestHandler):
         if fault == "truncates":
             body = body[: len(body) // 2]
             last = first + len(body) - 1
-        partial = "Range" in self.headers
+        partial = "Range" in self.headers and state.ranges
         status = HTTPStatus.PARTIAL_CONTENT if partial else HTTPStatus.OK
         more = {"Content-Range": f"bytes {first}-{last}/{len(data)}"} if partial else {}
         self._headers(status, data, len(body), more)
@@ -123,7 +125,7 @@ class _FolderHandler(BaseHTTPRequestHandler):
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(length))
-        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Accept-Ranges", "bytes" if self.server_state.ranges else "none")
         if self.server_state.stamps:
             self.send_header("ETag", f'"{hashlib.sha256(data).hexdigest()[:16]}"')
         for name, value in (more or {}).items():
@@ -132,6 +134,6 @@ class _FolderHandler(BaseHTTPRequestHandler):
 
     def _range(self, size: int) -> tuple[int, int]:
         found = _RANGE.fullmatch(self.headers.get("Range", ""))
-        if found is None:
+        if found is None or not self.server_state.ranges:
             return 0, size - 1
         return int(found[1]), min(size - 1, int(found[2])) if found[2] else size - 1

@@ -66,8 +66,8 @@ def step_needs(file: RunFile) -> dict[str, Need]:
     encode = text + (EXISTING if file.tokenizer.path is not None else 0)
     ingest = Need(ZSTD_WINDOW + BATCH_FACTOR * BATCH_BYTES + READ_FACTOR * longest, shorter)
     needs = {
-        "scan": ingest,  # it takes less, but the same workers go on with ingest
         "ingest": ingest,
+        "scan": ingest,  # it takes less, but the same workers go on with ingest
         "dedup": Need(max(KEY_BYTES * MAX_KEYS, PAIRS + text), shorter),
         "tokenizer": Need(text, shorter),
         "split": Need(encode, shorter),

@@ -4,6 +4,7 @@ A driver of fsspec may raise anything: aiohttp's ClientPayloadError and botocore
 EndpointConnectionError are no OSErrors. So everything that a call of it raises is taken as its failure.
 """
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from stages.errors import ConfigError, ShardmillError, Stopped
 
 _GONE = (FileNotFoundError, NotADirectoryError)
 _REFUSED = (PermissionError, IsADirectoryError)
+_BAD_NAMES = (errno.ELOOP, errno.ENAMETOOLONG)
 _NOT_THERE = (404, 410)
 """HTTP statuses of a file that is gone."""
 _FIRST_REFUSAL, _AFTER_REFUSALS = 400, 500
@@ -52,7 +54,7 @@ def _fault(place: Path | str, key: str, error: Exception) -> ShardmillError:
     reason = " ".join(str(reason).split())
     if type(error).__name__ not in reason and not isinstance(error, OSError):
         reason = f"{type(error).__name__}: {reason}"
-    if isinstance(error, _REFUSED) or _is_refusal(error):
+    if isinstance(error, _REFUSED) or getattr(error, "errno", None) in _BAD_NAMES or _is_refusal(error):
         return ConfigError(f"{key}: {place}: {reason}")
     return Stopped(f"{key}: {place}: cannot be read now ({reason}); run again to resume")
 

@@ -5,6 +5,7 @@ fsspec's drivers looks for them; a URL that holds one is refused, and the refusa
 """
 
 import glob
+import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
@@ -137,7 +138,8 @@ def require_one_path(place: Path, seen: dict[Path, Path], *, key: str) -> None:
     Raises:
         ConfigError: its documents would be read twice.
     """
-    other = seen.setdefault(place.resolve(), place)
+    real = Path(os.path.realpath(place))  # Path.resolve raises where links go in a circle
+    other = seen.setdefault(real, place)
     if other != place:
         raise ConfigError(
             f"{key}: {other} and {place} are one file, through a link, and would be read twice; remove"

@@ -244,6 +244,13 @@ def test_a_link_to_a_file_that_is_read_once_is_no_fault(base: Path) -> None:
     assert names(find(base, {"name": "web", "paths": ["link.jsonl"]})) == [("web", "link.jsonl")]
 
 
+@pytest.mark.parametrize("pattern", ["web/c.jsonl", "web/*.jsonl"])
+def test_a_link_that_leads_to_itself_is_named(pattern: str, base: Path) -> None:
+    (base / "web/c.jsonl").symlink_to("c.jsonl")
+    message = refusal(base, pattern)
+    assert message == f"sources.web.paths: {base / 'web/c.jsonl'}: Too many levels of symbolic links"
+
+
 def test_a_link_to_nothing_is_named(base: Path) -> None:
     (base / "web/c.jsonl").symlink_to("nowhere")
     assert refusal(base, "web/*.jsonl") == f"sources.web.paths: {base / 'web/c.jsonl'}: no such file"

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xxhash
+from changing_server import serving
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pipeline.commits import Commits
@@ -320,6 +321,23 @@ def test_what_a_driver_raises_stops_the_run_by_name(
     monkeypatch.setattr(SilentFileSystem, "failure", None)
     run(tmp_path, "silent://a.jsonl")
     assert server.exists("/a.jsonl")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_a_server_that_gives_no_parts_is_read_from_front_to_back(name: str, tmp_path: Path) -> None:
+    data = b"".join(LINE.replace(b"line", b"%04d" % (n % 9_999)) for n in range(150_000))
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / name).write_bytes(data if name == "a.jsonl" else gzip.compress(data, 0, mtime=0))
+    (served / "b.parquet").write_bytes(table())
+    assert (served / name).stat().st_size > BLOCK_BYTES
+    with serving(served, ranges=False) as server:
+        output = run(tmp_path, f"{server.url}/{name}", unit="1MiB")
+        with pytest.raises(ConfigError, match="its server gives no parts of a file"):
+            run(tmp_path, f"{server.url}/b.parquet")
+    whole = json.loads((output / "commits/ingest/_step.json").read_text())["record"]
+    assert whole["read"] == 150_000
+    assert len(whole["units"]) > 3
 
 
 def test_blocks_of_many_files_stand_one_after_the_other(tmp_path: Path) -> None:

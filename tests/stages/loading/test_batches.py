@@ -245,8 +245,8 @@ def test_an_epoch_too_far_to_be_numbered_is_refused() -> None:
 def test_a_state_with_too_few_rows_left_for_a_step_goes_on_in_the_next_epoch() -> None:
     walk = Batches(Made(10), 4)
     walk.load_state_dict({**Batches(Made(10), 1).state_dict(8)})
-    assert walk.place() == (1, 0)
-    assert walk[0]["input_ids"].tolist() == [1, 2, 3, 4]
+    assert (walk.epoch, walk.place(), len(walk)) == (1, (1, 0), 2)
+    assert [batch["input_ids"].tolist() for batch in walk] == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
 def test_what_cannot_be_walked_is_refused(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
-from pipeline.disk_faults import explained
+from pipeline.disk_faults import explained, named
 from pipeline.driver_faults import fault_of_driver
 from pipeline.printable import printable
 from pipeline.stopping import Signals, exit_code
@@ -104,5 +105,6 @@ def say(message: object, code: int) -> int:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    for stream, name in ((sys.stdout, "/dev/stdout"), (sys.stderr, "/dev/stderr")):
+        with contextlib.suppress(BrokenPipeError), named(Path(name)):  # `head` may read no more
+            stream.flush()

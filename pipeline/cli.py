@@ -4,7 +4,6 @@ Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or g
 run again to resume; 130 Ctrl-C, likewise.
 """
 
-import json
 import os
 import sys
 from importlib.metadata import version
@@ -260,8 +259,9 @@ def compare(
 def schema() -> None:
     """Print the JSON schema of the run file."""
     from pipeline.config import RunFile
+    from pipeline.report.plain import print_json
 
-    typer.echo(json.dumps(RunFile.model_json_schema(), indent=1))
+    print_json(RunFile.model_json_schema())
 
 
 def _version(value: bool) -> None:  # noqa: FBT001  # typer's way

@@ -4,17 +4,30 @@ Every text that a command prints passes here: control characters are written out
 emoji are off, since a language named "[/]" would end the program otherwise.
 """
 
+import contextlib
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from pipeline.disk_faults import named
 from pipeline.printable import printable, printable_json
 
+STANDARD_OUTPUT = Path("/dev/stdout")
 MAX_CELL = 80
 """Characters of a cell: other people's ids and languages may be of any length."""
+
+
+class _Console(Console):
+    """A console whose reader may go early, as `head` does: the command goes on to its verdict."""
+
+    def on_broken_pipe(self) -> None:
+        """Print no more."""
+        self.quiet = True
 
 
 class PlainConsole:
@@ -25,12 +38,12 @@ class PlainConsole:
     """
 
     def __init__(self, *, least_width: int = 0) -> None:
-        self._console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self._console = _Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
         self._console.width = max(self._console.width, least_width)
 
     def line(self, text: str = "") -> None:
         """Print one line, whatever stands in it."""
-        self._console.print(Text(printable(text)))
+        self.show(Text(printable(text)))
 
     def lines(self, text: str) -> None:
         """Print a text of our own that has several lines."""
@@ -39,7 +52,8 @@ class PlainConsole:
 
     def show(self, what: Table | Text) -> None:
         """Print a table, or a text whose parts were made printable."""
-        self._console.print(what)
+        with printing():
+            self._console.print(what)
 
 
 class PlainTable(Table):
@@ -59,9 +73,18 @@ class PlainTable(Table):
         return self
 
 
+@contextlib.contextmanager
+def printing() -> Iterator[None]:
+    """Let a reader go early, as `head` does, and name what cannot be written to."""
+    with contextlib.suppress(BrokenPipeError), named(STANDARD_OUTPUT):
+        yield
+
+
 def print_json(value: Any) -> None:
     """Print JSON for machines."""
-    sys.stdout.write(printable_json(value) + "\n")
+    with printing():
+        sys.stdout.write(printable_json(value) + "\n")
+        sys.stdout.flush()
 
 
 def shortened(text: str) -> str:

@@ -173,3 +173,27 @@ def test_a_signal_stops_a_run_that_then_resumes(
     assert not list((folder / "out" / "tmp").iterdir())
     assert shardmill(*limited, cwd=folder).returncode == 0
     assert committed < set((folder / "out" / "commits" / "ingest").iterdir())
+
+
+PIPED = "exec 3>&1; {{ '{python}' -m pipeline.main {words}; echo code $? >&3; }} | head -c 1 > /dev/null"
+
+
+@pytest.mark.parametrize("words", ["schema", "status out", "status out --json"])
+def test_a_reader_that_goes_early_is_no_error(words: str, tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    assert shardmill(*RUN_IT, "--until", "ingest", cwd=folder).returncode == 0
+    script = ["/bin/sh", "-c", PIPED.format(python=sys.executable, words=words)]
+    done = subprocess.run(script, cwd=folder, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["code 0"]
+    assert "Traceback" not in done.stderr
+    assert "ignored" not in done.stderr
+
+
+def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "pipeline.main", "schema"]
+        done = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=-1, text=True, check=False)
+    assert done.returncode == 75
+    assert done.stderr == (
+        "shardmill: /dev/stdout: No space left on device; free space and run again to resume\n"
+    )

@@ -287,7 +287,8 @@ def test_another_tokenizer_takes_the_place_of_the_one_that_was(corpus: Path, tmp
         (run_file("gpt2"), {"tokenizer.json", "special_ids.json"}),
         (trained, {"tokenizer.model", "special_ids.json", "fairness.json"}),
     ):
-        (output / "tokenizer").mkdir(parents=True, exist_ok=True)
+        (output / "commits").mkdir(parents=True, exist_ok=True)  # of a run that was begun
+        (output / "tokenizer").mkdir(exist_ok=True)
         (output / "tokenizer" / "tokenizer.json").touch()  # as a kill would leave one
         run_it(corpus, output, file, until="tokenizer", replace=True)
         assert {path.name for path in (output / "tokenizer").iterdir()} == expected

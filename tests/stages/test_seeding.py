@@ -184,6 +184,14 @@ def test_scaling_is_the_exact_product(numbers: list[int], size: int) -> None:
     assert found.tolist() == [number * size >> 64 for number in (*numbers, 0, 2**64 - 1)]
 
 
+@given(st.integers(1, 2**32 - 1), st.data())
+def test_scaling_changes_where_the_product_does(size: int, data: st.DataObject) -> None:
+    number = data.draw(st.integers(1, size - 1)) if size > 1 else 0
+    first = -(-(number << 64) // size)
+    found = scale(np.array([first, max(first - 1, 0)], np.uint64), size)
+    assert found.tolist() == [number, max(number - 1, 0)]
+
+
 def test_each_row_may_have_a_block_of_its_own() -> None:
     key = Key(7, 3, 5, Tag.MASK_LEADING)
     together = draw_u64(key, np.array([4, 9, 4], np.uint64), block=np.array([0, 1, 2], np.uint64))

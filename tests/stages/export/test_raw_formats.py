@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stages.errors import ConfigError, FormatError
-from stages.export import megatron, source
+from stages.export import litdata, megatron, source
 from stages.export.datatrove import human_count
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds
@@ -188,6 +188,28 @@ def test_ids_keep_their_values_at_every_border_of_the_dtypes(
             FORMATS["nanogpt"].refuse_vocabulary(opened.manifest.vocab_size, name="tiny")
 
 
+def test_a_litdata_chunk_that_its_offsets_reach_to_the_end_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = tiny(tmp_path / "run")
+    files = export(FORMATS["litdata"], opened, tmp_path / "out")
+    size = max(len(data) for name, data in files.items() if name.endswith(".bin"))
+    assert json.loads(files["train/index.json"])["config"]["chunk_bytes"] == size == 32
+    monkeypatch.setattr(litdata, "MAX_OFFSET", size)
+    FORMATS["litdata"].refuse(opened)
+    monkeypatch.setattr(litdata, "MAX_OFFSET", size - 1)
+    with pytest.raises(ConfigError, match="shard 0 of tiny would be a chunk of 32 bytes"):
+        FORMATS["litdata"].refuse(opened)
+
+
+def test_a_vocabulary_that_the_integers_of_a_format_hold_to_the_last_id_is_taken() -> None:
+    bounded = {known.name: known.max_vocabulary for known in FORMATS.values() if known.max_vocabulary}
+    assert bounded == {"nanogpt": 1 << 16}
+    FORMATS["nanogpt"].refuse_vocabulary(1 << 16, name="tiny")
+    with pytest.raises(ConfigError, match="ids below 65,536, but tiny has a vocabulary of 65,537"):
+        FORMATS["nanogpt"].refuse_vocabulary((1 << 16) + 1, name="tiny")
+
+
 def test_a_dataset_without_sentences_is_refused_with_the_kinds_that_have_them(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"kind nsp, sop, and bart with a permute_probability"):
         FORMATS["megatron-sentences"].refuse(tiny(tmp_path))
@@ -236,6 +258,15 @@ def test_documents_that_are_not_whole_are_refused(
     damage(path, name, change)
     with pytest.raises(FormatError, match=said):
         export(FORMATS["nanogpt"], open_source(path, split="train"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_a_document_without_a_token_is_refused(tmp_path: Path, empty: int) -> None:
+    shard: list[list[int]] = [[10, EOS], [11, EOS]]
+    shard.insert(empty, [])
+    opened = open_source(build_dataset(tmp_path, {"train": [shard]}), split="train")
+    with pytest.raises(FormatError, match=f"document {empty} does not end in EOS"):
+        list(opened.blocks(0))
 
 
 def test_sentences_that_do_not_add_up_are_refused(tmp_path: Path) -> None:

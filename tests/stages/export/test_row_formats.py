@@ -187,6 +187,15 @@ def test_mds_files_hold_every_row_once_and_keep_the_limit(
         assert size <= mds.SIZE_LIMIT or last - first == 1
 
 
+@pytest.mark.parametrize(("config", "most"), [(12, 4), (13, 3), (16, 3), (32, 3), (33, 2), (999, 1)])
+def test_an_mds_file_holds_as_many_rows_as_its_limit_lets_it(
+    config: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mds, "SIZE_LIMIT", 100)  # 8 bytes, the config, 4 + 16 bytes a row
+    ranges = mds.file_ranges(9, row_bytes=16, header_bytes=config)
+    assert [last - first for first, last in ranges[:2]] == [most, most]
+
+
 def test_a_shard_beyond_the_limit_is_several_mds_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

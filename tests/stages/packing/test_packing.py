@@ -186,8 +186,8 @@ def test_single_gives_each_piece_a_row_and_an_eos_never_stands_alone(
 
 
 def test_single_is_as_drawn() -> None:
-    layout = packed(pack_single, [3, 7, 1], 4)
-    assert drawn(layout) == "A A A . | B B B . | B B B B | C . . ."
+    layout = packed(pack_single, [3, 0, 7, 1], 4)
+    assert drawn(layout) == "A A A . | C C C . | C C C C | D . . ."
 
 
 def test_stacked_layouts_keep_their_rows_and_name_documents_among_all() -> None:

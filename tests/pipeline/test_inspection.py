@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.report.inspection import describe_row, print_row
+from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import IGNORED
 from tests.conftest import run_small
@@ -194,3 +195,25 @@ def test_a_folder_without_datasets_says_so(tmp_path: Path) -> None:
     result = shardmill("inspect", str(tmp_path), "--dataset", "clm", cwd=tmp_path)
     assert result.returncode == 2
     assert "no dataset 'clm'; no dataset here" in one_line(result)
+
+
+@pytest.mark.parametrize("row", [-1, 10**6])
+def test_a_row_that_is_not_there_is_refused_with_those_that_are(output: Path, row: int) -> None:
+    last = len(opened(output, "t5")) - 1
+    assert described(output, "t5", row=last)["row"] == last
+    for number in (row, last + 1):
+        with pytest.raises(ConfigError, match=rf"--row {number}: t5/train has rows 0 to {last:,}$"):
+            described(output, "t5", row=number)
+
+
+def test_a_document_is_shown_at_its_first_and_last_token(
+    output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = described(output, "mlm")
+    print_row(content, as_json=False)
+    printed = capsys.readouterr().out
+    assert content["documents"]
+    for part in content["documents"]:
+        start, length, first = part["start"], part["length"], part["doc_offset"]
+        assert f"{start} .. {start + length - 1} " in printed
+        assert f"{first:,} .. {first + length - 1:,} of {part['tokens']:,}" in " ".join(printed.split())

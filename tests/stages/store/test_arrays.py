@@ -5,6 +5,7 @@ not exactly what its header or its reader says is refused by name, wherever it w
 """
 
 import hashlib
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.store.arrays import array_writer, id_dtype, open_array, write_array
+from stages.store.arrays import array_writer, as_integers, id_dtype, open_array, write_array
 
 TWO_ROWS = np.array([[5, 6, 7, 2], [8, 2, 3, 3]], "<u2")
 HEADER = b"\x93NUMPY\x01\x00v\x00{'descr': '<u2', 'fortran_order': False, 'shape': (2, 4), }"
@@ -168,3 +169,38 @@ def test_another_dtype_or_shape_than_expected_is_refused(place: Path) -> None:
 def test_ids_take_two_bytes_while_the_largest_fits(vocab_size: int, dtype: str) -> None:
     assert id_dtype(vocab_size) == np.dtype(dtype)
     assert np.array([vocab_size - 1]).astype(id_dtype(vocab_size))[0] == vocab_size - 1
+
+
+def test_an_array_in_fortran_order_is_refused(place: Path) -> None:
+    place.parent.mkdir()
+    np.save(place, np.asfortranarray(TWO_ROWS))
+    assert "in Fortran order, but the format says C order" in refusal(place)
+    assert "in Fortran order" in refusal(place, shape=(2, 4), dtype="<u2")
+
+
+def test_a_file_of_the_expected_header_and_another_length_is_refused(place: Path) -> None:
+    write_array(place, TWO_ROWS)
+    assert open_array(place, shape=(2, 4), dtype="<u2").tolist() == TWO_ROWS.tolist()
+    whole = place.read_bytes()
+    for content in (whole + b"\0", whole[:-1]):
+        place.write_bytes(content)
+        assert str(place) in refusal(place, shape=(2, 4), dtype="<u2")
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "|b1"])
+def test_integers_are_no_other_numbers(place: Path, dtype: str) -> None:
+    assert as_integers(TWO_ROWS, place).dtype == np.dtype("<u2")
+    with pytest.raises(FormatError, match="where integers were expected"):
+        as_integers(TWO_ROWS.astype(dtype), place)
+
+
+def test_a_process_without_descriptors_says_so_and_blames_no_file(place: Path) -> None:
+    write_array(place, TWO_ROWS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        with pytest.raises(OSError, match="no file descriptor left: raise the limit"):
+            open_array(place)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert open_array(place).tolist() == TWO_ROWS.tolist()

@@ -12,6 +12,7 @@ import pytest
 
 from stages.errors import FormatError
 from stages.store.digests import FileDigest, digest_file, sync_files, xxh3_file
+from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn, write_drawn
 from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
@@ -176,3 +177,25 @@ def test_reading_leaves_the_search_for_garbage_as_it_was(tmp_path: Path, *, enab
         assert gc.isenabled() == enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_a_number_that_is_none_does_not_stand_for_null(tmp_path: Path) -> None:
+    nothing = MANIFEST.model_copy(update={"objective": {"kind": "clm", "rate": None}}).signed()
+    path = tmp_path / MANIFEST_NAME
+    write_manifest(path, nothing)
+    assert read_manifest(tmp_path) == nothing
+    for number in ("NaN", "Infinity", "-Infinity"):
+        path.write_text(json.dumps(nothing.model_dump(mode="json")).replace("null", number))
+        with pytest.raises(FormatError, match="not JSON"):
+            read_manifest(tmp_path)
+
+
+def test_epochs_on_disk_are_those_of_the_dataset_beside_them_or_refused(tmp_path: Path) -> None:
+    drawn = DrawnManifest(
+        format_version=FORMAT_VERSION, dataset=MANIFEST.fingerprint, epochs=0, columns={}, shards=()
+    ).signed()
+    assert read_drawn(tmp_path, dataset=MANIFEST.fingerprint) is None
+    write_drawn(tmp_path / DRAWN_NAME, drawn)
+    assert read_drawn(tmp_path, dataset=MANIFEST.fingerprint) == drawn
+    with pytest.raises(FormatError, match=r"drawn\.json: drawn of the dataset c39d88aed118, but beside"):
+        read_drawn(tmp_path, dataset="0" * 64)

@@ -103,3 +103,50 @@ def test_arrays_that_contradict_each_other_are_refused_by_name(
     with pytest.raises(FormatError) as error:
         TokenUnit.open(folder)
     assert str(folder) in str(error.value)
+
+
+def test_as_many_groups_as_there_are_shards_are_enough_and_one_less_is_not(folder: Path) -> None:
+    assert len(TokenUnit.open(folder, groups=3).group_ptr) == 4
+    with pytest.raises(FormatError, match="3 groups, but there are 4 shards or more"):
+        TokenUnit.open(folder, groups=4)
+
+
+SECTIONS = [[1, 3], [0, 2], [2, 4], [1, 1]]
+"""Of each document two ends, the second of which is its length."""
+
+
+def sectioned(folder: Path, ends: list[list[int]], ptr: list[int] | None = None) -> TokenUnit:
+    """Write ends of sections into a unit, and open it."""
+    write_array(folder / "sections" / "ptr.npy", np.array(ptr or [0, 2, 4, 6, 8], "<i8"))
+    write_array(folder / "sections" / "ends.npy", np.array([e for own in ends for e in own], "<i8"))
+    return TokenUnit.open(folder)
+
+
+def test_sections_are_those_of_the_group(folder: Path) -> None:
+    found = sectioned(folder, SECTIONS).sections(2, count=2)
+    assert [found[number].tolist() for number in range(2)] == SECTIONS[2:]
+
+
+@pytest.mark.parametrize(
+    ("ends", "ptr", "message"),
+    [
+        ([[1, 2], *SECTIONS[1:]], None, "the last one its length"),
+        ([[1, 4], *SECTIONS[1:]], None, "the last one its length"),
+        ([[4, 3], *SECTIONS[1:]], None, "2 rising ends"),
+        (SECTIONS, [0, 3, 4, 6, 8], "2 rising ends"),
+        (SECTIONS, [0, 4, 2, 6, 8], "the pointers lead elsewhere"),
+        (SECTIONS, [-2, 0, 2, 4, 6], "the pointers lead elsewhere"),
+        (SECTIONS, [0, 2, 9, 9, 9], "the pointers lead elsewhere"),
+    ],
+)
+def test_ends_that_are_none_of_the_documents_are_refused(
+    folder: Path, ends: list[list[int]], ptr: list[int] | None, message: str
+) -> None:
+    with pytest.raises(FormatError, match=message):
+        sectioned(folder, ends, ptr).sections(0, count=2)
+
+
+def test_a_document_of_one_section_ends_with_it_whatever_lies_on_disk(folder: Path) -> None:
+    for unit in (TokenUnit.open(folder), sectioned(folder, SECTIONS[::-1])):
+        found = unit.sections(2, count=1)
+        assert [found[number].tolist() for number in range(2)] == [[4], [1]]

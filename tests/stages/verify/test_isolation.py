@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
-from stages.verify.isolation import check_isolation
+from stages.verify.isolation import IsolationResult, check_isolation
 from stages.verify.rows import LabelledRows
 from tests.stages.verify.languages import BOTH_WAYS, NUM_IDS, language, positions_of, tiny
 
@@ -54,3 +56,32 @@ def test_rows_read_as_one_text_and_rows_of_one_document_have_nothing_to_isolate(
     assert check_isolation(model, replace(rows, attention="prefix"), kept=KEPT, eos=EOS) is None
     alone = replace(rows, input_ids=np.full_like(rows.input_ids, 7))
     assert check_isolation(model, alone, kept=KEPT, eos=EOS) is None
+
+
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_model_that_looks_one_token_over_the_end_is_found_whichever_way_it_looks(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny(NUM_IDS, attention=BOTH_WAYS)
+    own = model.logits
+
+    def leaking(hidden: Tensor) -> Tensor:
+        logits = own(hidden)
+        beside = torch.zeros_like(logits)
+        if step == 1:
+            beside[:, :-1] = logits[:, 1:]
+        else:
+            beside[:, 1:] = logits[:, :-1]
+        return logits + 0.01 * beside
+
+    monkeypatch.setattr(model, "logits", leaking)
+    result = check_isolation(model, packed(BOTH_WAYS), kept=KEPT, eos=EOS)
+    assert result is not None
+    assert result.max_change > 0.0
+    assert not result.gates[0].passed
+
+
+def test_a_model_that_reads_nothing_shows_nothing() -> None:
+    assert [gate.passed for gate in IsolationResult(9, 0.0, 0.0).gates] == [True, False]
+    assert [gate.passed for gate in IsolationResult(9, 0.0, 0.1).gates] == [True, True]
+    assert [gate.passed for gate in IsolationResult(9, 1e-9, 0.1).gates] == [False, True]

@@ -27,6 +27,7 @@ from stages.verify.mechanics import (
     check_labels,
     check_padding,
     check_segments,
+    check_unigram,
     copy_shares,
 )
 
@@ -210,6 +211,7 @@ FAULTS: dict[str, tuple[Callable[[Shard], None], set[str]]] = {
     "token on padding": (put_token(1, 4, 99, label=IGNORED), {"padding"}),
     "pad in a document": (put_token(0, 0, PAD), {"padding", "tokens"}),
     "label on padding": (put_label(1, 4, PAD), {"label_on_padding"}),
+    "label 0 on padding": (put_label(1, 4, 0), {"label_on_padding"}),
     "labels shifted": (shift_labels, {"label_alignment", "label_missing"}),
     "one label wrong": (put_label(2, 1, 99), {"label_alignment"}),
     "segments overlap": (put("length", 2, 4), {"segments"}),
@@ -333,3 +335,23 @@ def test_findings_do_not_depend_on_the_size_of_blocks(
     whole = findings(shard)
     monkeypatch.setattr(mechanics, "BLOCK_TOKENS", ROW_LENGTH)
     assert findings(shard) == whole != []
+
+
+def test_one_wrong_label_of_ten_thousand_is_found() -> None:
+    ids = np.arange(10_000).reshape(10, 1_000) % 97
+    labels, covered = ids.copy(), np.ones(ids.shape, np.bool_)
+    assert check_labels(ids, labels, covered=covered, declared_offset=0, every_token=True) == []
+    labels[7, 7] += 1
+    (found,) = check_labels(ids, labels, covered=covered, declared_offset=0, every_token=True)
+    assert found.check == "label_alignment"
+
+
+def test_a_table_of_frequencies_counts_ordinary_ids_alone() -> None:
+    ids = np.array([[5, 6, 5, 2], [7, 2, 3, 3]])
+    rows = Rows(ids, {})
+    counted = np.cumsum([0, 0, 0, 0, 0, 2, 1, 1, 0])
+    special = np.array([2, 3])
+    assert check_unigram(rows, counted, special=special) == []
+    with_special = np.cumsum([0, 0, 2, 2, 0, 2, 1, 1, 0])
+    (found,) = check_unigram(rows, with_special, special=special)
+    assert found.message.startswith("2 ids stand in the rows another number of times")

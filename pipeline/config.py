@@ -65,8 +65,8 @@ class Resources(Config):
 
     memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
     """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
-    step that does not fit is refused, workers that do not fit are not started, and a task that takes more
-    is given up. The least is enough for the default settings and at most one worker."""
+    step that does not fit is refused, workers that do not fit are not started, and a task that takes
+    more is given up. The least is enough for the default settings and at most one worker."""
 
 
 class Ingest(LengthFilter):

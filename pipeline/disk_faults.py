@@ -91,7 +91,9 @@ def making(folder: Path, option: str) -> Iterator[None]:
     except OSError as error:
         fault = explained(error, folder)
         if isinstance(fault, ConfigError):
-            fault = ConfigError(f"{option} {folder}: cannot be made: {error.strerror}")
+            place = _place(error)
+            where = "" if place is None or place == folder else f"{place}: "
+            fault = ConfigError(f"{option} {folder}: cannot be made: {where}{error.strerror}")
         raise fault from error
 
 

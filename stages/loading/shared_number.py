@@ -10,6 +10,7 @@ processes inherit the memory, and spawned ones are handed it when they start. Al
 """
 
 import os
+import warnings
 from ctypes import Array, c_int64
 from multiprocessing import RawArray
 from multiprocessing.context import get_spawning_popen
@@ -57,6 +58,7 @@ class SharedNumber:
 
     def _claim(self) -> None:
         """Add a cell of this process, which is not used until it is set."""
+        _warn_if_private(self._cells)
         self._cells, self._process = (*self._cells, _Cell(0, seen=_NEVER)), os.getpid()
 
 
@@ -78,9 +80,15 @@ class _Cell:
     """
 
     def __init__(self, value: int, *, seen: int) -> None:
+        self.shared = True
         self._name = int.from_bytes(os.urandom(8)) >> 1 | 1  # 0 is memory that no cell has yet
         self._last = _State(value, 0, seen)
-        self._words: Array[c_int64] = RawArray(c_int64, [*self._last, self._name])
+        words = [*self._last, self._name]
+        try:
+            self._words: Array[c_int64] = RawArray(c_int64, words)
+        except OSError:  # nowhere to put it: the dataset can be read all the same, in one process
+            self._words = (c_int64 * len(words))(*words)
+            self.shared = False
 
     def read(self) -> _State:
         """Return what it holds."""
@@ -96,8 +104,19 @@ class _Cell:
         self._words[1] += 1
 
 
+def _warn_if_private(cells: tuple[_Cell, ...]) -> None:
+    """Say in a worker that it cannot follow the process that started it."""
+    if not all(cell.shared for cell in cells):
+        message = (
+            "the system gave no shared memory (see /dev/shm), so `set_epoch` does not reach workers that run"
+            " already: start them anew for each epoch (persistent_workers=False)"
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
 def _attached(cells: tuple[_Cell, ...]) -> SharedNumber:
     """Return a number that follows the cells of the process that started this one."""
+    _warn_if_private(cells)
     number = SharedNumber(0)
     number._cells = (*cells, _Cell(0, seen=_NEVER))  # noqa: SLF001  # it is made here
     return number

@@ -25,7 +25,7 @@ from pipeline.steps.split import (
 )
 from pipeline.steps.tokenize import TokenizeUnit, groups_of, tokenize_unit
 from pipeline.steps.tokenizer import SampleUnit, sample_key, sample_unit
-from pipeline.steps.units import Unit, units_of
+from pipeline.steps.units import Unit, fixed_bytes, units_of
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.mixing.placement import ValidationConfig
@@ -91,7 +91,7 @@ def sides_of(
     for unit in units:
         table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
         work = TokenizeUnit(unit, shards["train"], shards["validation"], seed)
-        groups = groups_of(workspace, work, table.column("id").to_pylist())
+        groups = groups_of(workspace, work, fixed_bytes(table.column("id"), 16))
         for digest, group in zip(table.column("digest").to_pylist(), groups.tolist(), strict=True):
             sides[digest].append(group >= shards["train"])
     return sides

@@ -12,6 +12,7 @@ from pipeline.boundary import exit_code_of
 from pipeline.disk_faults import LASTING, PASSING, disk_faults, explained, making, named
 from pipeline.stopping import Signals
 from stages.errors import (
+    ChangedInputError,
     ConfigError,
     DataError,
     FormatError,
@@ -35,6 +36,7 @@ CLIENT_ERROR = of_library("aiohttp.client_exceptions", "ClientError")
 ENDED: dict[str, tuple[BaseException, int, str]] = {
     "config": (ConfigError("seed = -1: too small"), 2, "seed = -1: too small"),
     "data": (DataError("a.jsonl: broken"), 2, "a.jsonl: broken"),
+    "changed": (ChangedInputError("a.jsonl: changed"), 2, "a.jsonl: changed"),
     "format": (FormatError("x.npy: cut"), 2, "x.npy: cut"),
     "labels": (TooFewLabelsError("3 labels"), 2, "3 labels"),
     "check": (VerificationError("verify: FAIL: clm"), 3, "verify: FAIL: clm"),
@@ -92,7 +94,7 @@ def test_every_kind_of_our_errors_is_among_those_tried() -> None:
         pending += kind.__subclasses__()
         kinds |= {kind} - {ShardmillError}
     ours = {kind for kind in kinds if kind.__module__ == "stages.errors"}
-    assert len(ours) == 7
+    assert len(ours) == 8
     assert ours == {type(error) for error, _, _ in ENDED.values()} & ours
 
 

@@ -59,6 +59,8 @@ def report_of(learning: dict[str, Any] | None) -> dict[str, Any]:
         "output": "run",
         "passed": True,
         "documents": {"read": 2, "dropped": {}, "named_drops": []},
+        "ledger": {},
+        "audit": None,
         "warnings": [],
         "languages": [],
         "datasets": {},

@@ -98,6 +98,8 @@ def report_of(evil: str, *, languages: int = 1) -> dict[str, Any]:
                 "peak_memory": 1,
             }
         ],
+        "ledger": {},
+        "audit": None,
         "warnings": [evil],
         "verify": {evil: {"passed": False, "findings": [finding], "learning": None, "checked": {}}},
     }

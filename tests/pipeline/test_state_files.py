@@ -124,7 +124,7 @@ def test_commits_and_the_kept_plan_name_their_file_and_a_way_out(
     read: Callable[[Path, bytes], None], data: bytes, tmp_path: Path
 ) -> None:
     with pytest.raises(
-        FormatError, match=rf"^{tmp_path}/.*\.json: .*(delete the folder|delete it and run)"
+        FormatError, match=rf"^{tmp_path}/.*\.json: .*(run again with --replace|delete it and run)"
     ):
         read(tmp_path, data)
 

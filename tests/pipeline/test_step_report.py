@@ -51,7 +51,7 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
 def test_a_real_run_reports_every_step_with_what_went_through_it(reference: Path) -> None:
     report = json.loads((reference / "report" / "report.json").read_text())
     steps = {row["step"]: row for row in report["steps"]}
-    assert list(steps) == ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"]
+    assert list(steps) == ["scan", "ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"]
     documents = report["documents"]
     assert steps["ingest"]["documents"] == documents["read"]
     assert steps["dedup"]["bytes"] == documents["text_bytes"]

@@ -279,7 +279,8 @@ def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samp
     with pytest.raises(ConfigError, match="vocab_size"):
         run_small(small_corpus, output, until="tokenizer", tokenizer=wrong)
     since = len(list(read_log(output)))
-    found = plan_session(Request(small_run(), small_corpus, output, workers=0))[2]
+    planned = plan_session(Request(small_run(), small_corpus, output, workers=0))
+    found = next(one for one in planned if one.step.name == "tokenizer")
     assert (found.step.name, found.state) == ("tokenizer", State.PARTIAL)
     assert found.commits == len(units(output))
     run_small(small_corpus, output, until="tokenizer")
@@ -302,7 +303,7 @@ def test_samples_are_stale_only_if_what_draws_them_changed(
     request = Request(
         small_run(**{"tokenizer": KINDS[kind], **changes}), small_corpus, tokenized, workers=0
     )
-    found = plan_session(request)[2]
+    found = next(one for one in plan_session(request) if one.step.name == "tokenizer")
     samples = [name for name in found.stale if name.startswith("sample-")]
     assert len(samples) == (len(units(tokenized)) if again else 0)
 

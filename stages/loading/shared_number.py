@@ -108,8 +108,8 @@ def _warn_if_private(cells: tuple[_Cell, ...]) -> None:
     """Say in a worker that it cannot follow the process that started it."""
     if not all(cell.shared for cell in cells):
         message = (
-            "the system gave no shared memory (see /dev/shm), so `set_epoch` does not reach workers that run"
-            " already: start them anew for each epoch (persistent_workers=False)"
+            "the system gave no shared memory (see /dev/shm), so `set_epoch` does not reach workers that"
+            " run already: start them anew for each epoch (persistent_workers=False)"
         )
         warnings.warn(message, RuntimeWarning, stacklevel=2)
 

@@ -26,7 +26,7 @@ from pipeline.memory import (
     show_bytes,
 )
 from pipeline.needs import require_memory, step_needs, training_need
-from pipeline.session import Request, run_session
+from pipeline.session import Request, plan_session, run_session
 from stages.errors import ConfigError
 from tests.conftest import small_run
 
@@ -104,7 +104,7 @@ def test_sizes_are_shown_as_people_read_them(size: int, text: str) -> None:
 def test_every_step_of_a_run_has_a_need_and_long_documents_raise_it() -> None:
     file = small_run(datasets=[{"name": "a"}, {"name": "b"}])
     needs = step_needs(file)
-    steps = ["scan", "ingest", "dedup", "tokenizer", "split", "tokenize", "decode"]
+    steps = ["ingest", "scan", "dedup", "tokenizer", "split", "tokenize", "decode"]
     assert list(needs) == [*steps, "shard-a", "verify-a", "shard-b", "verify-b"]
     assert all(need.bytes > MIB for need in needs.values())
     short = step_needs(small_run(ingest={"max_document_bytes": "1MiB"}))
@@ -144,14 +144,16 @@ def test_a_table_that_is_one_page_asks_for_its_memory_before_anything_is_read(tm
     pq.write_table(table, tmp_path / "pages.parquet", use_dictionary=False, write_batch_size=8)
     source = {"name": "a", "paths": ["page.parquet"]}
     file = small_run(resources={"memory": "1GiB"}, sources=[source])
+    run_session(Request(file, tmp_path, tmp_path / "out", 0, until="scan"), stream=None)
     with pytest.raises(ConfigError) as error:
-        run_session(Request(file, tmp_path, tmp_path / "out", 0, until="scan"), stream=None)
+        plan_session(Request(file, tmp_path, tmp_path / "out", 1))
     message = str(error.value)
     assert "step ingest needs 1." in message
     assert "or write page.parquet again in smaller row groups or pages: one takes 5" in message
     enough = re.search(r"set it to (\d+MiB) or more", message)
     assert enough
     more = small_run(resources={"memory": enough[1]}, sources=[source])
-    run_session(Request(more, tmp_path, tmp_path / "more", 0, until="scan"), stream=None)
+    assert plan_session(Request(more, tmp_path, tmp_path / "out", 1))
     rewritten = small_run(resources={"memory": "1GiB"}, sources=[{**source, "paths": ["pages.parquet"]}])
     run_session(Request(rewritten, tmp_path, tmp_path / "again", 0, until="scan"), stream=None)
+    assert plan_session(Request(rewritten, tmp_path, tmp_path / "again", 1))

@@ -104,7 +104,7 @@ def test_sizes_are_shown_as_people_read_them(size: int, text: str) -> None:
 def test_every_step_of_a_run_has_a_need_and_long_documents_raise_it() -> None:
     file = small_run(datasets=[{"name": "a"}, {"name": "b"}])
     needs = step_needs(file)
-    steps = ["ingest", "dedup", "tokenizer", "split", "tokenize", "decode"]
+    steps = ["ingest", "scan", "dedup", "tokenizer", "split", "tokenize", "decode"]
     assert list(needs) == [*steps, "shard-a", "verify-a", "shard-b", "verify-b"]
     assert all(need.bytes > MIB for need in needs.values())
     short = step_needs(small_run(ingest={"max_document_bytes": "1MiB"}))

@@ -103,9 +103,9 @@ def test_a_scan_keeps_size_digest_slices_and_a_digest_for_each_block(tmp_path: P
 @pytest.mark.parametrize(
     ("name", "data", "end", "slices"),
     [
-        ("a.jsonl", b"", 0, ((0, 0, 0),)),
+        ("a.jsonl", b"", 0, ((0, 0, 0, 0),)),
         ("a.jsonl.gz", gzip.compress(LINE * 3, mtime=0), None, None),
-        ("a.parquet", table(), 5, ((0, 3, 0),)),
+        ("a.parquet", table(), 5, ((0, 3, 0, 0),)),
         ("a.txt", b"one\n\ntwo", 8, None),
     ],
 )
@@ -113,7 +113,7 @@ def test_what_is_kept_follows_from_the_format(
     name: str,
     data: bytes,
     end: int | None,
-    slices: tuple[tuple[int, int, int], ...] | None,
+    slices: tuple[tuple[int, ...], ...] | None,
     tmp_path: Path,
 ) -> None:
     (tmp_path / name).write_bytes(data)

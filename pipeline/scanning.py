@@ -21,7 +21,7 @@ from pipeline.steps.scan import (
     ScannedFile,
     ScanRecord,
     ScanWork,
-    check_columns_of,
+    first_slices,
     scan_file,
     scan_files,
 )
@@ -79,8 +79,8 @@ def planned_inputs(found: Sequence[FoundFile], commits: Commits) -> list[InputFi
         if entry is not None:
             files.append(_input_file(file, entry))
         elif fresh:
-            check_columns_of(file)
-            files.append(InputFile(file.source, file.path, file.place, file.status.size or 0, ""))
+            size, slices = file.status.size or 0, first_slices(file)
+            files.append(InputFile(file.source, file.path, file.place, size, "", slices))
         else:
             scanned, _ = scan_file(file, "")
             files.append(_input_file(file, scanned))

@@ -127,6 +127,26 @@ def check_columns_of(file: FoundFile) -> None:
         check(opened, file.fields, name=str(file.place), key=key)
 
 
+def first_slices(file: FoundFile) -> tuple[Slice, ...] | None:
+    """Return what a plan sees of a new file: a table's columns are checked, Parquet's runs are cut.
+
+    No text is read: of Parquet the footer and the heads of pages, of Arrow the footer.
+
+    Raises:
+        ConfigError: a column is absent or of another type.
+        DataError: the table is cut or damaged.
+    """
+    if format_of(file.path) is not Format.PARQUET:
+        check_columns_of(file)
+        return None
+    key = f"sources.{file.source}"
+    with open_place(file.place, key=key) as opened:
+        slices, _ = parquet_slices(
+            opened, file.fields, unit=file.unit_size, name=str(file.place), key=key
+        )
+    return tuple(slices)
+
+
 def _read(file: FoundFile) -> tuple[int, str, NDArray[np.uint64], list[int]]:
     """Give a file's size, digest, digests of blocks and, if it is cut by bytes, line feeds by slice."""
     xxh3, size, line_feeds = xxhash.xxh3_128(), 0, [0]

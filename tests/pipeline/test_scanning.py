@@ -113,7 +113,7 @@ def test_what_is_kept_follows_from_the_format(
     name: str,
     data: bytes,
     end: int | None,
-    slices: tuple[tuple[int, int, int, int], ...] | None,
+    slices: tuple[tuple[int, ...], ...] | None,
     tmp_path: Path,
 ) -> None:
     (tmp_path / name).write_bytes(data)

@@ -95,10 +95,8 @@ class Blend:
         """
         sound = sound_epoch(epoch)
         end = (sound + 1) * len(self)
-        last = np.arange(
-            max(end - sum(self.weights), sound * len(self)), end
-        )  # each dataset, if it has rows
-        owners, numbers = blended(last, self.weights)
+        begin = max(end - sum(self.weights), sound * len(self))  # a period has rows of each dataset
+        owners, numbers = blended(np.arange(begin, end), self.weights)
         for owner in np.unique(owners).tolist():
             dataset = self.datasets[owner]
             dataset.sound_epoch(int(numbers[owners == owner].max()) // len(dataset))

@@ -7,7 +7,7 @@
     positions -> EpochOrder.rows -> shuffled     neighbours are computed together, others one by one
 
 Either way any rank can compute any position alone. A network of few bits is far from uniform: of 100,000
-orders, which rows are neighbours fails chi-square at 4 to 16 rows, how far apart they are at 48 and
+orders, which rows are neighbours fails chi-square at 5 to 16 rows, how far apart they are at 48 and
 64 (p < 1e-9). The variance of an order's rank correlation is 6% too large at 64 rows, 3.5% at 256, 2% at
 1,024 and 0.6%, which is noise, at 4,096.
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stages.seeding import Key, Tag, permutation
 
 MAX_SORTED = 1024
-"""Rows of a dataset of which the order is sorted by draws; that takes a quarter of a ms."""
+"""Rows of a dataset of which the order is sorted by draws; that takes 0.3 ms."""
 BLOCK = 8192
 """Positions computed together: a few ms, where 64 alone take as long as 2,048 of them."""
 _ROUNDS = 6

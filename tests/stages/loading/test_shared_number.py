@@ -12,7 +12,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import product
+from contextlib import closing
 from multiprocessing.connection import Connection
 
 import pytest
@@ -42,7 +42,7 @@ class Follower:
         answered: int = self._pipe.recv()
         return answered
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the process."""
         self._pipe.send(((), "end", 0))
         self._process.join()
@@ -55,7 +55,7 @@ def answer(number: SharedNumber, pipe: Connection, start: str) -> None:
         path, command, value = pipe.recv()
         if command == "end":
             for follower in followers:
-                follower.end()
+                follower.close()
             return
         if path:
             pipe.send(followers[path[0]].ask(path[1:], command, value))
@@ -70,37 +70,35 @@ def answer(number: SharedNumber, pipe: Connection, start: str) -> None:
 @pytest.mark.parametrize("start", STARTS)
 def test_processes_follow_the_one_that_started_them_until_they_set_their_own(start: str) -> None:
     number = SharedNumber(3)
-    child = Follower(number, start)
-    child.ask((), "start")
+    with closing(Follower(number, start)) as child:
+        child.ask((), "start")
 
-    def everywhere() -> tuple[int, int, int]:
-        return number.get(), child.ask((), "get"), child.ask((0,), "get")
+        def everywhere() -> tuple[int, int, int]:
+            return number.get(), child.ask((), "get"), child.ask((0,), "get")
 
-    assert everywhere() == (3, 3, 3)
-    number.set(4)
-    assert everywhere() == (4, 4, 4)
-    child.ask((), "set", 7)
-    assert everywhere() == (4, 7, 7)
-    child.ask((0,), "set", 9)
-    assert everywhere() == (4, 7, 9)
-    child.ask((), "set", 7)
-    assert everywhere() == (4, 7, 7)
-    number.set(4)
-    assert everywhere() == (4, 4, 4)
-    child.ask((0,), "set", 2)
-    assert everywhere() == (4, 4, 2)
-    child.end()
+        assert everywhere() == (3, 3, 3)
+        number.set(4)
+        assert everywhere() == (4, 4, 4)
+        child.ask((), "set", 7)
+        assert everywhere() == (4, 7, 7)
+        child.ask((0,), "set", 9)
+        assert everywhere() == (4, 7, 9)
+        child.ask((), "set", 7)
+        assert everywhere() == (4, 7, 7)
+        number.set(4)
+        assert everywhere() == (4, 4, 4)
+        child.ask((0,), "set", 2)
+        assert everywhere() == (4, 4, 2)
 
 
 def test_siblings_do_not_move_each_other() -> None:
     number = SharedNumber(0)
-    children = [Follower(number, "fork") for _ in range(2)]
-    for turn, one in product(range(1, 4), (0, 1)):
-        children[one].ask((), "set", 10 * turn + one)
-    assert [child.ask((), "get") for child in children] == [30, 31]
+    with closing(Follower(number, "fork")) as one, closing(Follower(number, "fork")) as other:
+        for turn in range(1, 4):
+            one.ask((), "set", 10 * turn)
+            other.ask((), "set", 10 * turn + 1)
+        assert (one.ask((), "get"), other.ask((), "get")) == (30, 31)
     assert number.get() == 0
-    for child in children:
-        child.end()
 
 
 def test_a_process_that_was_forked_in_another_way_sets_its_own_too() -> None:
@@ -120,16 +118,15 @@ def test_a_process_that_was_forked_in_another_way_sets_its_own_too() -> None:
 
 def test_memory_that_another_number_was_given_changes_no_follower() -> None:
     number = SharedNumber(3)
-    child = Follower(number, "fork")
-    number.set(5)
-    assert child.ask((), "get") == 5
-    del number
-    gc.collect()
-    others = [SharedNumber(100 + n) for n in range(50)]  # one of them has the memory
-    for other in others:
-        other.set(200)
-    assert child.ask((), "get") == 5
-    child.end()
+    with closing(Follower(number, "fork")) as child:
+        number.set(5)
+        assert child.ask((), "get") == 5
+        del number
+        gc.collect()
+        others = [SharedNumber(100 + n) for n in range(50)]  # one of them has the memory
+        for other in others:
+            other.set(200)
+        assert child.ask((), "get") == 5
 
 
 @pytest.mark.parametrize(

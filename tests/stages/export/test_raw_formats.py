@@ -76,6 +76,20 @@ def test_nanogpt_has_the_bytes_of_its_table(tmp_path: Path) -> None:
     assert pickle.loads(files["meta.pkl"]) == {"vocab_size": 300}  # noqa: S301  # our own
 
 
+def test_nanogpt_says_once_how_many_ids_there_are_however_many_splits(tmp_path: Path) -> None:
+    path = build_dataset(tmp_path / "run", {"train": DOCUMENTS, "validation": DOCUMENTS[:1]})
+    files = ExportFiles(tmp_path / "out", {})
+    for split in ("train", "validation"):
+        FORMATS["nanogpt"].finish(open_source(path, split=split), files)
+    assert (tmp_path / "out" / "meta.pkl").read_bytes() == pickle.dumps({"vocab_size": 300}, protocol=4)
+
+
+def test_olmo_core_writes_no_time_into_its_borders(tmp_path: Path) -> None:
+    files = export(FORMATS["olmo-core"], tiny(tmp_path / "run"), tmp_path / "out")
+    tables = [data for name, data in files.items() if name.endswith(".gz")]
+    assert [data[4:8] for data in tables] == [bytes(4)] * 2, "the time of a gzip file"
+
+
 def test_megatron_has_the_bytes_of_its_table(tmp_path: Path) -> None:
     files = export(FORMATS["megatron"], tiny(tmp_path / "run"), tmp_path / "out")
     assert files["train.bin"].hex() == IDS
@@ -269,10 +283,11 @@ def test_a_document_without_a_token_is_refused(tmp_path: Path, empty: int) -> No
         list(opened.blocks(0))
 
 
-def test_sentences_that_do_not_add_up_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("end", "wrong"), [(6, 5), (3, 6), (3, 0), (3, 7)])
+def test_sentences_that_do_not_add_up_are_refused(tmp_path: Path, end: int, wrong: int) -> None:
     tiny(tmp_path / "run", sentences=True)
     path = tmp_path / "run" / "datasets" / "tiny"
-    damage(path, "sentences/ends.npy", lambda a: np.place(a, a == 6, 5))
+    damage(path, "sentences/ends.npy", lambda a: np.place(a, a == end, wrong))
     changed = ShardDataset(path / "train", read_manifest(path / "train"), shuffle=False)
     with pytest.raises(FormatError, match="sentences do not add up"):
         export(FORMATS["megatron-sentences"], ExportSource(changed), tmp_path / "out")

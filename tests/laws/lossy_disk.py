@@ -188,7 +188,7 @@ def _place(argument: Any, kwargs: Mapping[str, Any]) -> Path:
         return Path(f"/proc/self/fd/{argument}").readlink()
     folder = kwargs.get("dir_fd")
     base = Path.cwd() if folder is None else Path(f"/proc/self/fd/{folder}").readlink()
-    return base / os.fspath(argument)
+    return base / str(os.fspath(argument))
 
 
 def _inode(path: Path) -> int | None:

@@ -207,8 +207,9 @@ def test_a_row_that_is_not_there_is_refused_with_those_that_are(output: Path, ro
 
 
 def test_a_document_is_shown_at_its_first_and_last_token(
-    output: Path, capsys: pytest.CaptureFixture[str]
+    output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
     content = described(output, "mlm")
     print_row(content, as_json=False)
     printed = capsys.readouterr().out

@@ -211,7 +211,7 @@ FAULTS: dict[str, tuple[Callable[[Shard], None], set[str]]] = {
     "token on padding": (put_token(1, 4, 99, label=IGNORED), {"padding"}),
     "pad in a document": (put_token(0, 0, PAD), {"padding", "tokens"}),
     "label on padding": (put_label(1, 4, PAD), {"label_on_padding"}),
-    "label 0 on padding": (put_label(1, 4, 0), {"label_on_padding"}),
+    "label 0 on padding": (put_label(1, 4, 0), {"label_on_padding", "label_alignment"}),
     "labels shifted": (shift_labels, {"label_alignment", "label_missing"}),
     "one label wrong": (put_label(2, 1, 99), {"label_alignment"}),
     "segments overlap": (put("length", 2, 4), {"segments"}),

@@ -24,6 +24,7 @@ from pipeline.plan import SAMPLE, StepPlan, unit_fingerprint
 from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.units import Unit, units_of
+from pipeline.steps.verify_files import DATA_ENDINGS
 from pipeline.tasks import Task
 from stages.config import Config
 from stages.errors import FormatError
@@ -42,8 +43,6 @@ FOLDERS = (
     "work",
 )
 """Where steps write."""
-_DATA = frozenset({".npy", ".parquet", ".json", ".model", ".arrow"})
-"""Endings of what steps write: a README that someone puts beside a dataset is no finding."""
 _SAME_UNITS = {
     "dedup": "ingest",
     "tokenizer": "dedup",
@@ -141,7 +140,7 @@ def _strays(execution: Execution) -> Iterator[FoundIn]:
                     message = "a symbolic link in the run; put the files themselves there"
                     yield FoundIn(file=key, check="stray", message=message)
                 continue
-            if path.is_file() and path.suffix in _DATA:
+            if path.is_file() and path.suffix in DATA_ENDINGS:
                 place = np.uint64(_hash(key))
                 at = int(np.searchsorted(names, place))
                 if at == len(names) or names[at] != place:

@@ -22,6 +22,8 @@ from stages.verify.mechanics import Finding
 
 Named = Iterator[tuple[str, Finding]]
 """Findings, each with its file."""
+DATA_ENDINGS = frozenset({".npy", ".parquet", ".json", ".model", ".arrow"})
+"""Of what steps write: a README that someone puts beside a dataset is no finding."""
 _LISTED = 3
 """Files of which the names are listed."""
 _LINK = Finding(
@@ -108,6 +110,8 @@ def _stray(path: Path, folder: str, name: str) -> Named:
     """Name a file that no manifest does, or a folder with such files; empty folders hold nothing."""
     way_out = "; nothing reads it, so delete it"
     if not (path / name).is_dir():
+        if PurePosixPath(name).suffix not in DATA_ENDINGS:
+            return
         yield f"{folder}/{name}", Finding("files", f"no manifest names it{way_out}")
         return
     held, links = _held(path / name)

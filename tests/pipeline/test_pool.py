@@ -198,7 +198,7 @@ def test_a_worker_that_a_task_took_down_in_an_earlier_step_does_not_count_in_thi
     ("function", "kind", "message"),
     [
         (refuse, DataError, "^row 7 is broken; mend it$"),
-        (find_no_room, OSError, r"^\[Errno 28\] No space left on device$"),
+        (find_no_room, OSError, r"^\[Errno 28\] No space left on device: '.*find_no_room-7'$"),
         (stumble, RuntimeError, r"(?s)^stumble-7: .*KeyError"),
     ],
 )

@@ -21,7 +21,7 @@ import pytest
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
 from pipeline.journal import read_log
 from pipeline.session import Request, read_plan, run_session
-from pipeline.storage import LocalStorage, make_folder, sweep
+from pipeline.storage import LocalStorage, make_folder, replace_file, sweep
 from pipeline.tasks import Task, Worker, Workspace
 from stages.errors import DataError
 from stages.store.digests import digest_file
@@ -233,6 +233,32 @@ def test_what_is_committed_after_a_kill_outlasts_a_power_cut_too(
         survive(disk.moments[-1].folder, left, Fate(0.0, at))
         assert digests(left / "run", "commits", "datasets") == recording.expected["one"], at
     assert last > 50
+
+
+def test_a_file_that_is_replaced_is_the_old_or_the_new_one_and_in_the_end_the_new(states: Path) -> None:
+    base = states / "watched"
+    base.mkdir()
+    (base / "run.json").write_bytes(b"old")
+    with LossyDisk(base) as disk:
+        replace_file(base / "run.json", b"the new one")
+    for moment in disk.moments:
+        for number, fate in enumerate(fates(moment)):
+            left = states / f"{moment.number}-{number}"
+            survive(moment.folder, left, fate)
+            assert (left / "run.json").read_bytes() in {b"old", b"the new one"}, moment.call
+    assert (left / "run.json").read_bytes() == b"the new one"
+    survive(disk.moments[-1].folder, states / "lost", Fate(0.0, 0))
+    assert (states / "lost" / "run.json").read_bytes() == b"the new one"
+    assert len(disk.moments) == 4
+
+
+def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
+    commits = Commits(LocalStorage(tmp_path))
+    commits.put(STEP, "u", "one", Worker(tmp_path, "a").run(Task("u", _write_shard, (0, "one"), "one")))
+    assert commits.get(STEP, "u", "two") is None
+    assert commits.get(STEP, "v", "one") is None
+    assert commits.get("other", "u", "one") is None
+    assert commits.get(STEP, "u", "one") == dict(commits.all(STEP))["u"]
 
 
 def test_bytes_that_changed_between_the_worker_and_the_commit_are_refused(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ the normalised text and to no other; a sample is drawn again only if what decide
 """
 
 import io
+import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from pipeline.session import Request, plan_session, run_session
 from pipeline.steps import decode, split, verify
 from pipeline.steps.split import Choice, HeldOut, choose_validation
 from pipeline.steps.tokenize import TokenizeUnit
+from pipeline.steps.tokenizer import FAIRNESS
 from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
 from pipeline.steps.verify_run import Settings
 from pipeline.storage import LocalStorage
@@ -36,6 +39,7 @@ from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.sampling import balanced_targets
 from tests.conftest import run_small, small_run
 
 TRAIN = {"vocab_size": 4096, "sample_size": "1MiB"}
@@ -260,6 +264,25 @@ def test_the_number_of_shards_is_that_of_the_bytes_that_are_left(tmp_path: Path)
     assert shards[2] < shards[7]
     assert record["shards"]["train"] == shards[2]
     assert record["shards"]["validation"] == num_shards(5 << 30, shard_size=packing.shard_size)
+
+
+def test_shares_of_languages_are_those_of_the_bytes_drawn_and_asked_for(reference: Path) -> None:
+    rates = json.loads((reference / FAIRNESS).read_text())
+    drawn: Counter[str] = Counter()
+    repeated = 0
+    for path in (reference / "work" / "sample").rglob("*.parquet"):
+        for row in pq.read_table(path).to_pylist():
+            drawn[row["language"]] += len(row["piece"].encode()) * row["copies"]
+            repeated += row["copies"] > 1
+    record = json.loads((reference / "commits" / "dedup" / "_step.json").read_bytes())["record"]
+    sizes = {name: counts["bytes"] for name, counts in record["languages"].items()}
+    targets = balanced_targets(sizes, small_run().tokenizer.train)
+    for name, row in rates.items():
+        assert row["sample_share"] == pytest.approx(drawn[name] / drawn.total(), abs=1e-6)
+        assert row["target_share"] == pytest.approx(targets[name] / sum(targets.values()), abs=1e-6)
+    assert len(rates) > 3
+    assert repeated > 0
+    assert sum(targets.values()) != drawn.total()
 
 
 def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:

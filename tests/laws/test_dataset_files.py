@@ -53,11 +53,11 @@ def test_nothing_is_found_of_sound_datasets(damage: Callable[..., set[tuple[str,
 
 
 STRAYS = {
-    "file": "datasets/nsp/file",
+    "file.npy": "datasets/nsp/file",
     "hidden/file": "datasets/nsp/hidden",
-    "train/file": "datasets/nsp/train/file",
-    "train/dataset.json.orig": "datasets/nsp/train/dataset.json.orig",
-    "train/epoch-0000/file": "datasets/nsp/train/epoch-0000/file",
+    "train/file.npy": "datasets/nsp/train/file",
+    "train/dataset.old.json": "datasets/nsp/train/dataset.json.orig",
+    "train/epoch-0000/file.npy": "datasets/nsp/train/epoch-0000/file",
     "train/epoch-0000/00007/input_ids.npy": "datasets/nsp/train/epoch-0000/00007",
     "train/epoch-0001/00000/input_ids.npy": "datasets/nsp/train/epoch-0001",
     "train/epoch-0000/00000/file": "datasets/nsp/train/epoch-0000/00000",

@@ -86,7 +86,10 @@ def _keyed_by_the_first(copy: Copy) -> None:
         raise NoPlaceError
 
     def parts_of(
-        rows: ShardDataset, parts: Sequence[Part], stored: StoredRows | None
+        rows: ShardDataset,
+        parts: Sequence[Part],
+        stored: StoredRows | None,
+        epoch: int,  # noqa: ARG001  # the signature
     ) -> Iterator[tuple[Part, Columns]]:
         assert stored is not None
         for part in parts:

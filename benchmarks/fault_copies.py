@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.steps.decode import DecodeUnit, check_texts
 from pipeline.steps.materialise import DrawWork, draw_rows, draw_shard, material_of
-from pipeline.steps.shard import ShardWork, make_shard
+from pipeline.steps.shard import COUNTS, ShardWork, make_shard
 from pipeline.steps.tokenize import TokenizeUnit
 from pipeline.steps.verify import checks_of
 from pipeline.steps.verify_run import Settings
@@ -171,7 +171,8 @@ class Copy:
             seed=material.run.seed,
             vocab_size=self.manifest.vocab_size,
         )
-        record = make_shard(workspace, work)
+        made = make_shard(workspace, work)
+        record = {name: made[name] for name in COUNTS}
         shutil.rmtree(self.shard)
         shutil.move(workspace.folder / work.key, self.shard)
         self.change_manifest(lambda content: content["shards"][NUMBER].update(record, remade=1))

@@ -64,7 +64,7 @@ _COUNTED = 1 << 20
 CUT = "cut"
 """Why tokens are gone: no row has room for so short an end of a document."""
 EPOCH_FOLDER = "epoch-0000"
-_COUNTS = ("rows", "segments", "documents", "tokens", "tokens_cut")
+COUNTS = ("rows", "segments", "documents", "tokens", "tokens_cut")
 """What the manifest says of a shard, of all that its record holds."""
 _PACKERS: dict[Strategy, Packer] = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
 
@@ -289,7 +289,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
         Shard(
             path=shard.path,
             files={key.removeprefix(shard.key + "/"): digest for key, digest in commit.files.items()},
-            **{name: commit.record[name] for name in _COUNTS},
+            **{name: commit.record[name] for name in COUNTS},
         )
         for shard, commit in work.shards
     )

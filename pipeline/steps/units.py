@@ -93,7 +93,13 @@ def units_of(record: Mapping[str, Any]) -> tuple[Unit, ...]:
 
 
 def fixed_bytes(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
-    """Give a column of fixed-size binary as (N, width) uint8."""
+    """Return a column of fixed-size binary as (N, width) uint8.
+
+    Raises:
+        FormatError: the column is of another type.
+    """
+    if column.type != pa.binary(width):
+        raise FormatError(f"a column of {column.type}, where each value has {width} bytes")
     parts = [
         np.frombuffer(chunk.buffers()[1], np.uint8)[
             chunk.offset * width : (chunk.offset + len(chunk)) * width

@@ -196,7 +196,8 @@ def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
     other = tmp_path / "other"
     corpus = tmp_path / "corpus"
     corpus.mkdir()
-    lines = [json.dumps({"text": f"{n} other words of another text", "lang": "en"}) for n in range(80)]
+    texts = [f"{n} other words of another text" for n in range(80)]
+    lines = [json.dumps({"text": text, "lang": "en", "id": text}) for text in texts]
     (corpus / "texts.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     tokenizer = {"train": {"vocab_size": 570, "sample_size": "1MiB"}}
     run_small(corpus, other, tokenizer=tokenizer, **COMMON)

@@ -291,7 +291,7 @@ def test_an_export_of_another_version_is_refused(run: Path, tmp_path: Path) -> N
     content = json.loads(place.read_text())
     content["identity"]["format_version"] = 9
     place.write_text(json.dumps(content))
-    with pytest.raises(FormatError, match="of no export that this version knows"):
+    with pytest.raises(FormatError, match="identity.format_version: Input should be 1"):
         export(run, tmp_path / "out")
 
 
@@ -344,7 +344,7 @@ def test_a_dataset_that_failed_its_checks_is_not_exported(run: Path, tmp_path: P
         '{"passed": 1, "fingerprints": []}',
     ):
         place.write_text(broken)
-        with pytest.raises(FormatError, match=r"verdict\.json: not a whole verdict.*shardmill verify"):
+        with pytest.raises(FormatError, match=r"verdict\.json: .*shardmill verify"):
             export(run, tmp_path / "out")
     place.write_text(json.dumps({"passed": False, "fingerprints": {"train": "0", "validation": "1"}}))
     export(run, tmp_path / "out")  # of a dataset that was made anew since

@@ -24,8 +24,9 @@ from pipeline.commits import Commits
 from pipeline.export_folder import keep_part
 from pipeline.quick import Request, quick_export, run_file
 from pipeline.report.terminal import print_quick
-from stages.errors import ConfigError, FormatError, VerificationError
+from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
+from stages.store.digests import digest_file
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
 
@@ -273,6 +274,14 @@ def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
     ids = np.load(place)
     ids[0, 0] += 1
     np.save(place, ids)
+    with pytest.raises(DataError, match=r"input_ids\.npy: committed with XXH3 .*--replace"):
+        quick()
+    key = place.relative_to(folder / "out.work").as_posix()
+    for commit in (folder / "out.work" / "commits" / "shard-documents").iterdir():
+        content = json.loads(commit.read_text())
+        if key in content["files"]:
+            content["files"][key] = digest_file(place).model_dump()
+            commit.write_text(json.dumps(content))
     with pytest.raises(VerificationError, match=r"out\.work: verify: FAIL: .*nothing is exported"):
         quick()
     assert not (folder / "out").exists()

@@ -291,7 +291,7 @@ def test_an_export_of_another_version_is_refused(run: Path, tmp_path: Path) -> N
     content = json.loads(place.read_text())
     content["identity"]["format_version"] = 9
     place.write_text(json.dumps(content))
-    with pytest.raises(FormatError, match="identity.format_version: Input should be 1"):
+    with pytest.raises(FormatError, match=r"identity\.format_version: Input should be 1"):
         export(run, tmp_path / "out")
 
 

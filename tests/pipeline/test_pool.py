@@ -4,7 +4,8 @@ import errno
 import os
 import select
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -247,9 +248,13 @@ class _OnceOver(MemoryWatch):
 
     armed = False
 
-    def is_over(self) -> bool:
-        over, self.armed = self.armed, False
-        return over
+    @contextmanager
+    def guard(self, give_up: Callable[[], object]) -> Iterator[None]:
+        """Give a worker up at once."""
+        if self.armed:
+            self.armed = False
+            give_up()
+        yield
 
 
 def test_of_a_pool_short_of_memory_the_largest_worker_goes_and_its_tasks_are_done_by_the_others(
@@ -272,16 +277,6 @@ def test_of_a_pool_short_of_memory_the_largest_worker_goes_and_its_tasks_are_don
     assert sorted(unit for unit, _ in after.seen) == [f"say_who-{number}" for number in range(8)]
     assert after.seen[-1][1].record["pid"] == small
     assert notes == ["memory is short: going on with 1 worker"]
-
-
-def test_a_plain_loop_stops_after_the_task_that_took_too_much(tmp_path: Path) -> None:
-    watch, book = _OnceOver(1 << 40, print), _Book()
-    pool = InlinePool(tmp_path, "attempt", watch=watch)
-    pool.run([task(say_who, 1)], book.done)
-    watch.armed = True
-    with pytest.raises(Stopped, match="say_who-2; set it higher and run again"):
-        pool.run([task(say_who, 2), task(say_who, 3)], book.done)
-    assert [unit for unit, _ in book.seen] == ["say_who-1", "say_who-2"]
 
 
 def test_a_worker_of_other_code_is_refused(

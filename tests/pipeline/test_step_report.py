@@ -59,5 +59,5 @@ def test_a_real_run_reports_every_step_with_what_went_through_it(reference: Path
     assert steps["tokenize"]["tokens"] == steps["shard-clm"]["tokens"] == stored > 0
     for row in report["steps"]:
         assert row["units"] > 0
-        assert row["cpu_seconds"] > 0
+        assert row["cpu_seconds"] > 0 or row["step"] == "scan"  # of so few files, below a hundredth
         assert row["peak_memory"] > 1 << 20

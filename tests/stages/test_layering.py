@@ -30,7 +30,6 @@ HOMES = {
     "tokenizers": {"tokenizer"},
     "sentencex": {"tokenizer"},
     "datasketch": {"dedup"},
-    "zstandard": {"reading", "store"},
 }
 """Libraries and the folders of stages that may import them."""
 

@@ -189,10 +189,11 @@ def do_case(case: Case, material: Material, folder: Path) -> None:
     run = words_of("run", material, folder)
     while answer.code and case.steps_out < MAX_STEPS_OUT:
         case.steps_out += 1
-        if not take_way_out(answer.line):
+        replace = ["--replace"] if "--replace" in answer.line else []
+        if not replace and not take_way_out(answer.line):
             case.faults.append(f"no way out: {shown(answer.line, [folder])}")
             break
-        again = shardmill(*run)
+        again = shardmill(*run, *replace)
         _judge(case, again, "run")
         answer = again if again.code else shardmill(*words)
     if answer.code:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from stages.errors import FormatError, VerificationError
+from stages.errors import FormatError, VerificationError, is_of_the_system
 from stages.ledger import Flow, Tally, total_flow
 
 _AMOUNTS = ("documents", "bytes", "tokens", "rows")
@@ -64,6 +64,8 @@ def read_flows(root: Path, step: str) -> dict[str, Flow]:
                 sides.setdefault(unit, {})[side] = tally
         return {unit: Flow(gone=gone.get(unit, {}), **both) for unit, both in sides.items()}
     except (OSError, pa.ArrowException, ValueError, TypeError) as error:
+        if is_of_the_system(error):
+            raise
         raise FormatError(
             f"{path}: cannot be read: {error}; run again with --replace to make step {step} anew"
         ) from error

@@ -20,7 +20,7 @@ from pipeline.steps.resolve import EXACT, NEAR
 from pipeline.steps.split import VALIDATION
 from pipeline.steps.units import Unit, fixed_bytes, from_hex, kept_mask, tally_of_texts
 from pipeline.tasks import Workspace
-from stages.errors import FormatError
+from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES, document_id
 from stages.ledger import Flow, IdSum, Tally, tally_of
 from stages.verify.mechanics import Finding
@@ -105,6 +105,8 @@ def _read(key: str, look: Callable[[], _Found]) -> _Found:
     try:
         yield from list(look())
     except (FormatError, OSError, pa.ArrowException, KeyError, ValueError) as error:
+        if is_of_the_system(error):  # which says nothing of the file
+            raise
         yield key, Finding("readable", str(error).splitlines()[0])
 
 

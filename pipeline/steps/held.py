@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.tasks import Workspace
+from stages.errors import is_of_the_system
 from stages.store.digests import FileDigest, xxh3_file
 
 _BYTES = 1 << 30
@@ -56,6 +57,8 @@ def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
     except FileNotFoundError:
         return f"committed with {digest.bytes:,} bytes, found nothing"
     except OSError as error:
+        if is_of_the_system(error):  # which says nothing of the file
+            raise
         return f"cannot be read: {error.strerror}"
     if found != digest.xxh3:
         return f"committed with XXH3 {digest.xxh3}, found {found}"

@@ -48,7 +48,7 @@ def test_damaged_state_ends_in_no_traceback_and_every_way_out_works(
     for case in cases:
         damaged_state.do_case(case, material, tmp_path / "case")
     assert [case for case in cases if case.faults] == []
-    assert {case.code for case in cases} == {0, 2}
+    assert {0, 2} <= {case.code for case in cases} <= {0, 2, 3}
     assert {case.command for case in cases} == set(damaged_state.COMMANDS)
 
 

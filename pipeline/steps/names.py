@@ -28,7 +28,7 @@ class _Strings:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("wb")
+        path.touch()
         self._lengths: list[NDArray[np.int64]] = []
         self._nulls: list[NDArray[np.bool_]] = []
 
@@ -40,13 +40,13 @@ class _Strings:
             _, offsets, data = chunk.cast(pa.string()).buffers()
             ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
             if ends[-1] > ends[0]:
-                self._file.write(memoryview(data)[ends[0] : ends[-1]])
+                with self._path.open("ab") as file:  # which no error on the way leaves open
+                    file.write(memoryview(data)[ends[0] : ends[-1]])
             self._lengths.append(np.diff(ends).astype(np.int64))
             self._nulls.append(chunk.is_null().to_numpy(zero_copy_only=False))
 
     def finish(self) -> None:
         """Write no more, and map what is written."""
-        self._file.close()
         self.lengths = np.concatenate([np.empty(0, np.int64), *self._lengths])
         self.nulls = np.concatenate([np.empty(0, np.bool_), *self._nulls])
         self.begins = np.cumsum(self.lengths) - self.lengths

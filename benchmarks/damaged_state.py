@@ -31,6 +31,7 @@ from door_material import (
     shardmill,
     shown,
     take_way_out,
+    tell,
     write_material,
     wrong_bytes,
 )
@@ -255,13 +256,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args()
     content = campaign(arguments.work.resolve(), number=arguments.cases, seed=arguments.seed)
-    for name, value in content.items():
-        if name not in ("faulty", "messages"):
-            print(f"{name:<12} {value}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print("FAIL" if content["faulty"] else "PASS")
-    return int(bool(content["faulty"]))
+    return tell(content, arguments.json)
 
 
 if __name__ == "__main__":

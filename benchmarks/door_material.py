@@ -5,9 +5,10 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from digests import differences, file_digests
 
@@ -136,3 +137,14 @@ def shown(line: str, folders: Sequence[Path]) -> str:
     for folder in folders:
         line = line.replace(str(folder), "DIR")
     return line
+
+
+def tell(content: Mapping[str, Any], place: Path | None) -> int:
+    """Print what came of a campaign, write it as JSON if asked to, and return the exit code."""
+    for name, value in content.items():
+        if name not in ("faulty", "messages"):
+            print(f"{name:<18} {value}")
+    if place is not None:
+        place.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    print("FAIL" if content["faulty"] else "PASS")
+    return int(bool(content["faulty"]))

@@ -13,7 +13,6 @@ counts), 2 or 75, every second call gave 0, and the artifacts are those of the u
 
 import argparse
 import errno
-import json
 import os
 import random
 import shutil
@@ -26,7 +25,15 @@ from pathlib import Path
 from typing import Any
 
 from damaged_state import Material
-from door_material import Answer, export_command, run_command, shardmill, shown, wrong_bytes
+from door_material import (
+    Answer,
+    export_command,
+    run_command,
+    shardmill,
+    shown,
+    tell,
+    wrong_bytes,
+)
 from faulty_disk import VARIABLE, Fault, faulty_disk, write_site
 
 ERRORS = (
@@ -190,13 +197,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     arguments = parser.parse_args()
     content = campaign(arguments.work.resolve(), number=arguments.cases, seed=arguments.seed)
-    for name, value in content.items():
-        if name not in ("faulty", "messages"):
-            print(f"{name:<12} {value}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print("FAIL" if content["faulty"] else "PASS")
-    return int(bool(content["faulty"]))
+    return tell(content, arguments.json)
 
 
 if __name__ == "__main__":

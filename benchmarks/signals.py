@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from door_material import write_material, wrong_bytes
+from door_material import tell, write_material, wrong_bytes
 from run_processes import launch, new_marker, run_processes, wait_until_gone
 
 CODES = {signal.SIGTERM: 75, signal.SIGINT: 130, signal.SIGHUP: 75}
@@ -132,13 +132,7 @@ def main() -> int:
     content = campaign(
         arguments.work.resolve(), number=arguments.cases, seed=arguments.seed, workers=workers
     )
-    for name, value in content.items():
-        if name != "faulty":
-            print(f"{name:<18} {value}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    print("FAIL" if content["faulty"] else "PASS")
-    return int(bool(content["faulty"]))
+    return tell(content, arguments.json)
 
 
 if __name__ == "__main__":

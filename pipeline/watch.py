@@ -62,6 +62,7 @@ class MemoryWatch:
     def __enter__(self) -> Self:
         """Begin to look."""
         if Path("/proc/self/smaps_rollup").exists():  # Linux alone has it; elsewhere nothing is watched
+            self.look()  # a step may end before the thread's first look
             self._thread.start()
         return self
 
@@ -158,7 +159,7 @@ class MemoryWatch:
         self._note(self._looked)
 
     def _look_on(self) -> None:
-        since = -self._period
+        since = time.monotonic()
         while not self._ended.is_set():
             before = self._held
             if time.monotonic() - since >= self._period:

@@ -170,6 +170,23 @@ def test_of_two_loops_over_a_loader_the_last_one_goes_on(tmp_path: Path, workers
     assert loader.batches.epoch == 1
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_that_another_followed_ends_even_where_its_own_place_is_loaded(
+    tmp_path: Path, workers: int
+) -> None:
+    rows = numbered(tmp_path, 12)
+    expected = firsts(Loader(Batches(rows, 2)))
+    loader = Loader(Batches(rows, 2), num_workers=workers)
+    first = iter(loader)
+    next(first)
+    state = loader.state_dict()
+    second = iter(loader)
+    next(second)
+    loader.load_state_dict(state)
+    assert list(first) == []
+    assert firsts(loader) == expected[1:]
+
+
 def test_a_trainer_finds_no_set_epoch_that_would_undo_a_loaded_state(tmp_path: Path) -> None:
     assert not hasattr(Loader(Batches(numbered(tmp_path, 12), 3)), "set_epoch")
 

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.commits import Commit
 from stages.config import canonical_json
 from stages.identity import content_digest, document_id
 from stages.store.digests import digest_file
@@ -217,9 +218,8 @@ def _commit(undo: Undo, keys: set[str], renamed: Mapping[str, str]) -> None:
         text = before.decode()
         for old, new in renamed.items():
             text = text.replace(old, new)
-        content = json.loads(text)
-        for key in keys & content["files"].keys():
-            content["files"][key] = digest_file(undo.run / key).model_dump()
-        after = canonical_json(content)
+        said = Commit.model_validate_json(text)
+        now = {key: digest_file(undo.run / key) for key in keys & said.files.keys()}
+        after = canonical_json(Commit.sealed(said.fingerprint, said.files | now, said.record))
         if after != before:
             undo.write(path, after)

@@ -8,14 +8,10 @@
 `verify` begins with it. Its findings name a file and a check; they do not stop the other checks.
 """
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-import xxhash
 
 from pipeline.commits import STEP_COMMIT
 from pipeline.execution import Execution
@@ -24,25 +20,12 @@ from pipeline.plan import SAMPLE, StepPlan, unit_fingerprint
 from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.units import Unit, units_of
-from pipeline.steps.verify_files import DATA_ENDINGS
+from pipeline.strays import linked_folders, stray_files
 from pipeline.tasks import Task
 from stages.config import Config
 from stages.errors import FormatError
 from stages.ledger import Flow, Tally, total_flow
 
-FOLDERS = (
-    "scan",
-    "ingest",
-    "dedup",
-    "ledger",
-    "tokenizer",
-    "split",
-    "tokens",
-    "sentences",
-    "datasets",
-    "work",
-)
-"""Where steps write."""
 _SAME_UNITS = {
     "dedup": "ingest",
     "tokenizer": "dedup",
@@ -126,30 +109,12 @@ def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int,
 
 def _strays(execution: Execution) -> Iterator[FoundIn]:
     """Name the data in the run's folders that no commit names, and links."""
-    known = array("Q")
-    commits = list(execution.commits.storage.list("commits"))
-    for step in {key.split("/")[1] for key in commits}:
-        for commit in execution.commits.survey(step).commits.values():
-            known.extend(_hash(key) for key in commit.files)
-    names = np.unique(np.frombuffer(known, np.uint64)) if known else np.empty(0, np.uint64)
-    for folder in FOLDERS:
-        for path in sorted((execution.root / folder).rglob("*")):
-            key = path.relative_to(execution.root).as_posix()
-            if path.is_symlink():
-                if path.is_dir():
-                    message = "a symbolic link in the run; put the files themselves there"
-                    yield FoundIn(file=key, check="stray", message=message)
-                continue
-            if path.is_file() and path.suffix in DATA_ENDINGS:
-                place = np.uint64(_hash(key))
-                at = int(np.searchsorted(names, place))
-                if at == len(names) or names[at] != place:
-                    message = "no step of the run committed it; remove it, or put it elsewhere"
-                    yield FoundIn(file=key, check="stray", message=message)
-
-
-def _hash(key: str) -> int:
-    return xxhash.xxh3_64_intdigest(key.encode())
+    linked = "a symbolic link in the run; put the files themselves there"
+    for key in linked_folders(execution.root):
+        yield FoundIn(file=key, check="stray", message=linked)
+    stray = "no step of the run committed it; remove it, or put it elsewhere"
+    for key in stray_files(execution.root, execution.commits):
+        yield FoundIn(file=key, check="stray", message=stray)
 
 
 def _flows(

@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     address: Address = None,
     until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop after this step.")] = None,
     replace: Annotated[  # noqa: FBT002  # typer's way
-        bool, typer.Option("--replace", help="Redo what another config made.")
+        bool, typer.Option("--replace", help="Redo what another config made or what is damaged.")
     ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
@@ -109,10 +109,10 @@ def status(
     """Show how far a run is."""
     from pipeline.disk_faults import disk_faults
     from pipeline.report.terminal import print_status
-    from pipeline.session import read_plan
+    from pipeline.session import known_steps
 
     with disk_faults(folder):
-        print_status(folder, read_plan(folder)["steps"], as_json=as_json)
+        print_status(folder, known_steps(folder), as_json=as_json)
 
 
 @app.command()

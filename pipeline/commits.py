@@ -11,7 +11,9 @@ other attempts are under tmp/ only and are swept. A step that is whole has commi
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+import xxhash
 
 from pipeline.state_files import parse_model, readable
 from pipeline.storage import LocalStorage
@@ -35,6 +37,21 @@ class Commit(Config):
     """Final key of every file."""
     record: dict[str, Any]
     """What the work reports: counts, and what later steps need."""
+    xxh3: str
+    """XXH3-128 of the canonical JSON of the other fields: what was changed later is not believed."""
+
+    @classmethod
+    def sealed(
+        cls, fingerprint: str, files: Mapping[str, FileDigest], record: Mapping[str, Any]
+    ) -> Self:
+        """Return a commit with the digest of what it says."""
+        unsealed = cls(fingerprint=fingerprint, files=dict(files), record=dict(record), xxh3="")
+        return unsealed.model_copy(update={"xxh3": unsealed.digest()})
+
+    def digest(self) -> str:
+        """Return the digest that the other fields give."""
+        said = self.model_dump(mode="json", exclude={"xxh3"})
+        return xxhash.xxh3_128(canonical_json(said)).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -97,7 +114,7 @@ class Commits:
         for key in outcome.files:
             self.storage.publish(outcome.folder / key, key)
         self.storage.settle(outcome.files.keys())
-        commit = Commit(fingerprint=fingerprint, files=dict(outcome.files), record=outcome.record)
+        commit = Commit.sealed(fingerprint, outcome.files, outcome.record)
         if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
             raise DataError(
                 f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
@@ -192,7 +209,15 @@ class Commits:
         place, then = self.storage.path(key), way_out(key.split("/")[1])
         with readable(place, way_out=then):
             data = self.storage.get(key)
-        return None if data is None else parse_model(Commit, data, place, way_out=then)
+        if data is None:
+            return None
+        commit = parse_model(Commit, data, place, way_out=then)
+        if commit.digest() != commit.xxh3:
+            raise FormatError(
+                f"{place}: holds the XXH3 {commit.xxh3} of itself, but {commit.digest()} is found: it"
+                f" was changed after it was written; {then}"
+            )
+        return commit
 
 
 def way_out(step: str) -> str:

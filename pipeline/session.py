@@ -23,10 +23,10 @@ from pipeline.execution import Execution
 from pipeline.existing import find_tokenizer
 from pipeline.generators import require_generators
 from pipeline.inputs import find_files
-from pipeline.journal import Journal, end_last_line, run_lock
+from pipeline.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
-from pipeline.outputs import PLAN, require_run_folder
+from pipeline.outputs import COMMITS, PLAN, require_run_folder
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.pools import Resources
 from pipeline.progress import Progress
@@ -35,6 +35,7 @@ from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.units import units_of
 from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, make_folder, replace_file, sweep
+from pipeline.strays import remove_strays
 from pipeline.watch import MemoryWatch
 from stages.errors import ConfigError, DataError, VerificationError
 
@@ -205,6 +206,8 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     before = _last_plan(request.output)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, replace=request.replace)
+    if request.replace:
+        remove_strays(execution)
     _keep_plan(request, steps)
     run = runner.Run(request.file, files, plan, execution, adopted)
     size = sum(file.size for file in files)
@@ -297,6 +300,20 @@ def read_plan(output: Path) -> dict[str, Any]:
         FormatError: run.json is damaged.
     """
     return read_kept_plan(output)
+
+
+def known_steps(output: Path) -> list[str]:
+    """Return the steps of the last run in a folder; during its first scan no others are known.
+
+    Raises:
+        ConfigError: the folder holds no run.
+        FormatError: run.json is damaged.
+    """
+    scanned = (output / COMMITS / SCAN).is_dir()
+    later = [path for path in (output / COMMITS).glob("*") if path.name != SCAN]
+    if not later and not (output / PLAN).exists() and (scanned or (output / STATUS).exists()):
+        return [SCAN]
+    return [*([SCAN] if scanned else []), *read_plan(output)["steps"]]
 
 
 def _last_plan(output: Path) -> dict[str, Any]:

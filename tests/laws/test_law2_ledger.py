@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.commits import Commit
 from pipeline.ledger import read_flows, settle
 from pipeline.session import read_plan, verify_session
+from stages.config import canonical_json
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
 from stages.store.digests import digest_file
@@ -63,9 +65,9 @@ def committed(run: Path) -> dict[str, tuple[Path, str]]:
 def vouch(run: Path, key: str) -> None:
     """Make the commit of a file vouch for it as it is now."""
     path, _ = committed(run)[key]
-    content = json.loads(path.read_bytes())
-    content["files"][key] = digest_file(run / key).model_dump()
-    path.write_text(json.dumps(content))
+    said = Commit.model_validate_json(path.read_bytes())
+    files = said.files | {key: digest_file(run / key)}
+    path.write_bytes(canonical_json(Commit.sealed(said.fingerprint, files, said.record)))
 
 
 def named(run: Path) -> set[tuple[str, str]]:

@@ -17,9 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.commits import Commit
 from pipeline.steps import ingest as ingest_step
 from pipeline.steps import ingest_files
 from stages.cleaning.text import clean_text
+from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, VerificationError
 from tests.conftest import bundled_lines, run_small, small_run
 
@@ -334,10 +336,10 @@ def test_a_unit_that_claims_less_of_its_file_than_there_is_fails_the_run(
     (folder / "_step.json").unlink()
     units = sorted(folder.glob("s.*.json"))
     assert len(units) > 2
-    commit = json.loads(units[1].read_text())
-    first, last = commit["record"]["covered"]
-    commit["record"]["covered"] = [first, last - 1]
-    units[1].write_text(json.dumps(commit))
+    said = Commit.model_validate_json(units[1].read_bytes())
+    first, last = said.record["covered"]
+    record = said.record | {"covered": [first, last - 1]}
+    units[1].write_bytes(canonical_json(Commit.sealed(said.fingerprint, said.files, record)))
     with pytest.raises(VerificationError) as caught:
         ingest(corpus, tmp_path / "run", ingest={"unit_size": "7KiB"})
     assert f"a.parquet: positions {last - 1:,} to {last:,} were read by no unit" in str(caught.value)

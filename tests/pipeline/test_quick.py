@@ -20,10 +20,11 @@ from tokenizers import models, pre_tokenizers
 
 from pipeline import export as export_module
 from pipeline import session
-from pipeline.commits import Commits
+from pipeline.commits import Commit, Commits
 from pipeline.export_folder import keep_part
 from pipeline.quick import Request, quick_export, run_file
 from pipeline.report.terminal import print_quick
+from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from stages.store.digests import digest_file
@@ -278,10 +279,10 @@ def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
         quick()
     key = place.relative_to(folder / "out.work").as_posix()
     for commit in (folder / "out.work" / "commits" / "shard-documents").iterdir():
-        content = json.loads(commit.read_text())
-        if key in content["files"]:
-            content["files"][key] = digest_file(place).model_dump()
-            commit.write_text(json.dumps(content))
+        said = Commit.model_validate_json(commit.read_bytes())
+        if key in said.files:
+            files = said.files | {key: digest_file(place)}
+            commit.write_bytes(canonical_json(Commit.sealed(said.fingerprint, files, said.record)))
     with pytest.raises(VerificationError, match=r"out\.work: verify: FAIL: .*nothing is exported"):
         quick()
     assert not (folder / "out").exists()

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from pipeline.commits import Commits
+from pipeline.commits import Commits, Outcome
 from pipeline.journal import read_log, read_status
 from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.state_files import parse_json, parse_model, read_object
@@ -113,6 +113,19 @@ def _commit(folder: Path, data: bytes) -> None:
 def _plan(folder: Path, data: bytes) -> None:
     (folder / "run.json").write_bytes(data)
     kept_run(folder, read_kept_plan(folder))
+
+
+def test_a_commit_of_which_any_byte_changed_is_named(tmp_path: Path) -> None:
+    commits = Commits(LocalStorage(tmp_path))
+    commits.put("ingest", "u", "f", Outcome(tmp_path, {}, {"read": 473, "units": [["é", 1.5, None]]}))
+    place = tmp_path / "commits" / "ingest" / "u.json"
+    sound = place.read_bytes()
+    for at in range(len(sound)):
+        place.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
+        with pytest.raises(FormatError, match=f"^{place}: .*run again with --replace"):
+            list(commits.all("ingest"))
+    place.write_bytes(sound)
+    assert len(list(commits.all("ingest"))) == 1
 
 
 @pytest.mark.parametrize("read", [_commit, _plan])

@@ -1,8 +1,11 @@
 """Copies of the tree for mutants: a sound one in which the tests must pass, and one for each mutant.
 
-The working tree is never touched. Caches of compiled kernels are copied, so that they are not compiled
-for every mutant. But numba does not see that a kernel calls, or takes a number from, another module that
-changed; so the caches of all modules that import the mutant's, directly or not, are left out.
+The working tree is never touched. All copies have paths of one length: Ray starts only where its sockets
+have short ones, and tests that fail for the place they run in would seem to notice every mutant.
+
+Caches of compiled kernels are copied, so that they are not compiled for every mutant. But numba does not
+see that a kernel calls, or takes a number from, another module that changed; so the caches of all modules
+that import the mutant's, directly or not, are left out.
 """
 
 import ast
@@ -15,18 +18,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
 LEFT_OUT = (".git", ".venv", "*-output", "*.egg-info", ".*_cache", ".hypothesis", "*.pyc")
 """Of the tree, for no test needs it."""
+_TREE = "tree"
 KEYS = {"file", "old", "new", "tests", "equivalent"}
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -153,13 +157,15 @@ class SoundTree:
     work: Path
     patience: float
     _seconds: dict[tuple[str, ...], float] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def copied(cls, root: Path, work: Path, *, patience: float) -> Self:
         """Copy a tree with its caches of kernels."""
-        shutil.copytree(root, work / "sound", ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-        return cls(work / "sound", work, patience)
+        folder = work / "000" / _TREE
+        shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+        return cls(folder, work, patience)
 
     def seconds_of(self, tests: tuple[str, ...]) -> float:
         """Return how long tests take without a mutant.
@@ -197,8 +203,8 @@ class SoundTree:
     def planted(self, mutant: Mutant) -> Iterator[PlantedTree]:
         """Plant a mutant into a copy that is removed afterwards."""
         self.seconds_of(mutant.tests)
-        folder = Path(tempfile.mkdtemp(dir=self.work, prefix="planted-")) / "tree"
         with self._lock:
+            folder = self.work / f"{next(self._numbers):03d}" / _TREE
             shutil.copytree(self.folder, folder, symlinks=True)
         source = folder / mutant.file
         text = source.read_text(encoding="utf-8").replace(mutant.old, mutant.new)
@@ -232,33 +238,41 @@ def _imports(path: Path) -> set[str]:
 
 def _run(folder: Path, tests: tuple[str, ...], bound: float) -> Trial:
     """Run tests in a copy; say what failed first, or that they did not end."""
-    with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temporary:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(folder),
-            "TMPDIR": temporary,
-            "PYTHONDONTWRITEBYTECODE": "" if folder.name == "sound" else "1",
-        }
-        begun = time.monotonic()
-        printed = Path(temporary) / "printed"  # a file: what outlives the tests may hold a pipe open
-        with printed.open("wb") as stream:
-            process = subprocess.Popen(  # noqa: S603  # this Python, with the list's tests
-                [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-                cwd=folder,
-                env=environment,
-                stdout=stream,
-                stderr=stream,
-                start_new_session=True,
-            )
-        try:
-            process.wait(None if bound == float("inf") else bound)
-        except subprocess.TimeoutExpired:
-            return Trial(noticed=True, by=f"no end in {bound:.0f} s", seconds=bound)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        output = printed.read_text(encoding="utf-8", errors="replace")
+    temporary = folder.parent / "t"
+    temporary.mkdir()
+    try:
+        return _run_in(folder, temporary, tests, bound)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _run_in(folder: Path, temporary: Path, tests: tuple[str, ...], bound: float) -> Trial:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "TMPDIR": str(temporary),
+        "PYTHONDONTWRITEBYTECODE": "" if folder.parent.name == "000" else "1",
+    }
+    begun = time.monotonic()
+    printed = temporary / "printed"  # a file: what outlives the tests may hold a pipe open
+    with printed.open("wb") as stream:
+        process = subprocess.Popen(  # noqa: S603  # this Python, with the list's tests
+            [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+            cwd=folder,
+            env=environment,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        )
+    try:
+        process.wait(None if bound == float("inf") else bound)
+    except subprocess.TimeoutExpired:
+        return Trial(noticed=True, by=f"no end in {bound:.0f} s", seconds=bound)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    output = printed.read_text(encoding="utf-8", errors="replace")
     seconds = time.monotonic() - begun
     if process.returncode == 0:
         return Trial(noticed=False, by="", seconds=seconds)

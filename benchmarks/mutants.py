@@ -180,7 +180,7 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         mutants = [one for path in chosen.lists for one in read_list(path, chosen.root)]
         mutants = [one for one in mutants if chosen.only in one.file]
-        with tempfile.TemporaryDirectory(prefix="mutants-", ignore_cleanup_errors=True) as work:
+        with tempfile.TemporaryDirectory(prefix="m-", ignore_cleanup_errors=True) as work:
             tree = SoundTree.copied(chosen.root, Path(work), patience=chosen.patience)
             results = campaign(mutants, tree, jobs=chosen.jobs, reach=chosen.reach, kept=chosen.results)
     except BrokenError as error:

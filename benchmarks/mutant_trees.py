@@ -4,8 +4,8 @@ The working tree is never touched. All copies have paths of one length: Ray star
 have short ones, and tests that fail for the place they run in would seem to notice every mutant.
 
 Caches of compiled kernels are copied, so that they are not compiled for every mutant. But numba does not
-see that a kernel calls, or takes a number from, another module that changed; so the caches of all modules
-that import the mutant's, directly or not, are left out.
+see that a kernel calls, or takes a number from, another module that changed. So the caches of all
+modules that import the mutant's module, directly or not, are left out.
 """
 
 import ast

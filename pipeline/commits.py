@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import xxhash
 
-from pipeline.state_files import parse_model, readable
+from pipeline.state_files import as_model, parse_object, readable
 from pipeline.storage import LocalStorage
 from stages.config import Config, canonical_json
 from stages.errors import DataError, FormatError
@@ -46,12 +46,7 @@ class Commit(Config):
     ) -> Self:
         """Return a commit with the digest of what it says."""
         unsealed = cls(fingerprint=fingerprint, files=dict(files), record=dict(record), xxh3="")
-        return unsealed.model_copy(update={"xxh3": unsealed.digest()})
-
-    def digest(self) -> str:
-        """Return the digest that the other fields give."""
-        said = self.model_dump(mode="json", exclude={"xxh3"})
-        return xxhash.xxh3_128(canonical_json(said)).hexdigest()
+        return unsealed.model_copy(update={"xxh3": content_digest(unsealed.model_dump(mode="json"))})
 
 
 @dataclass(frozen=True)
@@ -211,13 +206,24 @@ class Commits:
             data = self.storage.get(key)
         if data is None:
             return None
-        commit = parse_model(Commit, data, place, way_out=then)
-        if commit.digest() != commit.xxh3:
+        content = parse_object(data, place, way_out=then)
+        commit = as_model(Commit, content, place, way_out=then)
+        try:
+            found = content_digest(content)  # of what is there: a later version may have more fields
+        except ValueError:
+            found = "none, for it holds what is no JSON"  # an infinite number, half a character
+        if found != commit.xxh3:
             raise FormatError(
-                f"{place}: holds the XXH3 {commit.xxh3} of itself, but {commit.digest()} is found: it"
+                f"{place}: holds the XXH3 {commit.xxh3} of its content, but its content has {found}: it"
                 f" was changed after it was written; {then}"
             )
         return commit
+
+
+def content_digest(content: Mapping[str, Any]) -> str:
+    """Return the XXH3-128 of the canonical JSON of a commit's content, all but its field `xxh3`."""
+    rest = {name: value for name, value in content.items() if name != "xxh3"}
+    return xxhash.xxh3_128(canonical_json(rest)).hexdigest()
 
 
 def way_out(step: str) -> str:

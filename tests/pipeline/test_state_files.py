@@ -124,6 +124,10 @@ def test_a_commit_of_which_any_byte_changed_is_named(tmp_path: Path) -> None:
         place.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
         with pytest.raises(FormatError, match=f"^{place}: .*run again with --replace"):
             list(commits.all("ingest"))
+    for other in (b"1e999", b'"\\ud800"', b"474", b"473.0"):
+        place.write_bytes(sound.replace(b"473", other))
+        with pytest.raises(FormatError, match=f"^{place}: .*changed after it was written"):
+            list(commits.all("ingest"))
     place.write_bytes(sound)
     assert len(list(commits.all("ingest"))) == 1
 

@@ -148,11 +148,9 @@ class RayPool:
             self._give_out(waiting)
             running = {ref: lane for lane in self._lanes for ref in lane.running}
             ready, _ = ray.wait(list(running), timeout=POLL_SECONDS, fetch_local=False)
-            for ref in ready:
+            for ref in ready:  # one at most
                 lane = running[ref]
-                task = lane.running.pop(ref, None)
-                if task is not None:
-                    self._take(lane, ref, task, waiting, done)
+                self._take(lane, ref, lane.running.pop(ref), waiting, done)
             check_daemons()
             self._check_nodes()
             for lane in [lane for lane in self._lanes if lane.given_up]:
@@ -200,7 +198,6 @@ class RayPool:
                 " of memory, give the run more or set a smaller ingest.unit_size"
             ) from error
         waiting.extendleft(reversed([task, *lane.running.values()]))
-        lane.running.clear()  # its other task is waiting again too: its loss is no news
         self._lanes.remove(lane)
         ray.kill(lane.actor)  # it may only be out of reach; two must never write one unit
         check_nodes()

@@ -141,7 +141,7 @@ class Commits:
             try:
                 commit = self._read(key)
             except FormatError as error:
-                damaged[unit] = str(error)
+                damaged[unit] = str(error).removesuffix(f"; {way_out(step)}")  # said once, for all
                 continue
             if commit is not None:
                 commits[unit] = commit

@@ -9,7 +9,7 @@ from pipeline.commits import Commits
 from pipeline.session import known_steps, read_plan
 from pipeline.storage import LocalStorage
 from pipeline.strays import linked_folders, stray_files
-from stages.errors import ConfigError
+from stages.errors import ConfigError, DataError
 from tests.conftest import digests, run_small
 
 
@@ -63,3 +63,11 @@ def test_the_steps_of_a_run_are_known_from_its_first_scan_on(
     (tmp_path / "run.json").unlink()  # a kill before it was written
     assert known_steps(tmp_path) == ["scan"]
     assert known_steps(reference) == ["scan", *read_plan(reference)["steps"]]
+
+
+def test_a_damaged_commit_is_refused_with_one_way_out(own: Path, small_corpus: Path) -> None:
+    (own / "commits" / "split" / "_step.json").write_text("{")
+    with pytest.raises(DataError) as caught:
+        run_small(small_corpus, own)
+    assert str(caught.value).count("run again with --replace") == 1
+    assert str(caught.value).startswith(f"{own}/commits/split/_step.json: is not whole JSON")

@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.commits import STEP_COMMIT
+from pipeline.damage import left_over
 from pipeline.execution import Execution
 from pipeline.ledger import flow_faults, read_flows
 from pipeline.plan import SAMPLE, StepPlan, unit_fingerprint
+from pipeline.scanning import SCAN
 from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.units import Unit, units_of
-from pipeline.strays import linked_folders, stray_files
+from pipeline.strays import links, no_commits, stray_files
 from pipeline.tasks import Task
 from stages.config import Config
 from stages.errors import FormatError
@@ -74,8 +76,8 @@ def changed_plan(kept: Mapping[str, Any], plan: Mapping[str, StepPlan], *, file:
         FoundIn(
             file=file.name,
             check="plan",
-            message=f"step {name} has another fingerprint than the settings in the file give; someone"
-            " changed it: run again with the run file",
+            message=f"it was changed: the fingerprint of step {name} does not match the settings in it;"
+            " run the run file again",
         )
         for name in names
         if name not in plan or name not in steps or plan[name].fingerprint != steps[name]["fingerprint"]
@@ -86,13 +88,13 @@ def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int,
     """Compare every committed file with its digest, those of steps that are planned no more too."""
     found: list[FoundIn] = []
     count = size = 0
-    folder = execution.root / "commits"
     worker = next(iter(plan.values()))
-    for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):
+    for name in execution.commits.steps():
         survey = execution.commits.survey(name)
-        for unit, fault in survey.damaged.items():
-            if unit not in survey.commits:
-                found.append(FoundIn(file=f"commits/{name}/{unit}.json", check="files", message=fault))
+        then = "" if name in plan or name == SCAN else f"; {left_over(name)}"
+        for unit, fault in survey.unreadable.items():
+            message = f"{fault}{then}"
+            found.append(FoundIn(file=f"commits/{name}/{unit}.json", check="files", message=message))
         for unit, commit in survey.commits.items():
             wanted = None if name not in plan else unit_fingerprint(plan[name], unit)
             if name in plan and commit.fingerprint != wanted:
@@ -103,18 +105,21 @@ def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int,
         files = {key: digest for c in survey.commits.values() for key, digest in c.files.items()}
         count, size = count + len(files), size + sum(digest.bytes for digest in files.values())
         changed = execution.changed_files(plan.get(name, worker), files)
-        found += [FoundIn(file=key, check="files", message=fault) for key, fault in changed.items()]
+        found += [
+            FoundIn(file=key, check="files", message=f"{fault}{then}") for key, fault in changed.items()
+        ]
     return count, size, found
 
 
 def _strays(execution: Execution) -> Iterator[FoundIn]:
-    """Name the data in the run's folders that no commit names, and links."""
-    linked = "a symbolic link in the run; put the files themselves there"
-    for key in linked_folders(execution.root):
-        yield FoundIn(file=key, check="stray", message=linked)
-    stray = "no step of the run committed it; remove it, or put it elsewhere"
-    for key in stray_files(execution.root, execution.commits):
-        yield FoundIn(file=key, check="stray", message=stray)
+    """Name what lies in the run's folders and is none of its files."""
+    for key in links(execution.root):
+        message = "a symbolic link in the run; put the file or folder itself there"
+        yield FoundIn(file=key, check="stray", message=message)
+    message = "no step of the run wrote it; remove it, or put it elsewhere"
+    root, commits = execution.root, execution.commits
+    for key in (*no_commits(root, commits), *stray_files(root, commits)):
+        yield FoundIn(file=key, check="stray", message=message)
 
 
 def _flows(

@@ -62,6 +62,11 @@ def run_verify(
         whole = run.execution.whole(step)
         if whole:
             records[dataset.name] = whole.record
+            if not whole.record["passed"]:
+                run.execution.progress.note(
+                    f"{dataset.name} failed verification in an earlier session; to check it again:"
+                    f" shardmill verify {run.execution.root}"
+                )
             continue
         record = _check_rows(run, dataset, units, shards, texts=texts)
         if record["passed"] and run.file.verify.learning:

@@ -298,7 +298,7 @@ def _require_pass(report: dict[str, Any]) -> None:
     failed = [name for name, verdict in verdicts.items() if not verdict["passed"]]
     findings = (report.get("audit") or {"findings": []})["findings"]
     if findings:
-        failed = ["the files of the run (a run with --replace makes what was changed anew)", *failed]
+        failed = ["files of the run (run again with --replace to repair them)", *failed]
     if failed:
         raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
 

@@ -5,48 +5,54 @@
     3. the driver creates commits/STEP/UNIT.json; that object is the commit
 
 A kill before 3 leaves files that nothing refers to; the next run makes them again, the same. Files of
-other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json.
+other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json, which
+names the commits of its units. A commit holds its own name and a digest of itself: a copy under another
+name, a commit that was changed and one that is missing are damage, and are never acted on.
 """
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import xxhash
+from pydantic import Field
 
 from pipeline.state_files import as_model, parse_object, readable
-from pipeline.storage import LocalStorage
+from pipeline.storage import LocalStorage, is_key
 from stages.config import Config, canonical_json
 from stages.errors import DataError, FormatError
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DRAWN_NAME
 from stages.store.manifest import MANIFEST_NAME
 
+COMMITS = "commits"
 STEP_COMMIT = "_step"
 DATASETS = "datasets"
 DRAWN_FOLDER = "drawn"
+_ENDING = ".json"
 
 
 class Commit(Config):
     """What a commit object holds; no time, host or path outside the run."""
 
+    step: str
+    unit: str
     fingerprint: str
     """Of the work: config, code version and inputs."""
     files: dict[str, FileDigest]
     """Final key of every file."""
     record: dict[str, Any]
     """What the work reports: counts, and what later steps need."""
-    xxh3: str
-    """XXH3-128 of the canonical JSON of the other fields: what was changed later is not believed."""
+    units: dict[str, str] = Field(default_factory=dict)
+    """Of a step that is whole: the digest of the commit of each of its units."""
+    xxh3: str = ""
+    """XXH3-128 of the canonical JSON of the other fields."""
 
-    @classmethod
-    def sealed(
-        cls, fingerprint: str, files: Mapping[str, FileDigest], record: Mapping[str, Any]
-    ) -> Self:
-        """Return a commit with the digest of what it says."""
-        unsealed = cls(fingerprint=fingerprint, files=dict(files), record=dict(record), xxh3="")
-        return unsealed.model_copy(update={"xxh3": content_digest(unsealed.model_dump(mode="json"))})
+    def sealed(self) -> Self:
+        """Return the commit with the digest of what it says."""
+        return self.model_copy(update={"xxh3": content_digest(self.model_dump(mode="json"))})
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,12 @@ class Survey:
     commits: dict[str, Commit]
     """By unit, those that can be read."""
     damaged: dict[str, str]
-    """By unit: which file is missing or of another size, or why the commit object cannot be read."""
+    """By unit: which file is missing or of another size, or what is wrong with the commit object."""
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Return the units whose commit is missing or cannot be believed, with what is wrong."""
+        return {unit: fault for unit, fault in self.damaged.items() if unit not in self.commits}
 
 
 class Commits:
@@ -89,7 +100,7 @@ class Commits:
         Raises:
             DataError: a committed file is gone or has another size.
         """
-        commit = self._read(_key(step, unit))
+        commit = self._read(step, unit)
         if commit is None or commit.fingerprint != fingerprint:
             return None
         fault = self._missing(commit)
@@ -98,7 +109,7 @@ class Commits:
         return commit
 
     def put(self, step: str, unit: str, fingerprint: str, outcome: Outcome) -> Commit:
-        """Check, move and commit what a worker made.
+        """Check, move and commit what a worker made; or a whole step, once its units are committed.
 
         Raises:
             DataError: a file is not what the worker reported (the disk lost or changed bytes).
@@ -109,7 +120,15 @@ class Commits:
         for key in outcome.files:
             self.storage.publish(outcome.folder / key, key)
         self.storage.settle(outcome.files.keys())
-        commit = Commit.sealed(fingerprint, outcome.files, outcome.record)
+        units = self._units(step) if unit == STEP_COMMIT else {}
+        commit = Commit(
+            step=step,
+            unit=unit,
+            fingerprint=fingerprint,
+            files=dict(outcome.files),
+            record=outcome.record,
+            units=units,
+        ).sealed()
         if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
             raise DataError(
                 f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
@@ -130,16 +149,21 @@ class Commits:
 
     def mark_checked(self, step: str) -> None:
         """Note that all files of a step are what was committed."""
-        self._sound |= set(self.storage.list(f"commits/{step}"))
+        self._sound |= {_key(step, unit) for unit in self._names(step)}
+
+    def steps(self) -> list[str]:
+        """Return the names of the steps of which something is committed."""
+        folder = self.storage.path(COMMITS)
+        names = [path.name for path in folder.glob("*") if path.is_dir()]
+        return sorted(name for name in names if is_key(name))
 
     def survey(self, step: str) -> Survey:
         """Return what is committed of a step, and what of it is missing or damaged."""
         commits: dict[str, Commit] = {}
         damaged: dict[str, str] = {}
-        for key in self.storage.list(f"commits/{step}"):
-            unit = key.removeprefix(f"commits/{step}/").removesuffix(".json")
+        for unit in self._names(step):
             try:
-                commit = self._read(key)
+                commit = self._read(step, unit)
             except FormatError as error:
                 damaged[unit] = str(error).removesuffix(f"; {way_out(step)}")  # said once, for all
                 continue
@@ -148,7 +172,23 @@ class Commits:
                 fault = self._missing(commit)
                 if fault:
                     damaged[unit] = fault
+        if STEP_COMMIT in commits:
+            units = commits[STEP_COMMIT].units
+            named = {unit: damaged[unit] for unit in damaged if unit in units or unit == STEP_COMMIT}
+            damaged = named | self._lost_units(step, commits)  # the rest is somebody's, and no commit
         return Survey(commits, damaged)
+
+    def _lost_units(self, step: str, commits: dict[str, Commit]) -> dict[str, str]:
+        """Take out the commits that are not those of the whole step; say what is wrong with each."""
+        lost = {}
+        for unit, digest in commits[STEP_COMMIT].units.items():
+            place = self.storage.path(_key(step, unit))
+            if unit not in commits and not place.exists():
+                lost[unit] = f"{place}: step {step} was finished with this commit, found nothing"
+            elif unit in commits and commits[unit].xxh3 != digest:
+                lost[unit] = f"{place}: not the commit that step {step} was finished with"
+                del commits[unit]
+        return lost
 
     def _missing(self, commit: Commit) -> str | None:
         """Say which file of a commit is gone or of another size, or None if none is."""
@@ -164,46 +204,65 @@ class Commits:
 
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Give the commits of a step."""
-        prefix = f"commits/{step}"
-        for key in self.storage.list(prefix):
-            commit = self._read(key)
+        for unit in self._names(step):
+            commit = self._read(step, unit)
             if commit is not None:
-                yield key.removeprefix(prefix + "/").removesuffix(".json"), commit
+                yield unit, commit
 
     def drop(self, step: str, units: Collection[str] | None = None) -> None:
-        """Forget some units of a step, or all: manifests, then commits, then the other files.
+        """Forget some units of a step, or all.
 
-        A kill or a power cut on the way leaves no dataset that looks whole, and no commit without its
-        files: what is removed stays removed before the next is touched. A manifest goes with any file
-        that it lists, even if a kill came between the manifest and its commit.
+        In this order, each removed for good before the next is touched: the commit of the whole step,
+        which vouches for the others; commits that hold a manifest; manifests; other commits; the files.
+        So a kill or a power cut on the way leaves no step that looks whole, no dataset that looks whole,
+        and no commit without its files. A manifest goes with any file that it lists, even if a kill came
+        between the manifest and its commit. A file that a commit which stays names, too, stays.
         """
         found = self.survey(step)
         every = found.commits
-        known = every.keys() | found.damaged.keys()
-        chosen = [unit for unit in sorted(known) if units is None or unit in units]
-        keys = [key for unit in chosen if unit in every for key in every[unit].files]
+        known = every.keys() | found.damaged.keys() | {STEP_COMMIT}
+        chosen = [unit for unit in sorted(known) if units is None or unit in {*units, STEP_COMMIT}]
+        keys = {key for unit in chosen if unit in every for key in every[unit].files}
         manifests = {manifest for key in keys if (manifest := _manifest_of(key)) is not None}
         holders = [unit for unit, commit in every.items() if manifests & commit.files.keys()]
+        gone = {*holders, *chosen}
+        stay = {key for unit, commit in every.items() if unit not in gone for key in commit.files}
         for some in (
+            [_key(step, STEP_COMMIT)],
             [_key(step, unit) for unit in holders],
             manifests,
             [_key(step, unit) for unit in chosen],
-            keys,
+            sorted(keys - stay),
         ):
             self._delete(some)
-        self._sound -= {_key(step, unit) for unit in (*holders, *chosen)}
+        self._sound -= {_key(step, unit) for unit in gone}
 
     def _delete(self, keys: Collection[str]) -> None:
         """Remove objects, and return once that would outlast a power cut."""
-        there = [key for key in keys if self.storage.path(key).exists()]
+        there = [key for key in keys if os.path.lexists(self.storage.path(key))]
         for key in there:
             self.storage.delete(key)
         self.storage.settle(there)
 
-    def _read(self, key: str) -> Commit | None:
-        place, then = self.storage.path(key), way_out(key.split("/")[1])
+    def _names(self, step: str) -> list[str]:
+        """Return the units that something is named after in a step's folder, sorted."""
+        folder = self.storage.path(f"{COMMITS}/{step}")
+        with readable(folder, way_out="move it away"):
+            if not folder.is_dir():
+                return []
+            names = sorted(path.name for path in folder.iterdir())
+        return [name.removesuffix(_ENDING) for name in names if _is_commit(name)]
+
+    def _units(self, step: str) -> dict[str, str]:
+        """Return the digests of the commits that make a step whole."""
+        return {unit: commit.xxh3 for unit, commit in self.all(step) if unit != STEP_COMMIT}
+
+    def _read(self, step: str, unit: str) -> Commit | None:
+        place, then = self.storage.path(_key(step, unit)), way_out(step)
+        if place.is_symlink():
+            raise FormatError(f"{place}: is a symbolic link; {then}")
         with readable(place, way_out=then):
-            data = self.storage.get(key)
+            data = self.storage.get(_key(step, unit))
         if data is None:
             return None
         content = parse_object(data, place, way_out=then)
@@ -217,7 +276,15 @@ class Commits:
                 f"{place}: holds the XXH3 {commit.xxh3} of its content, but its content has {found}: it"
                 f" was changed after it was written; {then}"
             )
+        if (commit.step, commit.unit) != (step, unit):
+            raise FormatError(
+                f"{place}: is the commit of unit {commit.unit} of step {commit.step}; {then}"
+            )
         return commit
+
+
+def _is_commit(name: str) -> bool:
+    return name.endswith(_ENDING) and not name.startswith(".") and is_key(name)
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
@@ -232,7 +299,7 @@ def way_out(step: str) -> str:
 
 
 def _key(step: str, unit: str) -> str:
-    return f"commits/{step}/{unit}.json"
+    return f"{COMMITS}/{step}/{unit}{_ENDING}"
 
 
 def _manifest_of(key: str) -> str | None:

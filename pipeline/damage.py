@@ -8,6 +8,7 @@ made anew, and so is all that depends on it.
 from pipeline.commits import STEP_COMMIT, way_out
 from pipeline.execution import Execution
 from pipeline.plan import StepPlan, steps_before
+from pipeline.scanning import SCAN
 from stages.errors import DataError
 
 _NAMED = 3
@@ -27,6 +28,10 @@ def settle_damage(execution: Execution, *, replace: bool) -> None:
         name: _damaged_units(execution, step, digests=replace) for name, step in execution.plan.items()
     }
     found = {name: units for name, units in found.items() if units}
+    for name in execution.commits.steps():
+        if name not in execution.plan and name != SCAN:
+            for fault in list(execution.commits.survey(name).damaged.values())[:_NAMED]:
+                execution.progress.note(f"warning: {fault}; {left_over(name)}")
     if not found:
         return
     faults = [fault for units in found.values() for fault in units.values()]
@@ -41,7 +46,17 @@ def settle_damage(execution: Execution, *, replace: bool) -> None:
         else:
             continue
         execution.journal.log("replace", step=name)
-    execution.progress.note(f"making steps {', '.join(found)} and those after anew: {faults[0]}")
+    execution.progress.note(f"redoing {', '.join(found)} and all later steps, because {faults[0]}")
+
+
+def left_over(step: str) -> str:
+    """Say what helps where a damaged file is of a step that the run file no longer has."""
+    dataset = step.partition("-")[2]
+    folder = f" and datasets/{dataset}" if dataset else ""
+    return (
+        f"the run file has no step {step} any more: restore the file, or put the dataset back and run"
+        f" with --replace, or delete commits/{step}{folder}"
+    )
 
 
 def _damaged_units(execution: Execution, step: StepPlan, *, digests: bool) -> dict[str, str]:

@@ -7,17 +7,21 @@ damaged one is deleted and written again.
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 
+from pipeline.commits import COMMITS
 from pipeline.config import RunFile
-from pipeline.outputs import COMMITS, PLAN
+from pipeline.outputs import PLAN
 from pipeline.own_packing import without_shards
 from pipeline.state_files import as_model, read_object
 from stages.errors import ConfigError, FormatError
 
 _WAY_OUT = "delete it and run the run file again, which writes it anew; what is committed stays"
+
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
 
 
 class _KeptStep(BaseModel):
@@ -28,7 +32,7 @@ class _KeptStep(BaseModel):
 
 class _KeptPlan(BaseModel):
     run: dict[str, Any]
-    steps: dict[str, _KeptStep]
+    steps: dict[_Name, _KeptStep]
 
 
 def read_kept_plan(output: Path) -> dict[str, Any]:

@@ -7,15 +7,15 @@ arrives here as s3:/bucket/x, which would be a local folder of an odd name.
 import re
 from pathlib import Path
 
+from pipeline.commits import COMMITS
 from pipeline.journal import LOCK, LOG, STATUS
 from pipeline.storage import TEMPORARY
 from stages.errors import ConfigError
 
 PLAN = "run.json"
-COMMITS = "commits"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 """The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
-_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, "inputs.json"}
+_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, "inputs.json"}
 """What a run that was stopped early leaves in a folder that holds nothing else."""
 _OF_THE_DISK = "lost+found"
 
@@ -77,8 +77,10 @@ def _strangers(output: Path) -> list[str]:
     if not output.exists():
         return []
     names = sorted(path.name for path in output.iterdir())
-    if PLAN in names or (output / COMMITS).is_dir():
+    if PLAN in names or any((output / COMMITS).glob("*/*.json")):
         return []
-    known = _BEFORE_THE_PLAN | {_OF_THE_DISK}
+    known = {_OF_THE_DISK}
+    if {LOCK, LOG} & set(names):
+        known |= _BEFORE_THE_PLAN
     # hidden files are the system's or the file server's: .nfs0001, .DS_Store, a run.json half written
     return [name for name in names if not name.startswith(".") and name not in known]

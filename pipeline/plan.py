@@ -165,7 +165,7 @@ def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:
             adopted = Adoption(Path(run.tokenizer.path), *found, vocab_size=0, loss=None)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(
-            f"run.json: says nothing that is understood of {error}; run again with the run file"
+            f"run.json: is damaged ({error}); run the run file again, which writes it anew"
         ) from error
     return plan_steps(run, files, adopted)
 
@@ -229,7 +229,7 @@ def unit_fingerprint(step: StepPlan, unit: str) -> str | None:
 def _changes(step: StepPlan, before: Mapping[str, Any] | None) -> str:
     """Say which settings differ from the last run's."""
     if before is None:
-        return "made by another plan"
+        return "made with other settings"
     old, new = _flat(before), _flat(json.loads(canonical_json(dict(step.config))))
     changed = [
         f"{key}: {_show(old.get(key))} -> {_show(new.get(key))}"

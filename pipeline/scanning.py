@@ -27,7 +27,7 @@ from pipeline.steps.scan import (
 )
 from pipeline.tasks import Task
 from stages.config import canonical_json
-from stages.errors import ChangedInputError, DataError
+from stages.errors import ChangedInputError
 from stages.reading.formats import Slice
 
 SCAN = "scan"
@@ -152,21 +152,24 @@ def _task(files: Mapping[str, FoundFile]) -> Task:
 def _remembered(commits: Commits, *, execution: Execution | None = None) -> dict[str, _Entry]:
     """Give what the commits say, by fingerprint; a commit whose file is gone says nothing."""
     entries = {}
-    for unit, commit in list(commits.all(SCAN)):
+    survey = commits.survey(SCAN)
+    faults = dict(survey.damaged)
+    for unit, commit in survey.commits.items():
+        if unit in faults:
+            continue
         try:
-            commits.get(SCAN, unit, commit.fingerprint)
             record = ScanRecord.model_validate(commit.record)
             ((key, digest),) = commit.files.items()
-        except (DataError, ValidationError, ValueError) as error:
-            if execution is not None:
-                execution.progress.note(
-                    f"scan: {unit} is not whole ({error}); its files are scanned again"
-                )
-                _drop(execution, {unit})
+        except (ValidationError, ValueError) as error:
+            faults[unit] = str(error)
             continue
         for file in record.files:
             blocks = Blocks(key, digest.xxh3, file.first_block, file.blocks)
             entries[file.fingerprint] = _Entry(unit, file, blocks)
+    if execution is not None:
+        for unit, fault in faults.items():
+            execution.progress.note(f"scan: {unit} is not whole ({fault}); its files are scanned again")
+            _drop(execution, {unit})
     return entries
 
 

@@ -6,7 +6,6 @@ The only way to resume is to run again; what is committed is not done twice.
 """
 
 import json
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any, TextIO
 
 from pipeline import checking, runner
 from pipeline.audit import AuditReport, audit, changed_plan
-from pipeline.commits import Commits
+from pipeline.commits import COMMITS, Commits
 from pipeline.config import RunFile
 from pipeline.damage import settle_damage
 from pipeline.disk_faults import disk_faults, making
@@ -26,7 +25,7 @@ from pipeline.inputs import find_files
 from pipeline.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
-from pipeline.outputs import COMMITS, PLAN, require_run_folder
+from pipeline.outputs import PLAN, require_run_folder
 from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.pools import Resources
 from pipeline.progress import Progress
@@ -34,8 +33,7 @@ from pipeline.report.summary import write_report
 from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.units import units_of
 from pipeline.stopping import reason_of, signals_stop, tidying
-from pipeline.storage import LocalStorage, make_folder, replace_file, sweep
-from pipeline.strays import remove_strays
+from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.watch import MemoryWatch
 from stages.errors import ConfigError, DataError, VerificationError
 
@@ -167,7 +165,7 @@ def open_execution(
     output: Path, resources: Resources, *, needs: Mapping[str, Need], stream: TextIO | None
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
-    attempt = secrets.token_hex(6)
+    attempt = new_attempt()
     with disk_faults(output), run_lock(output), signals_stop():
         sweep(output)
         end_last_line(output)
@@ -206,8 +204,6 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     before = _last_plan(request.output)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, replace=request.replace)
-    if request.replace:
-        remove_strays(execution)
     _keep_plan(request, steps)
     run = runner.Run(request.file, files, plan, execution, adopted)
     size = sum(file.size for file in files)
@@ -309,11 +305,10 @@ def known_steps(output: Path) -> list[str]:
         ConfigError: the folder holds no run.
         FormatError: run.json is damaged.
     """
-    scanned = (output / COMMITS / SCAN).is_dir()
     later = [path for path in (output / COMMITS).glob("*") if path.name != SCAN]
-    if not later and not (output / PLAN).exists() and (scanned or (output / STATUS).exists()):
+    if not later and not (output / PLAN).exists() and (output / STATUS).exists():
         return [SCAN]
-    return [*([SCAN] if scanned else []), *read_plan(output)["steps"]]
+    return list(read_plan(output)["steps"])
 
 
 def _last_plan(output: Path) -> dict[str, Any]:

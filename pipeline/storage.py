@@ -11,16 +11,19 @@ protocol of `pipeline.commits` carries over. Keys are POSIX paths of plain names
 import contextlib
 import os
 import re
+import secrets
 import shutil
 import uuid
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from stages.errors import DataError
 from stages.store.digests import sync_path
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 TEMPORARY = "tmp"
+_ATTEMPT = re.compile("[0-9a-f]{12}")
 
 
 class Storage(Protocol):
@@ -39,7 +42,7 @@ class Storage(Protocol):
         ...
 
     def delete(self, key: str) -> None:
-        """Remove an object, or all below a prefix, if there."""
+        """Remove an object, if there."""
         ...
 
     def publish(self, temporary: Path, key: str) -> None:
@@ -64,13 +67,13 @@ class LocalStorage:
 
     def path(self, key: str) -> Path:
         """Give the place of a key; a key can never leave the root."""
-        assert _KEY.fullmatch(key), key
-        assert ".." not in key.split("/"), key
+        assert is_key(key), key
         return self.root / key
 
     def put_new(self, key: str, data: bytes) -> bool:
         """Write beside, then link under the key: the link fails if there is one."""
         target = self.path(key)
+        self._require_own(target.parent)
         self._make_folder(target.parent)
         beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
         try:
@@ -96,28 +99,49 @@ class LocalStorage:
     def list(self, prefix: str) -> Iterator[str]:
         """Give the keys below a prefix, sorted; half-written objects have no key."""
         for path in sorted(self.path(prefix).rglob("*")):
-            if path.is_file() and not path.name.startswith("."):
-                yield path.relative_to(self.root).as_posix()
+            key = path.relative_to(self.root).as_posix()
+            if path.is_file() and not path.name.startswith(".") and is_key(key):
+                yield key
 
     def delete(self, key: str) -> None:
-        """Remove an object, or all below a prefix, if there."""
+        """Remove an object, if there.
+
+        Raises:
+            DataError: a folder stands there, or the object is reached through a link.
+        """
         path = self.path(key)
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-            self._lasting.clear()
-        else:
-            path.unlink(missing_ok=True)
+        self._require_own(path.parent)
+        if path.is_dir() and not path.is_symlink():
+            raise DataError(f"{path}: is a folder, where the run had a file; move it away")
+        path.unlink(missing_ok=True)
 
     def publish(self, temporary: Path, key: str) -> None:
-        """Rename a finished file to its key."""
+        """Rename a finished file to its key.
+
+        Raises:
+            DataError: a folder stands there, or a folder above is a link.
+        """
         target = self.path(key)
+        self._require_own(target.parent)
         self._make_folder(target.parent)
+        if target.is_dir() and not target.is_symlink():
+            raise DataError(f"{target}: is a folder, where the run writes a file; move it away")
         os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
 
     def settle(self, keys: Collection[str]) -> None:
         """Bring the folders of some keys to the disk."""
         for folder in {self.path(key).parent for key in keys}:
             sync_path(folder)
+
+    def _require_own(self, folder: Path) -> None:
+        """Refuse to change what a link in the run leads to: it may belong to another run."""
+        while folder != self.root:
+            if folder.is_symlink():
+                raise DataError(
+                    f"{folder}: is a symbolic link; the folders of a run hold its own files. Remove the"
+                    " link, and move the files that it leads to there if they are of this run"
+                )
+            folder = folder.parent
 
     def _make_folder(self, folder: Path) -> None:
         """Make a folder of the run, and sync its name before it holds anything.
@@ -133,6 +157,11 @@ class LocalStorage:
             folder.mkdir(exist_ok=True)
             sync_path(folder.parent)
         self._lasting.add(folder)
+
+
+def is_key(name: str) -> bool:
+    """Say whether a name is the key of an object: a POSIX path of plain names, none of them `..`."""
+    return _KEY.fullmatch(name) is not None and ".." not in name.split("/")
 
 
 def make_folder(folder: Path) -> None:
@@ -157,9 +186,18 @@ def sweep(root: Path) -> None:
     """Remove what other attempts left: files under `tmp/`, and commits never linked to their keys.
 
     The names of commits are synced: who made the last one may have been killed before the sync.
+
+    Raises:
+        DataError: `tmp` is a link.
     """
-    with contextlib.suppress(FileNotFoundError):
-        for attempt in (root / TEMPORARY).iterdir():
+    temporary = root / TEMPORARY
+    if temporary.is_symlink():
+        raise DataError(
+            f"{temporary}: is a symbolic link; finished files are moved from there into the run, so it"
+            " must be a folder. Remove the link"
+        )
+    for attempt in temporary.glob("*") if temporary.is_dir() else ():
+        if _ATTEMPT.fullmatch(attempt.name):
             shutil.rmtree(attempt, ignore_errors=True)
     for half_written in (root / "commits").glob("*/.*"):
         half_written.unlink(missing_ok=True)
@@ -167,3 +205,8 @@ def sweep(root: Path) -> None:
         sync_path(step)
     if (root / "commits").exists():
         sync_path(root / "commits")
+
+
+def new_attempt() -> str:
+    """Return a name for the files under `tmp/` of one run of the program."""
+    return secrets.token_hex(6)

@@ -55,7 +55,7 @@ class Tally(Config):
             if ours is not None and theirs is not None and ours != theirs:
                 found.append(f"{ours:,} {name}, not {theirs:,}")
         if self.ids != other.ids and not found:
-            found.append("as many documents, but not the same ones")
+            found.append("as many documents, but other ones")
         return found
 
 

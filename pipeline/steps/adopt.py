@@ -66,7 +66,7 @@ def model_key(root: Path) -> str:
     names = " or ".join(kind.value for kind in TokenizerKind)
     raise FormatError(
         f"{root / FOLDER}: {names} is gone, though the run made its tokenizer; put the file back, or"
-        f" delete the folder {committed} and run again: the tokenizer is made anew"
+        " run again with --replace to make the tokenizer and all later steps anew"
     )
 
 

@@ -47,8 +47,9 @@ def compare_files(workspace: Workspace, work: HeldFiles) -> dict[str, Any]:
 
 def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
     path = workspace.path(key)
-    if any(place.is_symlink() for place in _places(workspace, key)):
-        return "committed as a file of the run, found a symbolic link"
+    linked = next((place for place in _places(workspace, key) if place.is_symlink()), None)
+    if linked is not None:
+        return f"expected a file of the run, found a symbolic link at {linked}"
     try:
         size = path.stat().st_size
         if size != digest.bytes:

@@ -32,6 +32,7 @@ _Model = TypeVar("_Model", bound=Config)
 
 FORMAT_VERSION = 2
 MANIFEST_NAME = "dataset.json"
+_WAY_OUT = "restore the file, or run the dataset's run again with --replace"
 OBJECTIVE_ID = "objective_id"
 """The column, |u1, that says which component of a mixture each row belongs to."""
 ROOM = "room"
@@ -165,7 +166,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return read_signed(path, Manifest)
     except FileNotFoundError as error:
-        raise FormatError(f"{folder}: no {MANIFEST_NAME}, so no dataset; run it to its end") from error
+        raise FormatError(
+            f"{folder}: no {MANIFEST_NAME}, so no dataset; run the run file again to finish it"
+        ) from error
 
 
 def read_signed(path: Path, model: type[_Model]) -> _Model:
@@ -186,16 +189,20 @@ def _signed(path: Path, model: type[_Model]) -> _Model:
         content = from_json(data, allow_inf_nan=False, cache_strings="keys")
         _refuse_repeated_keys(path, data, content)
     except ValueError as error:
-        raise FormatError(f"{path}: not JSON: {error}") from error
+        raise FormatError(f"{path}: not JSON: {error}; {_WAY_OUT}") from error
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
-        raise FormatError(f"{path}: format_version {version}; this reader knows {FORMAT_VERSION}")
+        raise FormatError(
+            f"{path}: format_version {version}; this reader knows {FORMAT_VERSION}; {_WAY_OUT}"
+        )
     try:
         manifest = model.model_validate(content)
     except ValidationError as error:
-        raise FormatError(f"{path}: {_said(error)}") from error
+        raise FormatError(f"{path}: {_said(error)}; {_WAY_OUT}") from error
     if not _is_signed(content):
-        raise FormatError(f"{path}: the content does not match its fingerprint; it was changed")
+        raise FormatError(
+            f"{path}: the content does not match its fingerprint; it was changed: {_WAY_OUT}"
+        )
     return manifest
 
 

@@ -14,14 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commit_seals import vouched
 
-from pipeline.commits import Commit
 from pipeline.ledger import read_flows, settle
 from pipeline.session import read_plan, verify_session
-from stages.config import canonical_json
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
-from stages.store.digests import digest_file
 from tests.conftest import digests, run_small
 
 DATASETS = [
@@ -64,10 +62,8 @@ def committed(run: Path) -> dict[str, tuple[Path, str]]:
 
 def vouch(run: Path, key: str) -> None:
     """Make the commit of a file vouch for it as it is now."""
-    path, _ = committed(run)[key]
-    said = Commit.model_validate_json(path.read_bytes())
-    files = said.files | {key: digest_file(run / key)}
-    path.write_bytes(canonical_json(Commit.sealed(said.fingerprint, files, said.record)))
+    for path, data in vouched(run, {key}).items():
+        path.write_bytes(data)
 
 
 def named(run: Path) -> set[tuple[str, str]]:
@@ -249,13 +245,12 @@ def test_evidence_that_its_commit_vouches_for_is_held_to_the_sums(own: Path) -> 
     """All tables at once, each in one of three ways: every finding names its own file."""
     changes: tuple[Callable[[pa.Table], pa.Table], ...] = (row_lost, row_made_up, row_exchanged)
     for change in changes:
-        kept, damaged = {}, set()
+        kept = {path: path.read_bytes() for path in (own / "commits").rglob("*.json")}
+        damaged = set()
         for pattern in EVIDENCE:
             path = next(p for p in sorted(own.glob(pattern)) if pq.read_metadata(p).num_rows > 1)
             key = path.relative_to(own).as_posix()
-            commit = committed(own)[key][0]
             kept[path] = path.read_bytes()
-            kept.setdefault(commit, commit.read_bytes())
             pq.write_table(change(pq.read_table(path)), path, compression="zstd")
             damaged.add(key)
             vouch(own, key)
@@ -328,7 +323,9 @@ def test_verify_names_settings_that_do_not_give_the_run_s_own_fingerprints(own: 
     content = json.loads(path.read_text())
     content["run"]["dedup"]["minhash"]["threshold"] = 0.7
     path.write_text(json.dumps(content))
-    with pytest.raises(ShardmillError, match=r"run\.json: plan: step dedup has another fingerprint"):
+    with pytest.raises(
+        ShardmillError, match=r"run\.json: plan: it was changed: the fingerprint of step dedup does not"
+    ):
         verify_session(own, workers=0, address=None, stream=None)
 
 

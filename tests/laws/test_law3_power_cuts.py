@@ -21,7 +21,7 @@ import pytest
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
 from pipeline.journal import read_log
 from pipeline.session import Request, read_plan, run_session
-from pipeline.storage import LocalStorage, make_folder, replace_file, sweep
+from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.tasks import Task, Worker, Workspace
 from stages.errors import DataError
 from stages.store.digests import digest_file
@@ -76,7 +76,7 @@ def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _:
         commits.drop(STEP, stale)
     tasks = [Task(f"shard-{n}", _write_shard, (n, version), version) for n in range(2)]
     tasks.append(Task(SIGN, _write_manifest, ("input_ids.npy", "segments/length.npy"), version))
-    worker, done = Worker(root, "attempt"), []
+    worker, done = Worker(root, new_attempt()), []
     for task in tasks:
         if commits.get(STEP, task.unit, version) is None:
             commits.put(STEP, task.unit, version, worker.run(task))

@@ -56,7 +56,7 @@ def test_a_gap_and_an_overlap_are_named(
 def commit(path: str, covered: list[int] | None) -> Commit:
     """Return the commit of a unit that covered something."""
     record: dict[str, Any] = {"source": "web", "path": path, "covered": covered}
-    return Commit.sealed("f", {}, record)
+    return Commit(step="ingest", unit="u", fingerprint="f", files={}, record=record)
 
 
 def test_each_file_is_held_to_its_own_units() -> None:

@@ -339,7 +339,7 @@ def test_a_unit_that_claims_less_of_its_file_than_there_is_fails_the_run(
     said = Commit.model_validate_json(units[1].read_bytes())
     first, last = said.record["covered"]
     record = said.record | {"covered": [first, last - 1]}
-    units[1].write_bytes(canonical_json(Commit.sealed(said.fingerprint, said.files, record)))
+    units[1].write_bytes(canonical_json(said.model_copy(update={"record": record}).sealed()))
     with pytest.raises(VerificationError) as caught:
         ingest(corpus, tmp_path / "run", ingest={"unit_size": "7KiB"})
     assert f"a.parquet: positions {last - 1:,} to {last:,} were read by no unit" in str(caught.value)

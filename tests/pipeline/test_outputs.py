@@ -88,7 +88,16 @@ def test_an_output_that_is_no_folder_is_refused(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "names", [["a.txt"], ["datasets"], ["lock", "notes.md"], ["report", "inputs.json"], ["run.toml"]]
+    "names",
+    [
+        ["a.txt"],
+        ["datasets"],
+        ["lock", "notes.md"],
+        ["report", "inputs.json"],
+        ["run.toml"],
+        ["tmp"],
+        ["commits", "thesis"],
+    ],
 )
 def test_a_folder_of_something_else_is_refused_by_a_name_in_it(names: list[str], tmp_path: Path) -> None:
     for name in names:
@@ -103,7 +112,7 @@ def test_a_folder_of_something_else_is_refused_by_a_name_in_it(names: list[str],
     [
         [],
         ["run.json", "anything"],
-        ["commits", "anything"],
+        ["commits/ingest/u.json", "anything"],
         ["lock", "log.jsonl", "status.json", "tmp"],
         [".nfs0001", ".DS_Store"],
         ["lost+found"],
@@ -113,10 +122,12 @@ def test_an_empty_folder_one_of_a_run_and_one_of_a_run_that_just_began_are_taken
     names: list[str], tmp_path: Path
 ) -> None:
     for name in names:
-        (tmp_path / name).mkdir()
+        (tmp_path / name).mkdir(parents=True)
     require_run_folder(tmp_path)
     require_run_folder(tmp_path / "new" / "deep")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        name.partition("/")[0] for name in names
+    )
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])

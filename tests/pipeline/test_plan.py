@@ -200,7 +200,7 @@ def test_a_stale_step_says_which_setting_went_from_what_to_what(
 def test_a_folder_that_kept_no_plan_still_knows_that_it_is_stale(small_corpus: Path, own: Path) -> None:
     (own / "run.json").unlink()
     found = status(small_corpus, own, ingest={"min_chars": 21})["ingest"]
-    assert (found.state, found.why) == (State.STALE, "made by another plan")
+    assert (found.state, found.why) == (State.STALE, "made with other settings")
 
 
 def test_planning_writes_nothing(small_corpus: Path, own: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_check_that_fails_ends_run_and_verify_with_its_own_exit_code(
     capsys.readouterr()
     assert exit_code(*command, monkeypatch=monkeypatch) == 3
     assert (
-        "shardmill: verify: FAIL: the files of the run (a run with --replace makes what was"
+        "shardmill: verify: FAIL: files of the run (run again with --replace to repair them), "
         in capsys.readouterr().err
     )
     run_file = corpus / "run.toml"

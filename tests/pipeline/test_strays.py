@@ -1,4 +1,4 @@
-"""What is promised of data that no commit names: a run with --replace removes it, and nothing else."""
+"""What is promised of things in a run's folders that are none of its files: named, never removed."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from pipeline.commits import Commits
 from pipeline.session import known_steps, read_plan
 from pipeline.storage import LocalStorage
-from pipeline.strays import linked_folders, stray_files
+from pipeline.strays import links, no_commits, stray_files
 from stages.errors import ConfigError, DataError
 from tests.conftest import digests, run_small
 
@@ -23,35 +23,48 @@ def own(reference: Path, tmp_path: Path) -> Path:
     return run
 
 
-def test_a_run_with_replace_removes_what_no_commit_names(
-    reference: Path, own: Path, small_corpus: Path
-) -> None:
+def test_data_that_no_commit_names_is_named_and_left(own: Path, small_corpus: Path) -> None:
     found = list(stray_files(own, Commits(LocalStorage(own))))
     assert found
     assert all("00077" in key.split("/") for key in found)
-    run_small(small_corpus, own)
-    assert list(stray_files(own, Commits(LocalStorage(own)))) == found, "asked for by --replace alone"
-    run_small(small_corpus, own, replace=True)
-    assert list(stray_files(own, Commits(LocalStorage(own)))) == []
-    notes = own / "datasets/clm/train/epoch-0000/00000/NOTES.md"
-    assert notes.read_text() == "mine"
-    notes.unlink()
-    assert digests(own) == digests(reference)
-
-
-def test_nothing_is_removed_while_a_commit_cannot_be_read(own: Path, small_corpus: Path) -> None:
-    other = own / "commits" / "shard-other"
-    other.mkdir()
-    (other / "u.json").write_text("{")
     before = digests(own)
     run_small(small_corpus, own, replace=True)
     assert digests(own) == before
 
 
-def test_links_to_folders_are_named(own: Path) -> None:
-    assert list(linked_folders(own)) == []
+def test_nothing_is_called_a_stray_while_a_commit_is_missing(own: Path) -> None:
+    next((own / "commits" / "tokenize").glob("[!_]*.json")).unlink()
+    assert list(stray_files(own, Commits(LocalStorage(own)))) == []
+
+
+def test_links_are_named_wherever_they_lead(own: Path, tmp_path: Path) -> None:
+    assert list(links(own)) == []
     (own / "tokens" / "more").symlink_to(own / "split")
-    assert list(linked_folders(own)) == ["tokens/more"]
+    (own / "split" / "s.npy").symlink_to("/etc/hostname")
+    (own / "ingest" / "z.parquet").symlink_to(tmp_path / "nothing")
+    (own / "work").rename(tmp_path / "work")
+    (own / "work").symlink_to(tmp_path / "work")
+    assert list(links(own)) == ["work", "ingest/z.parquet", "split/s.npy", "tokens/more"]
+
+
+def test_what_lies_among_the_commits_and_is_none_is_named_and_stops_nothing(
+    own: Path, small_corpus: Path
+) -> None:
+    commits = own / "commits"
+    shutil.copytree(commits / "ingest", commits / "ingest (copy)")
+    (commits / "my notes.txt").write_text("mine")
+    for copy in ("_step.json~", "_step.json.bak", "_step.bak.json"):
+        shutil.copy(commits / "ingest" / "_step.json", commits / "ingest" / copy)
+    before = digests(own)
+    run_small(small_corpus, own)
+    assert digests(own) == before
+    assert set(no_commits(own, Commits(LocalStorage(own)))) == {
+        "commits/ingest (copy)",
+        "commits/my notes.txt",
+        "commits/ingest/_step.json.bak",
+        "commits/ingest/_step.json~",
+        "commits/ingest/_step.bak.json",
+    }
 
 
 def test_the_steps_of_a_run_are_known_from_its_first_scan_on(
@@ -62,7 +75,7 @@ def test_the_steps_of_a_run_are_known_from_its_first_scan_on(
     run_small(small_corpus, tmp_path, until="scan")
     (tmp_path / "run.json").unlink()  # a kill before it was written
     assert known_steps(tmp_path) == ["scan"]
-    assert known_steps(reference) == ["scan", *read_plan(reference)["steps"]]
+    assert known_steps(reference) == list(read_plan(reference)["steps"])
 
 
 def test_a_damaged_commit_is_refused_with_one_way_out(own: Path, small_corpus: Path) -> None:

@@ -1,0 +1,157 @@
+"""What law 3 promises of a run that somebody, or a kill, took something from.
+
+Whatever commit is missing, exchanged or cannot be read, a run says so and changes nothing. With
+--replace it makes the same bytes again. What belongs to somebody else is never removed.
+"""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.session import Request, run_session
+from pipeline.storage import LocalStorage
+from stages.errors import DataError
+from tests.conftest import digests, run_small, small_run
+
+
+@pytest.fixture
+def own(reference: Path, tmp_path: Path) -> Path:
+    """A copy of a finished run that a test may damage."""
+    return Path(shutil.copytree(reference, tmp_path / "run"))
+
+
+def missing(commit: Path) -> None:
+    """Remove a commit."""
+    commit.unlink()
+
+
+def exchanged(commit: Path) -> None:
+    """Put the commit of another unit in its place."""
+    other = next(path for path in sorted(commit.parent.iterdir()) if path != commit)
+    shutil.copy(other, commit)
+
+
+def cut(commit: Path) -> None:
+    """Cut a commit short."""
+    commit.write_bytes(commit.read_bytes()[:20])
+
+
+def linked(commit: Path) -> None:
+    """Put a link that leads nowhere in its place."""
+    commit.unlink()
+    commit.symlink_to(commit.parent / "nothing")
+
+
+@pytest.mark.parametrize("damage", [missing, exchanged, cut, linked])
+@pytest.mark.parametrize("step", ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"])
+def test_a_commit_that_is_lost_is_named_and_made_again(
+    step: str, damage: Callable[[Path], None], own: Path, reference: Path, small_corpus: Path
+) -> None:
+    folder = own / "commits" / step
+    lost = next(path for path in sorted(folder.glob("*.json")) if path.stem != STEP_COMMIT)
+    damage(lost)
+    before = digests(own)
+    with pytest.raises(DataError, match=f"{lost}: .*run again with --replace to make step {step} "):
+        run_small(small_corpus, own)
+    assert digests(own) == before
+    run_small(small_corpus, own, replace=True)
+    assert digests(own, "commits") == digests(reference, "commits")
+    assert digests(own) == digests(reference)
+
+
+class Killed(BaseException):
+    """Where a test ends a run."""
+
+
+def test_a_replace_killed_at_any_moment_leaves_no_step_that_looks_whole(
+    own: Path, reference: Path, small_corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = next((own / "datasets").rglob("input_ids.npy"))
+    sound = damaged.read_bytes()
+    delete, deletions = LocalStorage.delete, 0
+    for moment in range(1000):
+        damaged.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+        left = moment
+
+        def stop(storage: LocalStorage, key: str) -> None:
+            nonlocal left
+            if not left:
+                raise Killed
+            left -= 1
+            delete(storage, key)
+
+        monkeypatch.setattr(LocalStorage, "delete", stop)
+        try:
+            run_small(small_corpus, own, replace=True)
+        except Killed:
+            deletions += 1
+        else:
+            break
+        monkeypatch.setattr(LocalStorage, "delete", delete)
+        if deletions > 1:
+            commits = Commits(LocalStorage(own)).survey("shard-clm").commits
+            assert moment == 0 or STEP_COMMIT not in commits
+        run_small(small_corpus, own, replace=True)
+        assert digests(own) == digests(reference), moment
+    assert deletions > 3
+
+
+@pytest.mark.parametrize("name", ["datasets", "datasets/clm", "ingest", "tokens"])
+def test_what_a_link_leads_to_is_never_changed(
+    name: str, own: Path, small_corpus: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    shutil.move(own / name, elsewhere)
+    (own / name).symlink_to(elsewhere)
+    before = digests(tmp_path, "elsewhere")
+    assert before
+    with pytest.raises(DataError, match=f"{own / name}: is a symbolic link; .*Remove the link"):
+        run_small(small_corpus, own, replace=True)
+    assert digests(tmp_path, "elsewhere") == before
+
+
+def test_a_folder_in_place_of_a_file_is_left_as_it_is(own: Path, small_corpus: Path) -> None:
+    place = next((own / "datasets").rglob("input_ids.npy"))
+    place.unlink()
+    place.mkdir()
+    (place / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match=f"{place}: .*committed with"):
+        run_small(small_corpus, own)
+    with pytest.raises(DataError, match=f"{place}: is a folder.*move it away"):
+        run_small(small_corpus, own, replace=True)
+    assert (place / "thesis.txt").read_text() == "mine"
+
+
+def test_files_under_tmp_that_no_attempt_left_stay(
+    own: Path, small_corpus: Path, tmp_path: Path
+) -> None:
+    (own / "tmp" / "mine").mkdir(parents=True)
+    (own / "tmp" / "0123456789ab" / "u").mkdir(parents=True)
+    run_small(small_corpus, own)
+    assert [path.name for path in (own / "tmp").iterdir()] == ["mine"]
+    shutil.rmtree(own / "tmp")
+    (own / "tmp").symlink_to(tmp_path)
+    with pytest.raises(DataError, match=r"tmp: is a symbolic link.*Remove the link"):
+        run_small(small_corpus, own)
+
+
+def test_damage_to_a_step_that_is_planned_no_more_is_told_with_what_helps(
+    small_corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [{"name": "clm"}, {"name": "other"}]
+    output = tmp_path / "run"
+    run_small(small_corpus, output, datasets=both)
+    next((output / "datasets" / "other").rglob("input_ids.npy")).unlink()
+    before = digests(output)
+    for replace in (False, True):
+        request = Request(small_run(), small_corpus, output, 0, until="shard", replace=replace)
+        run_session(request, stream=sys.stderr)
+        told = capsys.readouterr().err
+        assert "input_ids.npy: committed with " in told
+        assert "has no step shard-other any more: restore the file, or put the dataset back" in told
+        assert "or delete commits/shard-other and datasets/other" in told
+        assert digests(output) == before

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.compare import JSON_NAME, PAGE_NAME, Request, compare_datasets
+from pipeline.report.comparison import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
 from tests.conftest import run_small
@@ -211,3 +212,13 @@ def test_a_dataset_without_a_validation_split_says_so(finished: Path, tmp_path: 
     shutil.rmtree(copy / "datasets" / "clm" / "validation")
     (record,) = compare_datasets(Request((copy,), ("clm",), settings=SETTINGS), stream=None)["datasets"]
     assert "no validation split" in record["reason"]
+
+
+def test_a_spread_of_nothing_is_not_shown_and_one_of_a_mean_of_nothing_is() -> None:
+    shown = dict.fromkeys(COLUMNS) | {"labelled_tokens": {"mean": 7.0, "deviation": 0.0}}
+    steady = shown | {"loss": {"mean": 2.0, "deviation": 0.0}}
+    spread = shown | {"loss": {"mean": 0.0, "deviation": 0.5}}
+    report = {"datasets": [{"name": n, "mean": mean} for n, mean in (("a", steady), ("b", spread))]}
+    headings, rows = comparison_rows(report)
+    assert headings == ["labels", "loss"]
+    assert rows == [("a", ["7", "2.00"]), ("b", ["7", "0.00 ±0.50"])]

@@ -86,6 +86,21 @@ def test_an_export_killed_at_any_part_ends_in_the_same_bytes(
     assert tuple(json.loads(expected["export.json"])["parts"]) == tuple(PARTS)
 
 
+def test_a_journal_whose_last_line_was_cut_is_gone_on_with_as_often_as_it_takes(
+    run: Path, tmp_path: Path
+) -> None:
+    to = tmp_path / "out"
+    for part in range(3):
+        with pytest.MonkeyPatch.context() as patch:
+            kill(patch, 1 if part else 2, committed=False)
+            with pytest.raises(Killed):
+                export(run, to)
+        with (tmp_path / "out.partial" / "parts.jsonl").open("ab") as journal:
+            journal.write(b'{"part": "tr')
+    export(run, to)
+    assert tuple(json.loads((to / "export.json").read_bytes())["parts"]) == tuple(PARTS)
+
+
 KILL_ITSELF = """
 import os, signal, sys
 from pathlib import Path

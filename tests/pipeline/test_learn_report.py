@@ -93,6 +93,8 @@ def test_curves_are_drawn_inside_their_box_and_skip_what_is_not_finite() -> None
     ]
     assert len(points) == 5
     assert all(0 <= x <= drawing["width"] and 0 <= y <= drawing["height"] for x, y in points)
+    falling = drawing["lines"]["labels"].split()
+    assert float(falling[0].split(",")[1]) < float(falling[-1].split(",")[1]), "0 is at the top"
     assert drawing["ticks"]
     assert len(drawing["ticks"]) <= 8
     assert render_page(report_of(LEARNED)).count("<polyline") == 2

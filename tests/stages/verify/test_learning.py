@@ -353,3 +353,13 @@ def test_targets_without_eos_and_sentinels_have_no_loss_apart() -> None:
     config = SHORT.model_copy(update={"labelled_tokens": 1_000, "gated": False})
     assert check_learning(rows, rows, config=config, seed=0).result.apart_loss is not None
     assert check_learning(rows, never, config=config, seed=0).result.apart_loss is None
+
+
+def test_the_control_moves_no_label_that_ties_targets_to_inputs() -> None:
+    rows = replace(language(40, seed=1), apart=(1, 3))
+    moved = labels_permuted(rows)
+    apart = np.isin(rows.labels, rows.apart)
+    assert apart.any()
+    assert np.array_equal(moved.labels[apart], rows.labels[apart])
+    assert not np.isin(moved.labels[~apart], rows.apart).any()
+    assert not np.array_equal(moved.labels, rows.labels)

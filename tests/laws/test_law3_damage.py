@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.commits import STEP_COMMIT, Commit, Commits
 from pipeline.session import Request, run_session
 from pipeline.storage import LocalStorage
+from stages.config import canonical_json
 from stages.errors import DataError
 from tests.conftest import digests, run_small, small_run
 
@@ -35,6 +36,13 @@ def exchanged(commit: Path) -> None:
     shutil.copy(other, commit)
 
 
+def resealed(commit: Path) -> None:
+    """Let a commit report something else, and vouch for itself."""
+    said = Commit.model_validate_json(commit.read_bytes())
+    record = said.record | {"made": "up"}
+    commit.write_bytes(canonical_json(said.model_copy(update={"record": record}).sealed()))
+
+
 def cut(commit: Path) -> None:
     """Cut a commit short."""
     commit.write_bytes(commit.read_bytes()[:20])
@@ -46,7 +54,7 @@ def linked(commit: Path) -> None:
     commit.symlink_to(commit.parent / "nothing")
 
 
-@pytest.mark.parametrize("damage", [missing, exchanged, cut, linked])
+@pytest.mark.parametrize("damage", [missing, exchanged, resealed, cut, linked])
 @pytest.mark.parametrize("step", ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm"])
 def test_a_commit_that_is_lost_is_named_and_made_again(
     step: str, damage: Callable[[Path], None], own: Path, reference: Path, small_corpus: Path

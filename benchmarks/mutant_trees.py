@@ -104,9 +104,17 @@ def _check(mutant: Mutant, root: Path, place: str) -> None:
         compile(text.replace(mutant.old, mutant.new), mutant.file, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise BrokenError(f"{place}: {mutant.file}: {mutant.new!r} is no Python: {error}") from error
-    missing = [test for test in mutant.tests if not (root / test.partition("::")[0]).exists()]
+    missing = [test for test in mutant.tests if not _is_there(root, test)]
     if missing or not mutant.tests:
         raise BrokenError(f"{place}: {mutant.file}: no such tests: {', '.join(missing) or 'none named'}")
+
+
+def _is_there(root: Path, test: str) -> bool:
+    """Say whether a file or folder of tests is there, and a test in it, if one is named."""
+    file, _, name = test.partition("::")
+    if not name or not (root / file).is_file():
+        return not name and (root / file).exists()
+    return f"def {name.partition('[')[0]}(" in (root / file).read_text("utf-8")
 
 
 def mirrored_tests(file: str, root: Path) -> tuple[str, ...]:

@@ -124,6 +124,10 @@ def test_tests_that_fail_without_a_mutant_teach_nothing(
         (line("number * 2", "number *"), "is no Python"),
         (line("number * 2", "1", file="store/none.py"), "store/none.py: no such file"),
         (line("number * 2", "1", tests=["tests/none.py"]), "no such tests: tests/none.py"),
+        (
+            line("number * 2", "1", tests=["tests/store/test_sums.py::test_none"]),
+            "no such tests: tests/store/test_sums.py::test_none",
+        ),
         (line("number * 2", "1", tests=[]), "no such tests: none named"),
         (f"{line('number * 2', '1')}\n{line('number * 2', '1')}", "'number \\* 2' is there twice"),
     ],

@@ -132,6 +132,18 @@ def test_a_commit_of_which_any_byte_changed_is_named(tmp_path: Path) -> None:
     assert len(list(commits.all("ingest"))) == 1
 
 
+@pytest.mark.parametrize("copy", ["ingest/v", "dedup/u"])
+def test_a_commit_is_believed_under_its_own_name_alone(copy: str, tmp_path: Path) -> None:
+    commits = Commits(LocalStorage(tmp_path))
+    commits.put("ingest", "u", "f", Outcome(tmp_path, {}, {}))
+    step, unit = copy.split("/")
+    place = tmp_path / "commits" / f"{copy}.json"
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes((tmp_path / "commits" / "ingest" / "u.json").read_bytes())
+    with pytest.raises(FormatError, match=f"^{place}: is the commit of unit u of step ingest"):
+        commits.get(step, unit, "f")
+
+
 @pytest.mark.parametrize("read", [_commit, _plan])
 @pytest.mark.parametrize(
     "data",

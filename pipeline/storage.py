@@ -64,6 +64,7 @@ class LocalStorage:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lasting: set[Path] = set()
+        self._own: set[Path] = set()
 
     def path(self, key: str) -> Path:
         """Give the place of a key; a key can never leave the root."""
@@ -135,6 +136,9 @@ class LocalStorage:
 
     def _require_own(self, folder: Path) -> None:
         """Refuse to change what a link in the run leads to: it may belong to another run."""
+        if folder in self._own:
+            return
+        own = folder
         while folder != self.root:
             if folder.is_symlink():
                 raise DataError(
@@ -142,6 +146,7 @@ class LocalStorage:
                     " link, and move the files that it leads to there if they are of this run"
                 )
             folder = folder.parent
+        self._own.add(own)
 
     def _make_folder(self, folder: Path) -> None:
         """Make a folder of the run, and sync its name before it holds anything.

@@ -287,7 +287,7 @@ def test_another_tokenizer_takes_the_place_of_the_one_that_was(corpus: Path, tmp
         (run_file("gpt2"), {"tokenizer.json", "special_ids.json"}),
         (trained, {"tokenizer.model", "special_ids.json", "fairness.json"}),
     ):
-        (output / "commits").mkdir(parents=True, exist_ok=True)  # of a run that was begun
+        run_it(corpus, output, file, until="scan", replace=True)
         (output / "tokenizer").mkdir(exist_ok=True)
         (output / "tokenizer" / "tokenizer.json").touch()  # as a kill would leave one
         run_it(corpus, output, file, until="tokenizer", replace=True)

@@ -11,6 +11,7 @@ itself, and a trainer that calls one when it goes on would undo the state that w
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal, cast
 
 import torch
@@ -76,19 +77,21 @@ class Loader:
     def __iter__(self) -> Iterator[Tensors]:
         """Give the rest of the epoch; the walk stands behind each batch that was given.
 
-        A loop ends early where the walk is moved elsewhere or another loop begins; the next one goes on
-        from the walk's place.
+        Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
+        The next one goes on from the walk's place, also after an error: it starts new workers then.
         """
         if self._loader is None or self._begin.place(self._numbers.taken) != self.batches.place():
             self._loader = self._started()
         begin, numbers = self._begin, self._numbers
         numbers.end = numbers.taken + len(self)
         self._loop = loop = self._loop + 1
-        read = iter(self._loader)
+        with self._workers_dropped_on_error():
+            read = iter(self._loader)
         for number in range(numbers.taken, numbers.end):
             if self._loop != loop or begin.place(number) != self.batches.place():
                 return
-            batch = next(read)
+            with self._workers_dropped_on_error():
+                batch = next(read)
             self.batches.advance()
             numbers.taken = number + 1
             yield batch
@@ -107,6 +110,15 @@ class Loader:
             multiprocessing_context=self._start if self._num_workers else None,
             pin_memory=self._pin_memory,
         )
+
+    @contextmanager
+    def _workers_dropped_on_error(self) -> Iterator[None]:
+        """Drop the workers if reading fails: torch gives no batch again after one of them was killed."""
+        try:
+            yield
+        except BaseException:  # Ctrl-C ends the workers too
+            self._loader = None
+            raise
 
     def state_dict(self) -> dict[str, int | str]:
         """Give what a loader of any number of workers and ranks goes on from, as plain JSON."""

@@ -2,12 +2,14 @@
 
 Forked or spawned, one or several, they give the rows that this process gives, in the same order; a state
 taken between two batches is that of the batches that came out; a trainer that stops and goes on misses
-no row. A loop over a `Loader` ends where one over its `Batches` does.
+no row, even where workers were killed. A loop over a `Loader` ends where one over its `Batches` does.
 What other processes get of a dataset is no copy of its rows.
 """
 
+import multiprocessing
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -198,6 +200,39 @@ def test_a_loop_that_another_followed_ends_even_where_its_own_place_is_loaded(
     loop.load_state_dict(state)
     assert list(first) == []
     assert firsts(loop) == expected[1:]
+
+
+@pytest.mark.parametrize("killed", [1, 2])
+def test_a_loader_whose_workers_were_killed_goes_on_where_its_state_says(
+    tmp_path: Path, killed: int
+) -> None:
+    rows = numbered(tmp_path, 60)
+    expected = firsts(Loader(Batches(rows, 2)))
+    before = set(multiprocessing.active_children())
+    loader = Loader(Batches(rows, 2), num_workers=2, start="fork")
+    got: list[list[int]] = []
+    errors: list[str] = []
+    while loader.batches.epoch == 0:
+        try:
+            for batch in loader:
+                got.append(batch["input_ids"][:, 0].tolist())
+                if len(got) == 3:
+                    kill({*multiprocessing.active_children()} - before, killed)
+        except (RuntimeError, OSError) as error:  # torch's, or of the pipe to the worker
+            errors.append(str(error))
+        assert loader.state_dict()["position"] == 2 * len(got) % 60
+        assert len(errors) < 5
+    assert errors
+    assert got == expected
+
+
+def kill(workers: set[multiprocessing.process.BaseProcess], number: int) -> None:
+    """Kill so many workers, and wait for their end."""
+    assert len(workers) == 2
+    for worker in list(workers)[:number]:
+        with suppress(RuntimeError):  # torch's handler of the signal may raise here
+            worker.kill()
+            worker.join()
 
 
 def test_a_trainer_finds_no_set_epoch_that_would_undo_a_loaded_state(tmp_path: Path) -> None:

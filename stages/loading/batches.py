@@ -259,8 +259,8 @@ class Batches(Sequence[Batch]):
             )
         if state["version"] == _BEFORE_SORTED and self.rows.sorted_by_draws:
             raise ConfigError(
-                f"state: version {_BEFORE_SORTED}, since which epochs of at most {MAX_SORTED:,} rows"
-                f" have another order; begin its epoch again, by set_epoch({epoch})"
+                f"this state is from version {_BEFORE_SORTED}; the row order of small datasets (at most"
+                f" {MAX_SORTED:,} rows) changed since. Restart that epoch: set_epoch({epoch})"
             )
         if not 0 <= epoch < MAX_EPOCHS or not 0 <= position < len(self.rows):
             raise ConfigError(

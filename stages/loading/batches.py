@@ -117,6 +117,7 @@ class Batches(Sequence[Batch]):
         self._size = batch_size
         self._rank = rank
         self._together = together
+        self._loop = 0  # the last one begun, which alone may go on
         self._stands = SharedNumber(0)
         self._go(Place(rows.epoch, 0))
 
@@ -142,10 +143,18 @@ class Batches(Sequence[Batch]):
         return batch if self.last == "drop" else padded(batch, self._size, pad=self.rows.pad)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Give the rest of the epoch; the walk stands behind each batch that was given."""
+        """Give the rest of the epoch; the walk stands behind each batch that was given.
+
+        Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
+        """
+        self._loop = loop = self._loop + 1
+        left = self.place()
         for _ in range(len(self)):
+            if self._loop != loop or left != self.place():
+                return
             batch = self[0]
             self.advance()
+            left = self.place()
             yield batch
 
     @property
@@ -250,8 +259,8 @@ class Batches(Sequence[Batch]):
             )
         if state["version"] == _BEFORE_SORTED and self.rows.sorted_by_draws:
             raise ConfigError(
-                f"state: version {_BEFORE_SORTED}, since which epochs of at most {MAX_SORTED:,} rows"
-                f" have another order; begin its epoch again, by set_epoch({epoch})"
+                f"this state is from version {_BEFORE_SORTED}; the row order of small datasets (at most"
+                f" {MAX_SORTED:,} rows) changed since. Restart that epoch: set_epoch({epoch})"
             )
         if not 0 <= epoch < MAX_EPOCHS or not 0 <= position < len(self.rows):
             raise ConfigError(

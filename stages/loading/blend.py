@@ -54,7 +54,9 @@ class Blend:
         self.datasets = tuple(datasets)
         self.weights = whole_weights(weights)
         if len(self.datasets) != len(self.weights):
-            raise ConfigError(f"weights: {len(self.weights)} of them for {len(self.datasets)} datasets")
+            entries = "1 entry" if len(self.weights) == 1 else f"{len(self.weights)} entries"
+            there = "is 1 dataset" if len(self.datasets) == 1 else f"are {len(self.datasets)} datasets"
+            raise ConfigError(f"weights has {entries}, but there {there}")
         for dataset in self.datasets:
             dataset.share_descriptors(len(self.datasets))
             _refuse_to_blend(self.datasets[0], dataset)

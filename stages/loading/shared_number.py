@@ -5,17 +5,19 @@
 
 Each process writes a cell of memory of its own. The processes that it starts follow this cell; the
 process that started it does not, so ranks that were started together do not move each other. Forked
-processes inherit the memory, and spawned ones are handed it when they start. All other copies (`copy`,
-`pickle`, Ray) are numbers of their own, which begin with the present value.
+processes inherit the memory (also after a plain `os.fork`), and spawned ones are handed it when they
+start. All other copies (`copy`, `pickle`, Ray) are numbers of their own, which begin with the present
+value.
 """
 
 import os
 import warnings
+from collections.abc import Iterable
 from ctypes import Array, c_int64
 from multiprocessing import RawArray
 from multiprocessing.context import get_spawning_popen
-from multiprocessing.util import register_after_fork
 from typing import NamedTuple
+from weakref import WeakSet
 
 MAX_NUMBER = (1 << 63) - 1
 """The largest number that one word of memory holds."""
@@ -33,8 +35,7 @@ class SharedNumber:
         self._cells: tuple[_Cell, ...] = (
             _Cell(value, seen=0),
         )  # the oldest process's first, its own last
-        self._process = os.getpid()
-        register_after_fork(self, SharedNumber._claim)
+        _NUMBERS.add(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return what a copy is made of: a process that is being started gets the memory itself."""
@@ -51,15 +52,12 @@ class SharedNumber:
 
     def set(self, value: int) -> None:
         """Set the number, for this process and those that follow it."""
-        if self._process != os.getpid():  # forked, and not by multiprocessing
-            self._claim()
         *elder, own = self._cells
         own.write(value, seen=sum(cell.read().times for cell in elder))
 
-    def _claim(self) -> None:
-        """Add a cell of this process, which is not used until it is set."""
-        _warn_if_private(self._cells)
-        self._cells, self._process = (*self._cells, _Cell(0, seen=_NEVER)), os.getpid()
+    def _follow(self, cells: "tuple[_Cell, ...]") -> None:
+        """Follow the cells of older processes, until this process sets a cell of its own."""
+        self._cells = (*cells, _Cell(0, seen=_NEVER))
 
 
 class _State(NamedTuple):
@@ -102,9 +100,10 @@ class _Cell:
         self._words[0] = value
         self._words[2] = seen
         self._words[1] += 1
+        self.read()  # for a process that is started now and first reads when the memory is gone
 
 
-def _warn_if_private(cells: tuple[_Cell, ...]) -> None:
+def _warn_if_private(cells: Iterable[_Cell]) -> None:
     """Say in a worker that it cannot follow the process that started it."""
     if not all(cell.shared for cell in cells):
         message = (
@@ -118,5 +117,19 @@ def _attached(cells: tuple[_Cell, ...]) -> SharedNumber:
     """Return a number that follows the cells of the process that started this one."""
     _warn_if_private(cells)
     number = SharedNumber(0)
-    number._cells = (*cells, _Cell(0, seen=_NEVER))  # noqa: SLF001  # it is made here
+    number._follow(cells)  # noqa: SLF001  # it is made here
     return number
+
+
+def _follow_parent() -> None:
+    """Make every number of a process that was just forked follow the number of its parent."""
+    numbers = list(_NUMBERS)
+    for number in numbers:
+        number._follow(number._cells)  # noqa: SLF001  # they are of this module
+    _warn_if_private([cell for number in numbers for cell in number._cells])  # noqa: SLF001  # likewise
+
+
+_NUMBERS: WeakSet[SharedNumber] = WeakSet()
+"""All numbers of this process. The hook below needs the list, because Python calls it without arguments.
+`multiprocessing.util.register_after_fork` keeps such a list too, but `os.fork` does not use that one."""
+os.register_at_fork(after_in_child=_follow_parent)

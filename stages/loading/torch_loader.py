@@ -11,6 +11,7 @@ itself, and a trainer that calls one when it goes on would undo the state that w
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Literal, cast
 
 import torch
@@ -76,28 +77,39 @@ class Loader:
     def __iter__(self) -> Iterator[Tensors]:
         """Give the rest of the epoch; the walk stands behind each batch that was given.
 
-        A loop ends early where the walk is moved elsewhere or another loop begins; the next one goes on
-        from the walk's place.
+        Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
+        The next one goes on from the walk's place, also after an error: it starts new workers then.
         """
-        if self._loader is None or self._begin.place(self._numbers.taken) != self.batches.place():
-            self._loader = self._started()
-        begin, numbers = self._begin, self._numbers
-        numbers.end = numbers.taken + len(self)
         self._loop = loop = self._loop + 1
-        read = iter(self._loader)
+        read = self._resumed()
+        if read is None:
+            read = self._started()
+        begin, numbers = self._begin, self._numbers
         for number in range(numbers.taken, numbers.end):
             if self._loop != loop or begin.place(number) != self.batches.place():
                 return
-            batch = next(read)
+            with self._workers_dropped_on_error():
+                batch = next(read)
             self.batches.advance()
             numbers.taken = number + 1
             yield batch
 
-    def _started(self) -> DataLoader[Tensors]:
-        """Give a DataLoader, which starts workers once, of the walk as it stands."""
+    def _resumed(self) -> Iterator[Tensors] | None:
+        """Return the rest of the epoch from the workers there are, if they can go on with it."""
+        begin, numbers = self._begin, self._numbers
+        if self._loader is None or begin.place(numbers.taken) != self.batches.place():
+            return None
+        numbers.end = numbers.taken + len(self)
+        with suppress(RuntimeError, OSError), self._workers_dropped_on_error():
+            return iter(self._loader)
+        return None  # a worker was killed since the last loop; torch's handler of the signal has said so
+
+    def _started(self) -> Iterator[Tensors]:
+        """Return the rest of the epoch from new workers, which stay for later loops."""
         self._begin = copy.copy(self.batches)  # stays there, so that numbers of batches mean the same
         self._numbers = _Numbers()
-        return DataLoader(
+        self._numbers.end = len(self)
+        self._loader = DataLoader(
             cast("Dataset[Tensors]", self._begin),
             batch_size=None,
             sampler=self._numbers,
@@ -107,6 +119,16 @@ class Loader:
             multiprocessing_context=self._start if self._num_workers else None,
             pin_memory=self._pin_memory,
         )
+        return iter(self._loader)
+
+    @contextmanager
+    def _workers_dropped_on_error(self) -> Iterator[None]:
+        """Drop the workers if reading fails: one may have been killed in the middle of a message."""
+        try:
+            yield
+        except BaseException:  # Ctrl-C ends the workers too
+            self._loader = None
+            raise
 
     def state_dict(self) -> dict[str, int | str]:
         """Give what a loader of any number of workers and ranks goes on from, as plain JSON."""

@@ -117,8 +117,10 @@ def test_a_walk_over_a_blend_goes_on_from_its_state(tmp_path: Path) -> None:
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     one, two = pair(tmp_path)
-    with pytest.raises(ConfigError, match="1 of them for 2 datasets"):
+    with pytest.raises(ConfigError, match="weights has 1 entry, but there are 2 datasets"):
         Blend([one, two], [1])
+    with pytest.raises(ConfigError, match=r"weights has 2 entries, but there is 1 dataset$"):
+        Blend([one], [2, 3])
     with pytest.raises(ConfigError, match="no rows to blend"):
         Blend([one, numbered(tmp_path / "c", 0, 1)], [1, 1])
     other = open_dataset(write_dataset(tmp_path / "d"))

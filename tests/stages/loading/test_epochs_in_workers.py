@@ -18,8 +18,9 @@ import lightning
 import numpy as np
 import pytest
 import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Subset, default_collate
 from torchdata.stateful_dataloader import StatefulDataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -149,31 +150,35 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # its types are 
     def __init__(self, rows: ShardDataset) -> None:
         super().__init__()
         self.model, self.rows = Recorder(), rows
-        self.automatic_optimization = False
+        self.before_epoch: Callable[[], object] = lambda: None
 
     def on_train_epoch_start(self) -> None:
         """Go to the epoch that begins."""
+        self.before_epoch()
         self.rows.set_epoch(self.current_epoch)
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Go to the epoch that goes on, of which batches are read before any other hook is called."""
-        self.rows.set_epoch(checkpoint["epoch"])
+        fit = checkpoint["loops"]["fit_loop"]
+        finished = fit["epoch_loop.batch_progress"]["is_last_batch"]
+        epochs = fit["epoch_progress"]["current"]
+        self.rows.set_epoch(epochs["started"] if finished else epochs["processed"])
 
-    def training_step(self, batch: dict[str, Tensor], _number: int) -> None:
+    def training_step(self, batch: dict[str, Tensor], _number: int) -> dict[str, Tensor]:
         """Keep the batch."""
         self.model.epoch = self.current_epoch
-        self.model(batch["input_ids"], batch["labels"])
+        given: dict[str, Tensor] = self.model(batch["input_ids"], batch["labels"])
+        return given
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Return an optimizer that is never called."""
+        """Return an optimizer, by whose steps Lightning decides when to save."""
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def lightning_trainer(epochs: int) -> lightning.Trainer:
-    quiet = dict.fromkeys(
-        ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False
-    )
-    return lightning.Trainer(max_epochs=epochs, accelerator="cpu", **quiet)
+def lightning_trainer(epochs: int, *saving: ModelCheckpoint) -> lightning.Trainer:
+    quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
+    callbacks = {"callbacks": list(saving), "enable_checkpointing": bool(saving)}
+    return lightning.Trainer(max_epochs=epochs, accelerator="cpu", **callbacks, **quiet)
 
 
 def by_lightning(rows: ShardDataset, start: str) -> list[Rows]:
@@ -214,15 +219,47 @@ def test_what_was_read_ahead_of_another_epoch_does_not_come_out(path: Path) -> N
     assert listed(loader) == fresh(path, 0)
 
 
-def test_lightning_goes_on_in_the_epoch_of_its_checkpoint(path: Path, tmp_path: Path) -> None:
+STEPS = -(-120 // SIZE)
+"""Batches of an epoch."""
+SAVED: dict[str, tuple[dict[str, Any], int]] = {
+    "after training": ({}, STEPS),
+    "after an epoch": ({"save_on_train_epoch_end": True}, STEPS),
+    "after its last batch": ({"every_n_train_steps": STEPS}, STEPS),
+    "within it": ({"every_n_train_steps": 3}, 6),
+}
+"""When Lightning saves, what tells it to, and how many batches of the epoch it has had the last time."""
+
+
+@pytest.mark.filterwarnings("ignore:You're resuming from a checkpoint that ended before the epoch")
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists and is not empty")
+@pytest.mark.parametrize("saved", SAVED)
+def test_lightning_goes_on_in_the_epoch_of_its_checkpoint(
+    path: Path, tmp_path: Path, saved: str
+) -> None:
+    options, steps = SAVED[saved]
     rows = open_dataset(path, columns=["input_ids", "labels"])
-    first = lightning_trainer(1)
+    file = {"dirpath": tmp_path, "filename": "run", "enable_version_counter": False}
+    saving = [ModelCheckpoint(**file, **options)] if options else []
+    first = lightning_trainer(1, *saving)
     first.fit(Module(rows), plain(rows, "fork"))
-    first.save_checkpoint(tmp_path / "run.ckpt")
+    if not saving:
+        first.save_checkpoint(tmp_path / "run.ckpt")
     again = open_dataset(path, columns=["input_ids", "labels"])
-    module = Module(again)
-    lightning_trainer(EPOCHS).fit(module, plain(again, "fork"), ckpt_path=tmp_path / "run.ckpt")
-    assert module.model.epochs == [[], *(fresh(path, epoch) for epoch in range(1, EPOCHS))]
+    module, read = Module(again), multiprocessing.Event()
+
+    def collated(items: list[Any]) -> Any:
+        batch = default_collate(items)
+        read.set()
+        return batch
+
+    module.before_epoch = read.wait  # it sets the epoch after a batch was read, which must be of it too
+    loader = plain(again, "fork", collate_fn=collated)
+    lightning_trainer(EPOCHS, *saving).fit(module, loader, ckpt_path=tmp_path / "run.ckpt")
+    left = (
+        STEPS - steps
+    ) * SIZE  # Lightning reads an epoch from its beginning, but only so many batches
+    expected = [fresh(path, 0)[:left], *(fresh(path, epoch) for epoch in range(1, EPOCHS))]
+    assert module.model.epochs == expected
 
 
 def test_parts_of_a_dataset_follow_it(path: Path) -> None:

@@ -2,12 +2,13 @@
 
 Processes follow the one that started them, whatever starts them and however deep, until they set a
 number of their own, and again once the older one sets it. Nobody moves an older process or a sibling. A
-copy is a number of its own, and memory that is given to another number changes none.
+process that outlives the number it follows keeps its last value. A copy is a number of its own.
 """
 
 import copy
 import gc
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -20,6 +21,8 @@ import pytest
 from stages.loading.shared_number import MAX_NUMBER, SharedNumber
 
 STARTS = ["fork", "spawn", "forkserver"]
+BARE = "os.fork"
+"""A start of a process without multiprocessing."""
 
 
 class Follower:
@@ -27,14 +30,20 @@ class Follower:
 
     Args:
         number: what it is handed.
-        start: how processes start.
+        start: how the process starts.
+        further: how those start that it starts itself; None: likewise.
     """
 
-    def __init__(self, number: SharedNumber, start: str) -> None:
+    def __init__(self, number: SharedNumber, start: str, further: str | None = None) -> None:
+        further = further or start
+        self._pipe, theirs = multiprocessing.Pipe()
+        if start == BARE:
+            self._end = _forked(number, theirs, further)
+            return
         context = multiprocessing.get_context(start)
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=answer, args=(number, theirs, start))  # type: ignore[attr-defined]
-        self._process.start()
+        process = context.Process(target=answer, args=(number, theirs, further))  # type: ignore[attr-defined]
+        process.start()
+        self._end = process.join
 
     def ask(self, path: tuple[int, ...], command: str, value: int = 0) -> int:
         """Return the number of a process, or 0, once it has done what it was told."""
@@ -45,7 +54,18 @@ class Follower:
     def close(self) -> None:
         """End the process."""
         self._pipe.send(((), "end", 0))
-        self._process.join()
+        self._end()
+
+
+def _forked(number: SharedNumber, pipe: Connection, start: str) -> Callable[[], object]:
+    """Answer in a process of a bare `os.fork`; return what waits for its end."""
+    child = os.fork()
+    if child:
+        return lambda: os.waitpid(child, 0)
+    try:
+        answer(number, pipe, start)
+    finally:
+        os._exit(0)  # nothing of the tests goes on here
 
 
 def answer(number: SharedNumber, pipe: Connection, start: str) -> None:
@@ -64,19 +84,21 @@ def answer(number: SharedNumber, pipe: Connection, start: str) -> None:
             number.set(value)
         elif command == "start":
             followers.append(Follower(number, start))
-        pipe.send(number.get())
+        pipe.send(0 if command == "wait" else number.get())
 
 
-@pytest.mark.parametrize("start", STARTS)
-def test_processes_follow_the_one_that_started_them_until_they_set_their_own(start: str) -> None:
+def follow_until_they_set_their_own(start: str, further: str) -> None:
+    """Hold a process, and one that it starts before any of them sets the number, to whom they follow."""
     number = SharedNumber(3)
-    with closing(Follower(number, start)) as child:
+    with closing(Follower(number, start, further)) as child:
         child.ask((), "start")
 
         def everywhere() -> tuple[int, int, int]:
             return number.get(), child.ask((), "get"), child.ask((0,), "get")
 
         assert everywhere() == (3, 3, 3)
+        child.ask((), "set", 7)
+        assert everywhere() == (3, 7, 7)
         number.set(4)
         assert everywhere() == (4, 4, 4)
         child.ask((), "set", 7)
@@ -91,6 +113,22 @@ def test_processes_follow_the_one_that_started_them_until_they_set_their_own(sta
         assert everywhere() == (4, 4, 2)
 
 
+@pytest.mark.parametrize("start", STARTS)
+def test_processes_follow_the_one_that_started_them_until_they_set_their_own(start: str) -> None:
+    follow_until_they_set_their_own(start, start)
+
+
+@pytest.mark.parametrize("further", STARTS)
+def test_a_process_of_a_bare_fork_follows_and_is_followed_in_the_same_way(further: str) -> None:
+    program = (  # a new one, because no fork of a process that uses a forkserver can start another
+        "from tests.stages.loading.test_shared_number import *\n"
+        f"follow_until_they_set_their_own(BARE, {further!r})\n"
+        "print('held')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout == "held\n", done.stderr
+
+
 def test_siblings_do_not_move_each_other() -> None:
     number = SharedNumber(0)
     with closing(Follower(number, "fork")) as one, closing(Follower(number, "fork")) as other:
@@ -101,32 +139,22 @@ def test_siblings_do_not_move_each_other() -> None:
     assert number.get() == 0
 
 
-def test_a_process_that_was_forked_in_another_way_sets_its_own_too() -> None:
-    program = (
-        "import os\n"
-        "from stages.loading.shared_number import SharedNumber\n"
-        "number = SharedNumber(3)\n"
-        "child = os.fork()\n"
-        "if not child:\n"
-        "    number.set(9)\n"
-        "    os._exit(number.get())\n"
-        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), number.get())"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["9", "3"]
-
-
-def test_memory_that_another_number_was_given_changes_no_follower() -> None:
+@pytest.mark.parametrize("read", [[], [6]])
+@pytest.mark.parametrize("start", STARTS)
+def test_a_process_that_outlives_the_number_keeps_its_last_value(start: str, read: list[int]) -> None:
     number = SharedNumber(3)
-    with closing(Follower(number, "fork")) as child:
-        number.set(5)
-        assert child.ask((), "get") == 5
+    number.set(5)
+    with closing(Follower(number, start)) as child:
+        child.ask((), "wait")  # until it has the memory
+        for value in read:
+            number.set(value)
+            assert child.ask((), "get") == value
         del number
         gc.collect()
         others = [SharedNumber(100 + n) for n in range(50)]  # one of them has the memory
         for other in others:
             other.set(200)
-        assert child.ask((), "get") == 5
+        assert child.ask((), "get") == [5, *read][-1]
 
 
 @pytest.mark.parametrize(

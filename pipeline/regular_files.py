@@ -46,7 +46,7 @@ def open_regular(path: Path, check: Check, flags: int = os.O_RDONLY) -> int:
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
-    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     try:
         check(kind_of(os.fstat(descriptor).st_mode))
     except BaseException:

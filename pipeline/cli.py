@@ -67,7 +67,8 @@ def plan(
     from pipeline.report.terminal import print_plan
     from pipeline.session import plan_session
 
-    print_plan(plan_session(_request(run_file, output, overrides)), as_json=as_json)
+    request = _request(run_file, output, overrides, workers=min(_cores(), 1))  # asks what `run` asks
+    print_plan(plan_session(request), as_json=as_json)
 
 
 @app.command()
@@ -285,7 +286,6 @@ def _request(run_file: Path, output: Path, overrides: list[str] | None, **option
     from pipeline.session import Request
 
     file = load_run_file(run_file, overrides or ())
-    options = {"workers": 0, **options}
     return Request(file=file, base=run_file.resolve().parent, output=output, **options)
 
 

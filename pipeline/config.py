@@ -5,6 +5,7 @@ Paths are relative to the run file. Credentials never stand here.
 
 import difflib
 import re
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
 
 from pipeline.own_packing import with_whole_packing
+from pipeline.regular_files import kind_of
 from stages.config import Config
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
@@ -31,12 +33,21 @@ from stages.verify.gates import LearningConfig
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 MIN_MEMORY = 1 << 30
+_SHOWN = 400
+"""Characters of a value in a message."""
+_TOO_DEEP = "its lists or tables are nested too deep; no setting needs more than five levels"
 
 
 def _plain_name(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError("must be letters, digits, '_' and '-', since it names files")
     return name
+
+
+def _possible_path(path: str | None) -> str | None:
+    if path is not None and "\0" in path:
+        raise ValueError("no path can hold the character NUL; remove it")
+    return path
 
 
 class Source(FieldMapping):
@@ -58,6 +69,16 @@ class Source(FieldMapping):
     """Licence of the texts, carried into the report."""
 
     _name = field_validator("name")(_plain_name)
+    _possible_root = field_validator("root")(_possible_path)
+
+    @field_validator("paths")
+    @classmethod
+    def _name_files(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        if "" in paths:
+            raise ValueError("'' names no file; write a file, a glob such as data/*.jsonl, or a URL")
+        for path in paths:
+            _possible_path(path)
+        return paths
 
 
 class Resources(Config):
@@ -108,6 +129,8 @@ class TokenizerSection(Config):
     """An existing tokenizer instead, relative to the run file: a SentencePiece model (`.model`) or a
     tokenizer.json of Hugging Face (`.json`)."""
     special: SpecialPieces = SpecialPieces()
+
+    _possible = field_validator("path")(_possible_path)
 
     @model_validator(mode="after")
     def _one_tokenizer(self) -> "TokenizerSection":
@@ -235,19 +258,52 @@ def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
         ConfigError: no such file, no TOML, an unknown key, or a value out of bounds.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such run file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = _parsed(_text_of(path), str(path))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     for override in overrides:
         _override(content, override)
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
         raise ConfigError(f"{path}: " + "; ".join(explain(error))) from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: {_TOO_DEEP}") from error
+
+
+def _text_of(path: Path) -> str:
+    """Read a run file: a file, or the FIFO that a shell makes of <(...); a device may never end."""
+    try:
+        kind = kind_of(path.stat().st_mode)
+        if kind not in (None, "a FIFO"):
+            raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such run file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    """Parse TOML; `name` is what messages begin with.
+
+    Raises:
+        TOMLDecodeError: it is none.
+        ConfigError: it is, but cannot be held.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # of Python's own conversion
+        digits = sys.get_int_max_str_digits()
+        raise ConfigError(
+            f"{name}: holds a number of more than {digits:,} digits; shorten it"
+        ) from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}: {_TOO_DEEP}") from error
 
 
 def _override(content: dict[str, Any], override: str) -> None:
@@ -256,7 +312,7 @@ def _override(content: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise ConfigError(f"--set {override}: must be KEY=VALUE, such as packing.seq_len=1024")
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        value = _parsed(f"value = {text}", f"--set {key}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
     *groups, last = key.split(".")
@@ -276,7 +332,7 @@ def explain(error: ValidationError) -> list[str]:
         if fault["type"] == "union_tag_invalid":
             place = ".".join(map(str, [*here, "kind"]))
             found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
-            sentences.append(f"{place} = {found!r}: must be one of {known}")
+            sentences.append(f"{place} = {_shown(found)}: must be one of {known}")
             continue
         if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
             continue  # a table is only wrong because something in it is
@@ -287,10 +343,19 @@ def explain(error: ValidationError) -> list[str]:
             sentences.append(f"{place}: is required")
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            shown = f" = {fault['input']!r}" if not isinstance(fault["input"], dict) else ""
+            shown = "" if isinstance(fault["input"], dict) else f" = {_shown(fault['input'])}"
             message = f"{message[:1].lower()}{message[1:]}"
             sentences.append(f"{place}{shown}: {message}" if place else message)
     return sentences
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python spells it, cut if it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of too many digits; lists in lists in lists
+        return "..."
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:

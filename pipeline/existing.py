@@ -5,9 +5,11 @@ never where the file is, nor in which words the run file names a piece.
 """
 
 import hashlib
+from functools import partial
 from pathlib import Path
 
 from pipeline.config import Dataset, RunFile
+from pipeline.regular_files import read_regular
 from pipeline.steps.adopt import Adoption
 from stages.errors import ConfigError
 from stages.objectives.clm import CausalLM
@@ -30,7 +32,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     path = base / file.tokenizer.path
     kind, key = kind_of(path), f"tokenizer.path = {file.tokenizer.path!r}"
     try:
-        data = path.read_bytes()
+        data = read_regular(path, partial(_require_file, key))
     except FileNotFoundError as error:
         raise ConfigError(f"{key}: no such file in {base.resolve()}") from error
     except OSError as error:
@@ -57,6 +59,12 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         )
     digest = hashlib.sha256(data).hexdigest()
     return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss)
+
+
+def _require_file(key: str, kind: str | None) -> None:
+    """Refuse a FIFO, which may wait for ever, and a device, which may never end."""
+    if kind is not None:
+        raise ConfigError(f"{key}: is {kind}, not a file; name a regular file")
 
 
 def _with_padding(file: RunFile, roles: Roles) -> Roles:

@@ -43,7 +43,7 @@ from pipeline.export_folder import (
 from pipeline.journal import LOCK, run_lock
 from pipeline.outputs import require_local
 from pipeline.progress import Progress
-from pipeline.state_files import parse_model
+from pipeline.state_files import parse_model, read_bytes
 from pipeline.stopping import signals_stop
 from pipeline.storage import make_folder
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
@@ -152,11 +152,12 @@ def _require_verified(request: Request, source: ExportSource) -> None:
     """Refuse a dataset that failed its checks."""
     place = request.folder / "verify" / request.dataset / "verdict.json"
     again = f"`shardmill verify {request.folder}`"
+    way_out = f"run {again}, which writes it anew"
     try:
-        data = place.read_bytes()
+        data = read_bytes(place, way_out=way_out)
     except FileNotFoundError:
         return
-    verdict = parse_model(Verdict, data, place, way_out=f"run {again}, which writes it anew")
+    verdict = parse_model(Verdict, data, place, way_out=way_out)
     checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
     if not verdict.passed and checked == source.manifest.fingerprint:
         raise VerificationError(

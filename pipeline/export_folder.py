@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline.journal import LOCK
-from pipeline.state_files import parse_model
+from pipeline.state_files import parse_model, read_bytes
 from stages.config import Config, canonical_json
 from stages.errors import ConfigError, FormatError
 from stages.export.files import WrittenFile
@@ -68,8 +68,8 @@ def refuse_overlap(to: Path, run: Path) -> None:
     for place in (to, partial_of(to)):
         if overlap(place, run):
             raise ConfigError(
-                f"--to {to}: {place} and the run {run} are one folder, or one lies in the"
-                " other; choose another --to"
+                f"--to {to} overlaps with the run folder {run}: each would delete files of the other;"
+                " choose another --to"
             )
 
 
@@ -128,7 +128,7 @@ def _append_line(place: Path, value: Config) -> None:
 def read_summary(folder: Path) -> Summary | None:
     """Give what a finished export holds, or None if there is none."""
     try:
-        data = (folder / SUMMARY).read_bytes()
+        data = read_bytes(folder / SUMMARY, way_out=_way_out(folder))
     except (FileNotFoundError, NotADirectoryError):
         return None
     return parse_model(Summary, data, folder / SUMMARY, way_out=_way_out(folder))

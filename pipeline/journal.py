@@ -13,13 +13,15 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.disk_faults import named
-from pipeline.state_files import as_model, read_object
+from pipeline.regular_files import open_regular
+from pipeline.state_files import as_model, read_object, require_file
 from stages.errors import FormatError, Stopped
 
 LOG = "log.jsonl"
@@ -56,7 +58,7 @@ class Journal:
         """Append one event; a line is written whole or not at all."""
         line = {"time": round(time.time(), 3), "attempt": self._attempt, "event": event, **fields}
         data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        descriptor = os.open(self._root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        descriptor = _open(self._root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             with named(self._root / LOG):
                 os.write(descriptor, data)
@@ -83,7 +85,7 @@ def end_last_line(root: Path) -> None:
 
 def read_log(root: Path) -> Iterator[dict[str, Any]]:
     """Give the events of a run; a line cut by a crash is passed over."""
-    with contextlib.suppress(FileNotFoundError), (root / LOG).open("rb") as file:
+    with contextlib.suppress(FileNotFoundError), os.fdopen(_open(root / LOG, os.O_RDONLY), "rb") as file:
         for line in file:
             with contextlib.suppress(ValueError, RecursionError):
                 event = json.loads(line)
@@ -110,7 +112,8 @@ def run_lock(root: Path) -> Iterator[None]:
     Raises:
         Stopped: another process holds it.
     """
-    with (root / LOCK).open("a+", encoding="utf-8", errors="replace") as file:
+    descriptor = _open(root / LOCK, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as file:
         try:
             with named(root / LOCK):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,3 +127,8 @@ def run_lock(root: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def _open(place: Path, flags: int) -> int:
+    """Open a file of the journal; a FIFO in its place would wait for ever."""
+    return open_regular(place, partial(require_file, place, way_out="remove it and run again"), flags)

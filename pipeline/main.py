@@ -1,4 +1,4 @@
-"""The way in: handlers of signals first, then everything else, since imports alone take a second.
+"""The way in: streams and handlers of signals first, then the rest, since imports alone take a second.
 
 What a call means and how it ends is in `pipeline.cli` and `pipeline.boundary`.
 """
@@ -8,11 +8,13 @@ import os
 import sys
 from typing import NoReturn
 
+from pipeline.standard_streams import prepare_standard_streams
 from pipeline.stopping import held_signals
 
 
 def main() -> NoReturn:
     """Run the command line; a signal at any moment ends it in order, every error is one line."""
+    prepare_standard_streams()
     with held_signals() as signals:
         code = 1
         try:

@@ -5,12 +5,13 @@ once and whether a run fits at all, never what is written. Two follow from the i
 have pages that are read as a whole, and a small corpus trains a tokenizer on less.
 """
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipeline.config import RunFile
 from pipeline.inputs import InputFile
-from pipeline.memory import fitting_workers, room_of_worker, show_bytes
+from pipeline.memory import MIB, fitting_workers, room_of_worker, show_bytes
 from pipeline.steps.ingest import BATCH_BYTES
 from pipeline.steps.names import TABLE_BYTES
 from stages.dedup.lsh import MAX_KEYS
@@ -44,6 +45,9 @@ LOGITS = 256 << 20
 """The logits of a model and what is made of them; the model itself is not counted."""
 LEARNING = 448 << 20
 """Torch, a tiny model and its rows: 430 MiB."""
+SETTINGS = ("unit_size", "max_document_bytes")
+"""Settings of ingest that lower needs; the first changes no result."""
+KIB = 1 << 10
 PLENTY = 4
 """Times the sample's size that the input's files must have, for it to be known that they fill it."""
 
@@ -55,7 +59,9 @@ class Need:
     bytes: int
     """Of one worker, beyond `pipeline.memory.WORKER`."""
     remedy: str = ""
-    """The setting that lowers it."""
+    """What lowers it, if the step takes more than there is."""
+    lowered: int | None = None
+    """Bytes once the remedy is followed; None if that depends on the value of a setting."""
 
 
 def step_needs(file: RunFile) -> dict[str, Need]:
@@ -83,7 +89,8 @@ def step_needs(file: RunFile) -> dict[str, Need]:
         beyond = bool(traits_of(dataset.objective).beyond)
         if dataset.epochs_on_disk:
             needs[f"draw-{dataset.name}"] = Need(DRAWN + (rows + LOGITS) * beyond)
-        needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text * beyond), shorter)
+        remedy = shorter if beyond else ""
+        needs[f"verify-{dataset.name}"] = Need(max(LEARNING, rows + text * beyond), remedy)
     return needs
 
 
@@ -97,18 +104,23 @@ def reading_need(need: Need, files: Sequence[InputFile]) -> Need:
         f"write {path} again in smaller row groups or pages: one takes {show_bytes(held[path])} at once"
         " (pyarrow: row_group_size, or write_batch_size=16 with use_dictionary=False)"
     )
-    return Need(need.bytes + PAGE_FACTOR * held[path], remedy)
+    return Need(need.bytes + PAGE_FACTOR * held[path], remedy, lowered=need.bytes)
 
 
 def training_need(file: RunFile, corpus: int, *, workers: int) -> Need:
     """Return the need of training the tokenizer on what is sampled of so many bytes of text."""
     config = file.tokenizer.train
-    sample = min(int(config.sample_size), corpus)
     room = room_of_worker(int(file.resources.memory), workers)
     fitting = fitting_sample(config, room) >> 20
-    smaller = f"set tokenizer.train.sample_size to {fitting}MiB or less and run with --replace"
-    remedy = smaller if fitting else ""
-    return Need(training_memory(config.model_copy(update={"sample_size": sample})), remedy)
+
+    def taken(sample: int) -> int:
+        return training_memory(config.model_copy(update={"sample_size": sample}))
+
+    needed = taken(min(int(config.sample_size), corpus))
+    if not fitting:
+        return Need(needed)
+    remedy = f"set tokenizer.train.sample_size to {fitting}MiB or less"
+    return Need(needed, remedy, lowered=taken(fitting << 20))
 
 
 def require_for_inputs(
@@ -134,11 +146,45 @@ def require_memory(file: RunFile, needs: Mapping[str, Need], *, workers: int) ->
     Raises:
         ConfigError: `resources.memory` is too small.
     """
-    for step, need in needs.items():
+    room = room_of_worker(int(file.resources.memory), workers)
+    step = max(needs, key=lambda step: needs[step].bytes)  # what it asks for is enough for all
+    if needs[step].bytes > room:
         fitting_workers(
             int(file.resources.memory),
             min(workers, 1),
             step=step,
-            need=need.bytes,
-            remedy=need.remedy,
+            need=needs[step].bytes,
+            remedy=_remedy(file, needs, step, room=room),
         )
+
+
+def _remedy(file: RunFile, needs: Mapping[str, Need], neediest: str, *, room: int) -> str:
+    """Return what else than more memory makes every step fit; empty if nothing alone does."""
+    lowered, short = needs[neediest].lowered, [step for step in needs if needs[step].bytes > room]
+    if short == [neediest] and lowered is not None and lowered <= room:
+        return needs[neediest].remedy
+    for setting in SETTINGS:
+        largest = _largest_fitting(file, needs, setting, room=room)
+        if largest:
+            return f"set ingest.{setting} to {largest} or less"
+    return ""
+
+
+def _largest_fitting(file: RunFile, needs: Mapping[str, Need], setting: str, *, room: int) -> str | None:
+    """Return the largest value of a setting of ingest with which every step fits, in KiB or MiB."""
+    before = step_needs(file)
+
+    def fits(value: int) -> bool:
+        ingest = file.ingest.model_copy(update={setting: value})
+        after = step_needs(file.model_copy(update={"ingest": ingest}))
+        return all(
+            need.bytes + (after[step].bytes - before[step].bytes if step in before else 0) <= room
+            for step, need in needs.items()
+        )
+
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        values = range(1, -(-int(getattr(file.ingest, setting)) // unit))
+        number = bisect_left(values, 1, key=lambda value: not fits(value * unit))
+        if number:
+            return f"{number}{name}"
+    return None

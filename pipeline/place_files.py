@@ -5,14 +5,15 @@ regular file, and in a way that never waits: a FIFO that took a file's place wou
 """
 
 import io
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from pipeline.place_faults import touching
 from pipeline.places import Place, file_system, require_regular
+from pipeline.regular_files import open_regular
 
 
 @contextmanager
@@ -65,14 +66,8 @@ class PlaceFile(io.RawIOBase):
 
 
 def _open_local(path: Path, key: str) -> BinaryIO:
-    require_regular(path, path.stat().st_mode, key=key)
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        require_regular(path, os.fstat(descriptor).st_mode, key=key)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return cast("BinaryIO", io.FileIO(descriptor))
+    check = partial(require_regular, path, key=key)
+    return cast("BinaryIO", io.FileIO(open_regular(path, check)))
 
 
 def _open_remote(url: str, key: str) -> BinaryIO:

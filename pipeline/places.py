@@ -7,14 +7,15 @@ fsspec's drivers looks for them; a URL that holds one is refused, and the refusa
 import glob
 import os
 import re
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pipeline.listing import is_folder, is_pattern, local_matches, remote_matches
 from pipeline.place_faults import touching
+from pipeline.regular_files import kind_of
 from stages.errors import ConfigError
 from stages.reading.formats import format_of
 
@@ -36,7 +37,6 @@ MARKS = (
 )
 """What a file system may say that changes when a file does; the first it has is taken."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:|//)")
-_WILD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,6 @@ def is_url(text: str) -> bool:
     return bool(_URL.match(text))
 
 
-def is_pattern(text: str) -> bool:
-    """Say whether a path has wildcards."""
-    return bool(_WILD.search(text))
-
-
 def check_url(url: str, *, key: str) -> None:
     """Refuse a URL that could hold a secret, or more than one URL.
 
@@ -69,7 +64,7 @@ def check_url(url: str, *, key: str) -> None:
         ConfigError: the URL has a user name, a password or a query, or is a chain of URLs.
     """
     if "::" in url:
-        raise ConfigError(f"{key}: a chain of URLs (::) is not read; name the file's own URL")
+        raise ConfigError(f"{key}: URLs joined by `::` are not supported; give one plain URL")
     parts = urlsplit(url)
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/..."
     if "@" in parts.netloc:
@@ -97,7 +92,7 @@ def place_status(place: Place, *, key: str, anew: bool = False) -> PlaceStatus:
         with touching(place, key=key):
             status = place.stat()
             real = place.resolve()
-        require_regular(place, status.st_mode, key=key)
+        require_regular(place, kind_of(status.st_mode), key=key)
         stamp = f"{real}|{status.st_size}|{status.st_mtime_ns}|{status.st_ctime_ns}"
         return PlaceStatus(status.st_size, stamp, lasting=True, seekable=True)
     system, path = file_system(place, key=key)
@@ -119,16 +114,16 @@ def local_files(pattern: str, base: Path, *, key: str) -> list[Path]:
     Raises:
         ConfigError: there is none, or what is there is no file.
     """
-    places = sorted(_glob(pattern, base, key)) if is_pattern(pattern) else [base / pattern]
-    folders = [place for place in places if place.is_dir()]
-    files = [place for place in places if not place.is_dir()]
+    places = _glob(pattern, base, key) if is_pattern(pattern) else [base / pattern]
+    folders = [place for place in places if is_folder(place, key=key)]
+    files = sorted({*places}.difference(folders))
     _check_folders([*map(str, folders)], [*map(str, files)], pattern, key=key)
     if not files:
         raise ConfigError(f"{key}: {pattern!r} matches no file in {base.resolve()}")
     for place in files:
         with touching(place, key=key):
-            mode = place.stat().st_mode
-        require_regular(place, mode, key=key)
+            kind = kind_of(place.stat().st_mode)
+        require_regular(place, kind, key=key)
     return files
 
 
@@ -147,26 +142,23 @@ def require_one_path(place: Path, seen: dict[Path, Path], *, key: str) -> None:
         )
 
 
-def require_regular(path: Path, mode: int, *, key: str) -> None:
+def require_regular(path: Path, kind: str | None, *, key: str) -> None:
     """Refuse what is no file and would be read for ever, or never.
+
+    Args:
+        path: where it stands.
+        kind: what it is instead of a regular file, or None.
+        key: what the message begins with.
 
     Raises:
         ConfigError: a folder, a FIFO, a socket or a device stands there.
     """
-    if stat.S_ISREG(mode):
+    if kind is None:
         return
-    kinds = {
-        stat.S_IFDIR: "a folder",
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a character device",
-        stat.S_IFBLK: "a block device",
-    }
-    kind = kinds.get(stat.S_IFMT(mode), "no regular file")
     to = f", a link to {path.resolve()}," if path.is_symlink() else ""
     raise ConfigError(
-        f"{key}: {path}{to} is {kind}, and only files are read: copy what it gives to a file, or leave"
-        " it out"
+        f"{key}: {path}{to} is {kind}, and only files are read: copy its content to a regular file, or"
+        " remove it from `paths`"
     )
 
 
@@ -180,13 +172,13 @@ def remote_files(pattern: str, *, key: str) -> list[str]:
     system, path = file_system(pattern, key=key)
     with touching(pattern, key=key):
         if is_pattern(pattern):
-            found = system.glob(path, detail=True)
-            kinds = {system.unstrip_protocol(name): info["type"] for name, info in found.items()}
+            found = remote_matches(system, path, key=key)
+            kinds = {system.unstrip_protocol(name): kind for name, kind in found.items()}
             urls = sorted(name for name, kind in kinds.items() if kind == "file")
             _check_folders([name for name in kinds if kinds[name] != "file"], urls, pattern, key=key)
-            if not urls:
+            if not urls and not _is_remote_file(system, path):
                 raise ConfigError(f"{key}: {pattern!r} matches no file")
-            return urls
+            return urls or [system.unstrip_protocol(path)]
         if system.info(path)["type"] == "directory":
             raise _folder(pattern, pattern, key)
         return [system.unstrip_protocol(path)]
@@ -219,14 +211,33 @@ def relative(place: Place, root: Place) -> str | None:
     return str(place).removeprefix(prefix) if inside else None
 
 
-def _glob(pattern: str, base: Path, key: str) -> Iterator[Path]:
-    """Give what a pattern matches; a loop of links ends at the first file that is found again."""
-    seen: dict[Path, Path] = {}
-    for match in glob.iglob(pattern, root_dir=base, recursive=True):  # noqa: PTH207  # Path.glob takes no absolute pattern
-        place = base / match
-        if not place.is_dir():
+def _glob(pattern: str, base: Path, key: str) -> list[Path]:
+    """Give what a pattern matches, in order, or the file of that name if it matches nothing.
+
+    A loop of links ends at the first file that is found again.
+    """
+    found, seen = set(), dict[Path, Path]()
+    for place in local_matches(pattern, base, key=key):
+        if not is_folder(place, key=key):
             require_one_path(place, seen, key=key)
-        yield place
+        found.add(place)
+    literal = base / pattern
+    if literal in found or not os.path.lexists(literal):
+        return sorted(found)
+    if found:
+        raise ConfigError(
+            f"{key}: {pattern!r} is the name of a file, and also a pattern that matches {min(found)};"
+            f" write {glob.escape(pattern)!r} for the file of that name, or rename it"
+        )
+    return [literal]
+
+
+def _is_remote_file(system: Any, path: str) -> bool:
+    """Say whether a file has a name that looks like a pattern."""
+    try:
+        return bool(system.info(path)["type"] == "file")
+    except FileNotFoundError:
+        return False
 
 
 def _check_folders(folders: Sequence[str], files: Sequence[str], pattern: str, *, key: str) -> None:

@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,8 +80,12 @@ class InlinePool:
         """Do one task while it is watched."""
         if self._watch is None:
             return self._worker.run(task)
-        with suppress(MemoryShort, MemoryError), self._watch.guard_this_process():
-            return self._worker.run(task)
+        try:
+            with self._watch.guard_this_process():
+                return self._worker.run(task)
+        except (MemoryShort, MemoryError):  # compiled code may turn the one into the other
+            if not self._watch.gave_up:
+                raise  # it is the system that has no more, as under ulimit -v
         return self._watch.refuse(task.name)
 
     def close(self) -> None:
@@ -284,6 +288,6 @@ class RayWorker(Worker):
 def _cause(error: RayTaskError, task: Task) -> Exception:
     """Give what the task raised: our own errors as they are, others with the task's name."""
     cause = error.cause
-    if isinstance(cause, ShardmillError | OSError):
+    if isinstance(cause, ShardmillError | OSError | MemoryError):
         return cause
     return RuntimeError(f"{task.unit}: {error}")

@@ -63,7 +63,7 @@ class Pools:
             min(self.resources.workers, 1),
             step=step,
             need=need.bytes,
-            remedy=need.remedy,
+            remedy=need.remedy and f"{need.remedy} and run with --replace",
         )
 
     def on_gpus(self, step: str, tasks: int) -> PoolKind | None:

@@ -25,9 +25,9 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(_escape, text)
 
 
-def printable_json(value: object) -> str:
+def printable_json(value: object, *, ascii_only: bool = False) -> str:
     """Return JSON for machines that a terminal shows and does not obey; it reads back as the value."""
-    text = json.dumps(value, indent=1, ensure_ascii=False)
+    text = json.dumps(value, indent=1, ensure_ascii=ascii_only)
     return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else _escape_json(found), text)
 
 

@@ -7,11 +7,13 @@ found and the way out. A key that stands twice is refused, since readers differ 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from pipeline.regular_files import read_regular
 from stages.errors import FormatError
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -78,6 +80,21 @@ def as_model(model: type[Model], content: object, place: Path | str, *, way_out:
         raise FormatError(f"{place}: of another shape: {where}: {first['msg']}; {way_out}") from error
 
 
+def require_file(place: Path, kind: str | None, *, way_out: str) -> None:
+    """Refuse what stands where a state file belongs and is none.
+
+    Args:
+        place: where it stands.
+        kind: what it is instead of a regular file, or None.
+        way_out: what a user does about it.
+
+    Raises:
+        FormatError: it is a folder, a FIFO, a socket or a device.
+    """
+    if kind is not None:
+        raise FormatError(f"{place}: is {kind}, not a file; {way_out}")
+
+
 @contextmanager
 def readable(place: Path | str, *, way_out: str) -> Iterator[None]:
     """Refuse by name a state file that is a folder or cannot be read; one that is missing may be.
@@ -95,6 +112,17 @@ def readable(place: Path | str, *, way_out: str) -> Iterator[None]:
         raise FormatError(f"{place}: cannot be read: {error.strerror}; {way_out}") from error
 
 
+def read_bytes(place: Path, *, way_out: str) -> bytes:
+    """Return the bytes of a state file.
+
+    Raises:
+        FileNotFoundError: there is none.
+        FormatError: it is no file, or cannot be read.
+    """
+    with readable(place, way_out=way_out):
+        return read_regular(place, partial(require_file, place, way_out=way_out))
+
+
 def read_object(place: Path, *, way_out: str) -> dict[str, Any]:
     """Return what a state file holds that is one object.
 
@@ -102,9 +130,7 @@ def read_object(place: Path, *, way_out: str) -> dict[str, Any]:
         FileNotFoundError: there is none.
         FormatError: it is damaged.
     """
-    with readable(place, way_out=way_out):
-        data = place.read_bytes()
-    return parse_object(data, place, way_out=way_out)
+    return parse_object(read_bytes(place, way_out=way_out), place, way_out=way_out)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

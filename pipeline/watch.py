@@ -55,6 +55,7 @@ class MemoryWatch:
         self._peak = 0
         self._work: tuple[str, str] = ("", "")
         self._give_up: Callable[[], object] | None = None
+        self._gave_up = threading.Event()
         self._giving = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="memory-watch", daemon=True)
@@ -76,6 +77,11 @@ class MemoryWatch:
     def held(self) -> int:
         """Bytes at the last look; 0 before the first."""
         return self._held
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether `guard_this_process` has asked to give up what it guards, or guarded last."""
+        return self._gave_up.is_set()
 
     def take_peak(self) -> int:
         """Give the most bytes seen since the last call, and begin anew."""
@@ -115,6 +121,7 @@ class MemoryWatch:
         Raises:
             MemoryShort: so that what is worked on is given up.
         """
+        self._gave_up.clear()
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -122,11 +129,11 @@ class MemoryWatch:
         def short(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature
             raise MemoryShort
 
-        thread, sent = threading.get_ident(), threading.Event()
+        thread = threading.get_ident()
 
         def give_up() -> None:
-            if not sent.is_set():  # once: what is on its way must not be raised while it is handled
-                sent.set()
+            if not self.gave_up:  # once: what is on its way must not be raised while it is handled
+                self._gave_up.set()
                 signal.pthread_kill(thread, _SIGNAL)
 
         before = signal.signal(_SIGNAL, short)
@@ -146,8 +153,8 @@ class MemoryWatch:
         step, remedy = self._work
         least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
         raise ConfigError(
-            f"resources.memory = {show_bytes(self.limit)}: {show_bytes(seen)} were in use with one"
-            f" worker left, in step {step or '?'} on {unit}; set it to {least}MiB or more"
+            f"resources.memory = {show_bytes(self.limit)}: step {step or '?'} ({unit}) needed more than"
+            f" that even with one worker: the run used {show_bytes(seen)}; set it to {least}MiB or more"
             f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
 

@@ -4,6 +4,7 @@ Every text that a command prints passes here: control characters are written out
 emoji are off, since a language named "[/]" would end the program otherwise.
 """
 
+import codecs
 import contextlib
 import sys
 from collections.abc import Iterator
@@ -81,9 +82,10 @@ def printing() -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON for machines."""
+    """Print JSON for machines; it is ASCII where the output's encoding has not all characters."""
+    whole = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
     with printing():
-        sys.stdout.write(printable_json(value) + "\n")
+        sys.stdout.write(printable_json(value, ascii_only=not whole) + "\n")
         sys.stdout.flush()
 
 

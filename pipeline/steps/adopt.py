@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pipeline.regular_files import read_regular
 from pipeline.steps.tokenizer import SPECIAL_IDS
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
@@ -36,7 +38,7 @@ def adopt_tokenizer(workspace: Workspace, work: Adoption) -> dict[str, Any]:
     """
     target = workspace.create(f"{FOLDER}/{work.kind}")
     try:
-        target.write_bytes(work.path.read_bytes())
+        target.write_bytes(read_regular(work.path, partial(_require_file, work.path)))
     except OSError as error:
         raise FormatError(f"{work.path}: cannot be read: {error.strerror}") from error
     if digest_file(target).sha256 != work.sha256:
@@ -49,6 +51,11 @@ def adopt_tokenizer(workspace: Workspace, work: Adoption) -> dict[str, Any]:
         "sha256": work.sha256,
         "warning": work.loss,
     }
+
+
+def _require_file(path: Path, kind: str | None) -> None:
+    if kind is not None:
+        raise FormatError(f"{path}: is {kind}, not a file; put the tokenizer back and run again")
 
 
 def model_key(root: Path) -> str:

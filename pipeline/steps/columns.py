@@ -1,7 +1,8 @@
-"""Columns: whether the records of each source have the columns that the run file names.
+"""Columns: whether the records of each source have the columns that the run file names, and usable ones.
 
 Of a table this is known before a row is read. JSON lines are counted: a column that none of a source's
-records has is refused, early if it can be; one that some lack is told, with their share.
+records has is refused, early if it can be, and so is one that never holds an id or a language; one that
+some lack, or that some hold in another type, is told with their share.
 """
 
 from collections import Counter
@@ -11,8 +12,10 @@ from typing import Any
 
 from pipeline.config import Source
 from stages.errors import ConfigError
-from stages.reading.columns_seen import NAMED, ColumnsSeen
+from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
 from stages.reading.records import LanguageColumn
+
+_GIVES = {ID: "no id of their own", LANGUAGE: "no language"}
 
 
 @dataclass
@@ -24,6 +27,20 @@ class _Seen:
     first: dict[str, str] = field(default_factory=dict)
     """For each column that some record lacks, the first file of such a record."""
     there: list[str] = field(default_factory=list)
+    textless: int = 0
+    untaken: dict[str, Counter[str]] = field(default_factory=dict)
+    """For each setting, the records without id or language, by what its column holds."""
+    first_wrong: dict[str, str] = field(default_factory=dict)
+    """For each setting, the first file of a record whose column holds another type."""
+
+    def wrong(self, key: str) -> Counter[str]:
+        """Return the records whose column holds another type, by type."""
+        untaken = self.untaken.get(key, Counter())
+        return Counter({kind: number for kind, number in untaken.items() if kind != NOTHING})
+
+    def taken(self, key: str) -> int:
+        """Return the records whose column gave an id or a language."""
+        return self.records - self.textless - self.untaken.get(key, Counter()).total()
 
 
 class Columns:
@@ -47,9 +64,14 @@ class Columns:
             if number:
                 seen.first.setdefault(name, record["path"])
         seen.there += [name for name in counts["there"] if name not in seen.there]
+        seen.textless += counts.get("textless", 0)  # units of older versions count none of these
+        for key, kinds in counts.get("untaken", {}).items():
+            seen.untaken.setdefault(key, Counter()).update(kinds)
+            if seen.wrong(key):
+                seen.first_wrong.setdefault(key, record["path"])
 
     def require_any(self, *, least: int = 1) -> None:
-        """Refuse a column that no record of its source has.
+        """Refuse a column that no record of its source has, or that never holds what it must.
 
         Args:
             least: records before anything is said.
@@ -64,27 +86,40 @@ class Columns:
             for key, column in _named_columns(source):
                 if seen.absent[column] == seen.records:
                     raise ConfigError(_absent_everywhere(source, key, column, seen))
+                if seen.wrong(key) and not seen.taken(key):
+                    raise ConfigError(_wrong_everywhere(source, key, column, seen))
 
     def warnings(self) -> list[str]:
-        """Say which columns some records lack; those of texts are drops and counted there."""
+        """Say which columns some records lack or misuse; those of texts are drops and counted there."""
         found = []
         for source in self._sources:
             seen = self._seen.get(source.name, _Seen())
             for key, column in _named_columns(source):
-                number = seen.absent[column]
-                if number and column not in source.text_columns:
-                    gives = "no id of their own" if key == "id_column" else "no language"
-                    found.append(
-                        f"sources.{source.name}.{key} = {column!r}: absent in {number:,} of"
-                        f" {seen.records:,} records ({number / seen.records:.2%}), first in"
-                        f" {seen.first[column]}; these have {gives}"
-                    )
+                if column in source.text_columns:
+                    continue
+                wrong = seen.wrong(key)
+                for what, number, first in (
+                    ("absent", seen.absent[column], seen.first.get(column)),
+                    (" or ".join(sorted(wrong)), wrong.total(), seen.first_wrong.get(key)),
+                ):
+                    if number:
+                        found.append(
+                            f"sources.{source.name}.{key} = {column!r}: {what} in {number:,} of"
+                            f" {seen.records:,} records ({number / seen.records:.2%}), first in {first};"
+                            f" these have {_GIVES[key]}"
+                        )
         return found
 
 
 def column_counts(columns: ColumnsSeen) -> dict[str, Any]:
     """Return what a unit's record says of its JSON records."""
-    return {"records": columns.records, "absent": columns.absent, "there": columns.there}
+    return {
+        "records": columns.records,
+        "absent": columns.absent,
+        "there": columns.there,
+        "textless": columns.textless,
+        "untaken": columns.untaken,
+    }
 
 
 def _named_columns(source: Source) -> list[tuple[str, str]]:
@@ -92,9 +127,9 @@ def _named_columns(source: Source) -> list[tuple[str, str]]:
     columns = [("text_column", source.text_column)]
     columns += [("section_columns", column) for column in source.section_columns]
     if source.id_column is not None:
-        columns.append(("id_column", source.id_column))
+        columns.append((ID, source.id_column))
     if isinstance(source.language, LanguageColumn):
-        columns.append(("language.column", source.language.column))
+        columns.append((LANGUAGE, source.language.column))
     return columns
 
 
@@ -105,4 +140,15 @@ def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> st
         f"sources.{source.name}.{key} = {column!r}: none of {seen.records:,} records has such a column"
         f" at its top level; columns there: {there}{nested if '.' in column else ''}. Correct the name"
         " and run again with --replace"
+    )
+
+
+def _wrong_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str:
+    wrong = seen.wrong(key)
+    needed = "a string or an integer" if key == ID else "a string"
+    other = "leave id_column out" if key == ID else 'give one language, such as language = "en"'
+    return (
+        f"sources.{source.name}.{key} = {column!r}: all {wrong.total():,} records that have it hold"
+        f" {' or '.join(sorted(wrong))} there; it must be {needed}. Name another column, or {other}, and"
+        " run again with --replace"
     )

@@ -93,6 +93,6 @@ def check_readable(
     if bad > bound * read:
         of = "the first " if early else ""
         raise DataError(
-            f"ingest.max_bad_fraction = {bound}: {bad:,} of {of}{read:,} records"
-            f" are unreadable ({', '.join(named[:NAMED])}); mend the input or raise the bound"
+            f"ingest.max_bad_fraction = {bound}: {bad:,} of {of}{read:,} records are unreadable"
+            f" ({', '.join(named[:NAMED])}); repair the file, or set ingest.max_bad_fraction higher"
         )

@@ -1,12 +1,18 @@
-"""Columns seen: in how many JSON records each column that a source takes is absent.
+"""Columns seen: in how many JSON records a column is absent, or holds no id and no language.
 
-A table says at once which columns it has. JSON lines say it record by record, so a misspelt name is
-known only by counting: a column that no record has is no column.
+A table says at once which columns it has, and of which types. JSON lines say it record by record, so a
+misspelt name and an id that is an object are known only by counting.
 """
+
+from collections import Counter
 
 from stages.reading.cells import wanted_columns
 from stages.reading.records import FieldMapping
 
+ID, LANGUAGE = "id_column", "language.column"
+"""Settings that name a column whose values need not be there."""
+NOTHING = "nothing"
+"""What a column holds that is absent, null or an empty string."""
 SAMPLED = 20
 """Records without a column of which the columns are named."""
 NAMED = 20
@@ -28,6 +34,10 @@ class ColumnsSeen:
         """For each column, the records without it; null is not absent."""
         self.there: list[str] = []
         """Columns of the first records that lack one, for messages."""
+        self.textless = 0
+        """Records that lack a text; of these the id and the language are not looked at."""
+        self.untaken: dict[str, Counter[str]] = {}
+        """For `ID` and `LANGUAGE`, the records of which none was taken, by what their column holds."""
         self._sampled = 0
 
     def add(self, record: dict[str, object]) -> None:
@@ -43,3 +53,20 @@ class ColumnsSeen:
             known = set(self.there)
             names = (name[:NAME_LENGTH] for name in record)
             self.there = [*self.there, *(name for name in names if name not in known)][:NAMED]
+
+    def add_untaken(self, key: str, value: object) -> None:
+        """Count a record whose column gave no id or no language.
+
+        Args:
+            key: `ID` or `LANGUAGE`.
+            value: what the column holds.
+        """
+        self.untaken.setdefault(key, Counter())[_kind(value)] += 1
+
+
+def _kind(value: object) -> str:
+    """Return what a value of JSON is called that is no id or no language."""
+    if value is None or value == "":
+        return NOTHING
+    kinds = {bool: "true or false", dict: "an object", list: "a list", float: "a float"}
+    return kinds.get(type(value), "an integer")

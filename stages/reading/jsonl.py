@@ -7,7 +7,7 @@ disappears. In the flow: bytes -> lines -> **raw documents** -> cleaned text.
 import orjson
 
 from stages.columns import Drop, DropReason
-from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
 from stages.reading.lines import Line
 from stages.reading.records import (
     FieldMapping,
@@ -45,10 +45,12 @@ def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = N
         if not isinstance(text, str):
             found = "absent" if text is None else f"of type {type(text).__name__}"
             detail = f"field {name!r} is {found}"
+            if columns is not None:
+                columns.textless += 1
             return Drop(line.number, line.position, DropReason.MISSING_TEXT, detail)
         texts.append(text)
-    own_id = own_id_of(record.get(fields.id_column) if fields.id_column else None)
-    language = _language(record, fields)
+    own_id = _own_id(record, fields, columns)
+    language = _language(record, fields, columns)
     return RawDocument(line.number, line.position, texts[0], own_id, language, tuple(texts[1:]))
 
 
@@ -61,7 +63,21 @@ def _bad_line(line: Line, why: str) -> Drop:
     return Drop(line.number, line.position, DropReason.BAD_JSON, why)
 
 
-def _language(record: dict[str, object], fields: FieldMapping) -> str:
+def _own_id(record: dict[str, object], fields: FieldMapping, columns: ColumnsSeen | None) -> str | None:
+    if not fields.id_column:
+        return None
+    value = record.get(fields.id_column)
+    own_id = own_id_of(value)
+    if own_id is None and columns is not None:
+        columns.add_untaken(ID, value)
+    return own_id
+
+
+def _language(record: dict[str, object], fields: FieldMapping, columns: ColumnsSeen | None) -> str:
     if isinstance(fields.language, str):
         return fields.language
-    return language_of(record.get(fields.language.column))
+    value = record.get(fields.language.column)
+    language = language_of(value)
+    if language != value and columns is not None:
+        columns.add_untaken(LANGUAGE, value)
+    return language

@@ -1,6 +1,7 @@
 """What columns promise: one that no JSON record has is refused by name, one that some lack is told.
 
-A misspelt name would else give documents without language and ids without a word.
+So is one that holds another type than it must. A wrong name would else give documents without language
+and ids without a word.
 """
 
 import gzip
@@ -117,3 +118,69 @@ def test_columns_are_counted_for_each_source_and_null_is_there(corpus: Path, tmp
     ]
     with pytest.raises(ConfigError, match=r"sources\.one\.id_column = 'other': none of 5 records"):
         run_small(corpus, tmp_path / "two", until="ingest", sources=sources)
+
+
+UNUSABLE: dict[str, list[tuple[Any, str]]] = {
+    "id_column": [({"a": 1}, "an object"), ([1], "a list"), (True, "true or false"), (1.5, "a float")],
+    "language.column": [
+        ({}, "an object"),
+        (["en"], "a list"),
+        (False, "true or false"),
+        (7, "an integer"),
+    ],
+}
+"""For each setting, values of another type than it takes."""
+CASES = [(key, value, kind) for key, values in UNUSABLE.items() for value, kind in values]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz"])
+@pytest.mark.parametrize(("key", "value", "kind"), CASES)
+def test_a_column_that_holds_another_type_in_all_records_is_refused(
+    key: str, value: Any, kind: str, ending: str, corpus: Path, tmp_path: Path
+) -> None:
+    rest: list[dict[str, Any]] = [
+        {"text": "no such column"},
+        {"text": "null", "wrong": None},
+        {"wrong": "a", "text": 7},
+    ]
+    write(corpus / f"a.{ending}", [*records(20, wrong=value), *rest])
+    with pytest.raises(ConfigError) as caught:
+        ingest(corpus, tmp_path / "run", **KEYS[key])
+    message = str(caught.value)
+    assert message.startswith(
+        f"sources.web.{key} = 'wrong': all 20 records that have it hold {kind} there; it must be a"
+    )
+    assert message.endswith("and run again with --replace")
+    corrected = {"id_column": "id", "language": {"column": "lang"}, "replace": True}
+    bound = {"max_bad_fraction": 0.1}
+    assert ingest(corpus, tmp_path / "run", **corrected, **bound)["documents"]["read"] == 23
+
+
+@pytest.mark.parametrize(("key", "value", "kind"), CASES)
+def test_a_column_that_holds_another_type_in_some_records_is_told_with_their_share(
+    key: str, value: Any, kind: str, corpus: Path, tmp_path: Path
+) -> None:
+    write(corpus / "a.jsonl", records(10, wrong="x"))
+    write(corpus / "b.jsonl", [*records(29, wrong=value), *records(1, wrong="y")])
+    (warning,) = ingest(corpus, tmp_path / "run", **KEYS[key])["warnings"]
+    gives = "no id of their own" if key == "id_column" else "no language"
+    assert warning == (
+        f"sources.web.{key} = 'wrong': {kind} in 29 of 40 records (72.50%), first in b.jsonl; these have"
+        f" {gives}"
+    )
+
+
+@pytest.mark.parametrize("key", UNUSABLE)
+def test_a_column_of_another_type_stops_the_run_before_its_end(
+    key: str, corpus: Path, tmp_path: Path
+) -> None:
+    write(corpus / "a.jsonl", records(10 * MIN_RECORDS, wrong=[]))
+    with pytest.raises(ConfigError, match=r"all 1,\d\d\d records that have it hold a list there"):
+        ingest(corpus, tmp_path / "run", unit_size="8KiB", **KEYS[key])
+
+
+def test_one_column_may_be_id_and_language(corpus: Path, tmp_path: Path) -> None:
+    write(corpus / "a.jsonl", records(5, wrong=7))
+    assert ingest(corpus, tmp_path / "run", **KEYS["id_column"])["warnings"] == []
+    with pytest.raises(ConfigError, match=r"language\.column = 'wrong': all 5 records .* an integer"):
+        ingest(corpus, tmp_path / "two", **KEYS["id_column"], **KEYS["language.column"])

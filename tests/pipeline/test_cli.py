@@ -64,6 +64,20 @@ def test_a_typo_in_a_key_names_the_key_that_was_meant(tmp_path: Path) -> None:
     assert "packing.seq_length: no such key; did you mean 'seq_len'?" in one_line(result)
 
 
+def test_plan_refuses_what_run_refuses_for_memory(tmp_path: Path) -> None:
+    make(tmp_path, RUN + '[ingest]\nmax_document_bytes = "64MiB"\n[resources]\nmemory = "1GiB"\n')
+    said = []
+    for command in ("plan", "run"):
+        result = shardmill(command, "run.toml", "--output", "out", cwd=tmp_path)
+        assert result.returncode == 2
+        said.append(one_line(result))
+    assert said[0] == said[1]
+    assert "set it to 1280MiB or more, or set ingest.max_document_bytes to 32MiB or less" in said[0]
+    assert (
+        shardmill(*RUN_IT, "--until", "scan", cwd=tmp_path).returncode == 0
+    )  # with no Ray there is room
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     run = RUN.replace("corpus/*.jsonl*", "corpus/b.jsonl")
     result = shardmill(*RUN_IT, cwd=make(tmp_path, run))

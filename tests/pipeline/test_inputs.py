@@ -195,7 +195,7 @@ def test_what_is_no_regular_file_is_refused_at_once(kind: str, pattern: str, bas
     make_special(kind, base / "web/x.jsonl")
     message = refusal(base, pattern)
     assert message.startswith(f"sources.web.paths: {base / 'web/x.jsonl'}")
-    assert f"is {kind}, and only files are read" in message
+    assert f"is {kind}, and only files are read: copy its content to a regular file, or" in message
     assert ("a link to /dev/zero" in message) == (kind == "a character device")
 
 

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +26,7 @@ from pipeline.memory import (
     room_of_worker,
     show_bytes,
 )
-from pipeline.needs import require_memory, step_needs, training_need
+from pipeline.needs import Need, require_memory, step_needs, training_need
 from pipeline.session import Request, plan_session, run_session
 from stages.errors import ConfigError
 from tests.conftest import small_run
@@ -126,10 +127,87 @@ def test_the_least_memory_that_a_run_file_may_say_is_enough_for_the_default_sett
     assert corpus.bytes <= room_of_worker(MIN_MEMORY, workers)
 
 
+UNIT, LONGEST = "unit_size", "max_document_bytes"
+TIGHT: dict[str, dict[str, Any]] = {
+    "long documents": {"ingest": {LONGEST: "64MiB"}},
+    "very long documents": {"ingest": {LONGEST: "1GiB"}},
+    "large units": {"ingest": {UNIT: "1GiB"}},
+    "both": {"ingest": {LONGEST: "64MiB", UNIT: "1GiB"}},
+    "a tokenizer": {"tokenizer": {"path": "x.model"}, "ingest": {UNIT: "64MiB"}},
+    "a tokenizer, large units": {"tokenizer": {"path": "x.model"}, "ingest": {UNIT: "600MiB"}},
+    "sentence pairs": {
+        "datasets": [{"name": "a", "objective": {"kind": "nsp"}}],
+        "ingest": {LONGEST: "128MiB"},
+    },
+    "many datasets": {"datasets": [{"name": name} for name in "abc"], "ingest": {LONGEST: "128MiB"}},
+}
+"""Run files of which a step does not fit into the least memory."""
+
+
+def fits(settings: dict[str, Any], workers: int) -> str:
+    """Return why a run file is refused for memory, or nothing."""
+    settings = {"resources": {"memory": "1GiB"}, **settings}
+    file = small_run(**settings)
+    try:
+        require_memory(file, step_needs(file), workers=workers)
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def smaller(settings: dict[str, Any], setting: str, value: str) -> dict[str, Any]:
+    """Return settings of which one of ingest is another."""
+    return {**settings, "ingest": {**settings.get("ingest", {}), setting: value}}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("name", TIGHT)
+def test_each_advice_of_a_refusal_leads_to_a_run_that_is_not_refused(name: str, workers: int) -> None:
+    settings = TIGHT[name]
+    refusal = fits(settings, workers)
+    if not refusal:
+        assert (name, workers) == ("long documents", 0)
+        return
+    setting = r"(?:, or set ingest\.(\w+) to (\d+)([KM]iB) or less)?"
+    advised = re.search(rf"set it to (\d+)MiB or more{setting}$", refusal)
+    assert advised, refusal
+    enough = int(advised[1])
+    assert not fits({**settings, "resources": {"memory": f"{enough}MiB"}}, workers)
+    assert fits({**settings, "resources": {"memory": f"{enough - 1}MiB"}}, workers)
+    if advised[2]:
+        value = int(advised[3])
+        assert not fits(smaller(settings, advised[2], f"{value}{advised[4]}"), workers)
+        assert fits(smaller(settings, advised[2], f"{value + 1}{advised[4]}"), workers)
+    else:
+        assert all(fits(smaller(settings, setting, "1KiB"), workers) for setting in (UNIT, LONGEST))
+
+
+def test_the_refusals_that_are_tried_advise_every_setting_and_none() -> None:
+    refusals = [fits(settings, workers) for settings in TIGHT.values() for workers in (0, 1)]
+    for advice in (f"or set ingest.{UNIT} to ", f"or set ingest.{LONGEST} to ", "MiB or more$"):
+        assert any(re.search(advice, refusal) for refusal in refusals)
+
+
+def test_an_advice_counts_what_the_input_needs_besides() -> None:
+    file = small_run(resources={"memory": "1GiB"}, ingest={LONGEST: "64MiB"})
+    needs = step_needs(file)
+    for more, advice in ((0, "32MiB"), (64 * MIB, "24MiB"), (1 << 30, None)):
+        found = {**needs, "ingest": Need(needs["ingest"].bytes + more)}
+        with pytest.raises(ConfigError) as error:
+            require_memory(file, found, workers=1)
+        assert (f"or set ingest.{LONGEST} to {advice} or less" in str(error.value)) == bool(advice)
+        assert ("or set" in str(error.value)) == bool(advice)
+    with pytest.raises(ConfigError, match=r"step training needs .* set it to \d+MiB or more$"):
+        require_memory(file, {**needs, "training": Need(2 << 30, "lower x", lowered=0)}, workers=1)
+    small = step_needs(small_run())
+    with pytest.raises(ConfigError, match=r"step training needs .* or more, or lower x$"):
+        require_memory(file, {**small, "training": Need(2 << 30, "lower x", lowered=0)}, workers=1)
+
+
 def test_training_is_refused_with_a_sample_that_fits() -> None:
     file = small_run(resources={"memory": "1GiB"}, tokenizer={"train": {"sample_size": "64MiB"}})
     need = training_need(file, 1 << 30, workers=1)
-    advice = re.fullmatch(r"set tokenizer.train.sample_size to (\d+MiB) or less and .*", need.remedy)
+    advice = re.fullmatch(r"set tokenizer.train.sample_size to (\d+MiB) or less", need.remedy)
     assert advice
     assert need.bytes > room_of_worker(1 << 30, 1)
     smaller = small_run(resources={"memory": "1GiB"}, tokenizer={"train": {"sample_size": advice[1]}})

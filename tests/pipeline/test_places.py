@@ -10,8 +10,9 @@ from changing_server import serving
 
 from pipeline.config import RunFile
 from pipeline.inputs import FoundFile, find_files
+from pipeline.listing import is_pattern
 from pipeline.place_files import open_place
-from pipeline.places import is_pattern, is_url, place_status
+from pipeline.places import is_url, place_status
 from pipeline.steps.scan import scan_file
 from stages.errors import ConfigError, Stopped
 
@@ -84,7 +85,7 @@ def test_a_url_and_a_local_copy_are_the_same_input(tmp_path: Path) -> None:
         ),
         ("gs://bucket/*.jsonl", "pip install 'shardmill[gcs]'"),
         ("nope://bucket/a.jsonl", "nope:// is no protocol that fsspec knows"),
-        ("simplecache::memory://places/b.jsonl", "a chain of URLs (::) is not read"),
+        ("simplecache::memory://places/b.jsonl", "URLs joined by `::` are not supported"),
     ],
 )
 def test_a_url_that_cannot_be_read_is_refused_with_the_way_out(

@@ -50,6 +50,11 @@ def hold(work: Workspace, payload: Any) -> dict[str, Any]:
     return say_who(work, payload)
 
 
+def find_no_memory(workspace: Workspace, payload: int) -> dict[str, Any]:  # noqa: ARG001  # the signature
+    """Get no memory from the system."""
+    raise MemoryError("cannot allocate")
+
+
 def find_no_room(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
     """Raise what a full disk raises."""
     raise OSError(errno.ENOSPC, "No space left on device")
@@ -199,6 +204,7 @@ def test_a_worker_that_a_task_took_down_in_an_earlier_step_does_not_count_in_thi
     ("function", "kind", "message"),
     [
         (refuse, DataError, "^row 7 is broken; mend it$"),
+        (find_no_memory, MemoryError, "cannot allocate"),
         (find_no_room, OSError, r"^\[Errno 28\] No space left on device: '.*find_no_room-7'$"),
         (stumble, RuntimeError, r"(?s)^stumble-7: .*KeyError"),
     ],
@@ -297,7 +303,7 @@ def test_a_pool_short_of_memory_goes_on_with_a_worker_less_and_stops_at_the_last
     with MemoryWatch(1, notes.append, period=0.01) as watch:
         pool = RayPool(tmp_path, "attempt", size=2, num_cpus=0.5, watch=watch)
         endless = _Book(chain=1 << 60)
-        said = r"^resources.memory = 1 B: .* one worker left, .* say_who"
+        said = r"^resources.memory = 1 B: .* \(unit say_who.* even with one worker: the run used"
         with pytest.raises(ConfigError, match=said):
             pool.run([task(say_who, number) for number in range(3)], endless.done)
         pool.close()

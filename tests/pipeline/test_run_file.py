@@ -218,7 +218,7 @@ def test_sizes_are_read_with_their_units(written: str, size: int, load: Load) ->
 def test_a_file_that_is_missing_no_file_or_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml: no such run file"):
         load_run_file(tmp_path / "none.toml")
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="is a folder, and a run file is a regular file"):
         load_run_file(tmp_path)
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match=r"bytes\.toml: not TOML"):

@@ -53,12 +53,37 @@ def test_a_task_that_takes_too_much_is_given_up_while_it_grows(tmp_path: Path) -
     with pytest.raises(ConfigError) as error:
         run_inline(tmp_path, Task("part-0", grow, 4 << 30, "f"), limit=limit)
     assert re.fullmatch(
-        r"resources.memory = .*iB: .*iB were in use with one worker left, in step ingest on unit part-0;"
-        r" set it to \d+MiB or more and run again to resume, or lower x and run with --replace",
+        r"resources.memory = .*iB: step ingest \(unit part-0\) needed more than that even with one"
+        r" worker: the run used .*iB; set it to \d+MiB or more and run again to resume,"
+        r" or lower x and run with --replace",
         str(error.value),
     )
     assert held_bytes(os.getpid()) < limit, "what it held is free"
     assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def fail(work: Workspace, payload: None) -> dict[str, Any]:  # noqa: ARG001  # the signature
+    """Get no memory from the system, as under `ulimit -v`."""
+    raise MemoryError
+
+
+def test_memory_that_the_system_has_not_is_no_matter_of_the_run_s_bound(tmp_path: Path) -> None:
+    with pytest.raises(MemoryError):
+        run_inline(tmp_path, Task("part-0", fail, None, "f"), limit=1 << 40)
+
+
+def turn(work: Workspace, payload: int) -> dict[str, Any]:
+    """Grow, in compiled code that says of every exception that memory failed."""
+    try:
+        return grow(work, payload)
+    except BaseException as error:
+        raise MemoryError from error
+
+
+def test_a_give_up_is_one_in_whatever_exception_it_arrives(tmp_path: Path) -> None:
+    limit = held_bytes(os.getpid()) + 400 * MIB
+    with pytest.raises(ConfigError, match=r"step ingest \(unit part-0\) needed more than that"):
+        run_inline(tmp_path, Task("part-0", turn, 4 << 30, "f"), limit=limit)
 
 
 def test_a_task_that_fits_is_left_alone(tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""What standard streams promise: whatever the caller did to them, exit codes and files are the same."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.journal import run_lock
+
+TEXT = "дир é 😀"
+CLOSED = [numbers for count in (1, 2, 3) for numbers in itertools.combinations((0, 1, 2), count)]
+OPENS = """
+import os, sys
+from pipeline.standard_streams import prepare_standard_streams
+prepare_standard_streams()
+with open(sys.argv[1], "wb") as file:
+    assert file.fileno() > 2, file.fileno()
+    assert all(os.get_inheritable(number) for number in (0, 1, 2))
+    sys.stdin.read()
+    print("to stdout", flush=True)
+    print("to stderr", file=sys.stderr, flush=True)
+    os.write(2, b"straight to 2")
+"""
+
+
+def call(
+    *words: str | Path,
+    closed: tuple[int, ...] = (),
+    cwd: Path,
+    environment: dict[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run Python with some of its standard streams closed."""
+    redirections = " ".join(f"{number}{'<' if not number else '>'}&-" for number in closed)
+    return subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {redirections}', "sh", sys.executable, *words],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "200", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_no_file_gets_the_descriptor_of_a_closed_stream(closed: tuple[int, ...], tmp_path: Path) -> None:
+    result = call("-c", OPENS, tmp_path / "file", closed=closed, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "file").read_bytes() == b""
+    assert result.stdout == (b"" if 1 in closed else b"to stdout\n")
+    assert result.stderr == (b"" if 2 in closed else b"to stderr\nstraight to 2")
+
+
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_a_closed_stream_changes_no_exit_code(closed: tuple[int, ...], tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    (tmp_path / "run.toml").write_text(
+        '[[sources]]\nname = "a"\npaths = ["a.jsonl"]\n[[datasets]]\nname = "clm"\n'
+    )
+    (tmp_path / "out").mkdir()
+    shardmill = ("-m", "pipeline.cli")
+    run = (*shardmill, "run", "run.toml", "-o", "out", "--workers", "0")
+    assert call(*shardmill, "--version", closed=closed, cwd=tmp_path).returncode == 0
+    assert call(*shardmill, "status", "none", closed=closed, cwd=tmp_path).returncode == 2
+    assert call(*run, "--until", "none", closed=closed, cwd=tmp_path).returncode == 2
+    with run_lock(tmp_path / "out"):
+        assert call(*run, closed=closed, cwd=tmp_path).returncode == 75
+    assert call(*run, "--until", "scan", closed=closed, cwd=tmp_path).returncode == 0
+    assert int((tmp_path / "out/lock").read_text()) > 0
+    status = json.loads((tmp_path / "out/status.json").read_text())
+    assert status["state"] == "stopped as asked"
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "ascii:strict"},
+        {"PYTHONIOENCODING": "utf-8"},
+        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    ],
+)
+def test_what_an_encoding_has_not_is_written_out(encoding: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "commits/scan").mkdir(parents=True)
+    status = {"state": "stopped", "pid": 1, "step": "ingest", "error": TEXT}
+    (tmp_path / "status.json").write_text(json.dumps(status))
+    words = ("-m", "pipeline.cli", "status", ".")
+    plain = call(*words, cwd=tmp_path, environment=encoding)
+    assert (plain.returncode, plain.stderr) == (0, b"")
+    shown = {
+        "latin-1": r"\u0434\u0438\u0440 é \U0001f600".encode("latin-1"),
+        "utf-8": TEXT.encode(),
+    }
+    wanted = shown.get(encoding.get("PYTHONIOENCODING", ""), rb"\u0434\u0438\u0440 \xe9 \U0001f600")
+    assert wanted in plain.stdout
+    machine = call(*words, "--json", cwd=tmp_path, environment=encoding)
+    assert (machine.returncode, machine.stderr) == (0, b"")
+    assert json.loads(machine.stdout)["error"] == TEXT

@@ -267,12 +267,17 @@ def test_the_same_documents_are_eligible_in_each_epoch() -> None:
     assert sigmas(sum(found[0]), COUNT, 0.3) < 5
 
 
-def test_a_document_in_several_rows_stays_plain_as_a_whole() -> None:
-    texts = ["the cat sat on the mat and then ran " * 8, "the rat"]
-    _, shard, columns, _, _ = filled(texts, ALWAYS.model_copy(update={"unit": "document"}), length=40)
+@pytest.mark.parametrize("turns", [1, 8])
+def test_a_document_in_several_rows_stays_plain_as_a_whole(turns: int) -> None:
+    texts = ["the cat sat on the mat and then ran " * turns, "the rat"]
+    length = 40 if turns > 1 else 32
+    _, shard, columns, _, _ = filled(
+        texts, ALWAYS.model_copy(update={"unit": "document"}), length=length
+    )
+    assert turns > 1 or shard.segment_counts[0] == 2
     fim = {int(shard.segments["doc"][n]) for n, t in enumerate(shown_segments(columns)) if PRE in t}
     assert fim == {1}
-    _, shard, columns, _, _ = filled(texts, ALWAYS, length=40)
+    _, shard, columns, _, _ = filled(texts, ALWAYS, length=length)
     fim = {int(shard.segments["doc"][n]) for n, t in enumerate(shown_segments(columns)) if PRE in t}
     assert fim == {0, 1}
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
+from stages.objectives import generated
 from stages.objectives.clm import IGNORED
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.generated import load_generator, replace_by_model
@@ -198,3 +199,34 @@ def module(folder: Path, name: str, text: str) -> Iterator[None]:
 def test_a_model_is_named_if_and_only_if_it_is_asked(content: dict[str, str]) -> None:
     with pytest.raises(ValidationError, match="name the model"):
         ReplacedTokens.model_validate(content)
+
+
+def test_an_id_of_no_probability_is_never_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least of all draws, with all of the probability on the last id."""
+    rows = rows_of(3)
+
+    def least(_rows: StoredRows, _tag: object, row: NDArray[np.int64], _: object) -> NDArray[np.uint64]:
+        return np.zeros((len(row), 4), np.uint64)
+
+    def generate(_: object, __: object, selected: Positions) -> NDArray[np.floating]:
+        return np.tile(np.where(np.arange(VOCABULARY.size) == 39, 0.0, -1e6), (len(selected[0]), 1))
+
+    monkeypatch.setattr(generated, "draw_blocks", least)
+    columns = replace_by_model(rows, CONFIG, VOCABULARY, generate=generate)
+    drawn = columns["input_ids"][columns["selected"].astype(np.bool_)]
+    assert len(drawn)
+    assert set(drawn.tolist()) == {39}
+
+
+def test_a_model_is_asked_of_one_row_at_a_time_where_its_logits_take_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(generated, "_AT_ONCE", 1)
+    asked = []
+
+    def generate(seen: NDArray[np.int64], _: object, selected: Positions) -> NDArray[np.floating]:
+        asked.append(len(seen))
+        return np.zeros((len(selected[0]), VOCABULARY.size))
+
+    replace_by_model(rows_of(5), CONFIG, VOCABULARY, generate=generate)
+    assert asked == [1] * 5

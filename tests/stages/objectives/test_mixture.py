@@ -9,6 +9,7 @@ from stages.objectives.drawing import draw_columns, draw_plainly, given_back
 from stages.objectives.fim import FIM
 from stages.objectives.mixture import Component, Mixture, choose_mixed
 from stages.objectives.mlm import MaskedLM
+from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import StoredRows, single_segments
 from stages.objectives.span_corruption import SpanCorruption
 from stages.objectives.table import (
@@ -107,6 +108,8 @@ def test_the_mixture_has_the_traits_of_its_components() -> None:
         (SpanCorruption(), MaskedLM(), "span_corruption has attention = 'encoder_decoder', but mlm"),
         (SpanCorruption(), BART(pack_rows=True), "has single = True, but bart has False"),
         (FIM(), MaskedLM(), "fim has attention"),
+        (PrefixLM(), PrefixLM(split="source"), "the sections of a source lay out rows of their own"),
+        (PrefixLM(split="source"), PrefixLM(), "the sections of a source lay out rows of their own"),
     ],
 )
 def test_rows_that_no_batch_could_hold_together_are_refused(

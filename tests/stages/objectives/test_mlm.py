@@ -26,6 +26,7 @@ from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.stages.objectives.plain_masks import (
     MASK,
     SPECIAL,
+    STARTS,
     VOCABULARIES,
     VOCABULARY,
     any_rows,
@@ -248,12 +249,13 @@ def test_a_special_id_outside_the_vocabulary_is_refused() -> None:
 
 
 @pytest.mark.parametrize("selection", Selection)
+@pytest.mark.parametrize("vocabulary", [VOCABULARY, vocabulary_of(40, SPECIAL | {"last": 39}, STARTS)])
 def test_ids_outside_the_vocabulary_raise_nothing_so_that_verify_can_name_them(
-    selection: Selection,
+    vocabulary: Vocabulary, selection: Selection
 ) -> None:
     rows = stored([[4_000, -7, 10, 11]], dtype="<i4")
     config = MaskedLM(mask_probability=1.0, selection=selection)
-    plain, fast = (mask(rows, config, VOCABULARY) for mask in BOTH)
+    plain, fast = (mask(rows, config, vocabulary) for mask in BOTH)
     for name, column in plain.items():
         assert np.array_equal(column, fast[name])
-    assert np.array_equal(restore_mlm(plain, config, VOCABULARY)[0], rows.input_ids)
+    assert np.array_equal(restore_mlm(plain, config, vocabulary)[0], rows.input_ids)

@@ -93,6 +93,8 @@ class Commits:
     def __init__(self, storage: LocalStorage) -> None:
         self.storage = storage
         self._sound: set[str] = set()
+        self._seals: dict[str, str] = {}
+        """Digests of the commits that this session read or made, by key."""
 
     def get(self, step: str, unit: str, fingerprint: str) -> Commit | None:
         """Give the commit of a unit, if there is one of the same fingerprint.
@@ -135,6 +137,7 @@ class Commits:
                 " run may write to a folder"
             )
         self._sound.add(_key(step, unit))
+        self._seals[_key(step, unit)] = commit.xxh3
         return commit
 
     def unchecked(self, step: str) -> dict[str, FileDigest]:
@@ -242,6 +245,7 @@ class Commits:
         there = [key for key in keys if os.path.lexists(self.storage.path(key))]
         for key in there:
             self.storage.delete(key)
+            self._seals.pop(key, None)
         self.storage.settle(there)
 
     def _names(self, step: str) -> list[str]:
@@ -255,7 +259,12 @@ class Commits:
 
     def _units(self, step: str) -> dict[str, str]:
         """Return the digests of the commits that make a step whole."""
-        return {unit: commit.xxh3 for unit, commit in self.all(step) if unit != STEP_COMMIT}
+        units = {}
+        for unit in self._names(step):
+            key = _key(step, unit)
+            if unit != STEP_COMMIT and (key in self._seals or self._read(step, unit) is not None):
+                units[unit] = self._seals[key]
+        return units
 
     def _read(self, step: str, unit: str) -> Commit | None:
         place, then = self.storage.path(_key(step, unit)), way_out(step)
@@ -280,6 +289,7 @@ class Commits:
             raise FormatError(
                 f"{place}: is the commit of unit {commit.unit} of step {commit.step}; {then}"
             )
+        self._seals[_key(step, unit)] = commit.xxh3
         return commit
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.config import Dataset, RunFile, Source
+from pipeline.config import Dataset, RunFile
 from pipeline.inputs import InputFile
 from pipeline.steps.adopt import Adoption
 from stages.config import Config, canonical_json, changed_settings
@@ -95,8 +95,7 @@ def plan_steps(
     run: RunFile, files: Sequence[InputFile], adopted: Adoption | None = None
 ) -> list[StepPlan]:
     """Give the steps of a run in the order they run; `adopted` is its tokenizer if it trains none."""
-    sources = {source.name: source for source in run.sources}
-    per_file = {file.key: _file_fingerprint(run, sources[file.source], file) for file in files}
+    per_file = _file_fingerprints(run, files)
     ingest_config = {
         "ingest": _ingest_config(run),
         "signatures": _signatures(run),
@@ -293,7 +292,7 @@ def _full(value: object) -> object:
     return value
 
 
-def _changed(value: object) -> object:
+def _changed(value: object) -> Any:
     """Return what enters a fingerprint: of configs the settings that differ from their defaults."""
     if isinstance(value, _Part):
         changed = changed_settings(value.config)
@@ -322,15 +321,14 @@ def _tokenizer_step(run: RunFile, dedup: StepPlan, adopted: Adoption | None) -> 
     return replace(step, warning=normalization_loss(train.normalization))
 
 
-def _file_fingerprint(run: RunFile, source: Source, file: InputFile) -> str:
-    parts = [
-        BYTES_VERSIONS["ingest"],
-        _ingest_config(run),
-        _signatures(run),
-        _Part(source, _SOURCE),
-        [file.source, file.path, file.digest],
-    ]
-    return _digest(_changed(parts))
+def _file_fingerprints(run: RunFile, files: Sequence[InputFile]) -> dict[str, str]:
+    """Return the fingerprint of each file's units, by the file's key."""
+    ingest = [BYTES_VERSIONS["ingest"], _ingest_config(run), _signatures(run)]
+    by_source = {source.name: _changed([*ingest, _Part(source, _SOURCE)]) for source in run.sources}
+    return {
+        file.key: _digest([*by_source[file.source], [file.source, file.path, file.digest]])
+        for file in files
+    }
 
 
 def _ingest_config(run: RunFile) -> _Part:

@@ -142,13 +142,9 @@ class Commits:
 
     def unchecked(self, step: str) -> dict[str, FileDigest]:
         """Return the files of a step that were neither made nor checked in this session."""
-        prefix = f"commits/{step}/"
-        return {
-            key: digest
-            for unit, commit in self.all(step)
-            if f"{prefix}{unit}.json" not in self._sound
-            for key, digest in commit.files.items()
-        }
+        units = [unit for unit in self._names(step) if _key(step, unit) not in self._sound]
+        commits = [self._read(step, unit) for unit in units]
+        return {key: digest for commit in commits if commit for key, digest in commit.files.items()}
 
     def mark_checked(self, step: str) -> None:
         """Note that all files of a step are what was committed."""

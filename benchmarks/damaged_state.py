@@ -11,7 +11,6 @@ Passes if no command showed a traceback or ended with exit code 1, every second 
 command gave 0, and the artifacts are those of the undamaged run.
 """
 
-import argparse
 import itertools
 import json
 import random
@@ -26,12 +25,12 @@ from typing import Any
 from door_material import (
     SPOKEN,
     Answer,
+    campaign_main,
     export_command,
     run_command,
     shardmill,
     shown,
     take_way_out,
-    tell,
     write_material,
     wrong_bytes,
 )
@@ -249,14 +248,7 @@ def campaign(work: Path, *, number: int, seed: int) -> dict[str, Any]:
 
 def main() -> int:
     """Do a campaign and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
-    parser.add_argument("--cases", type=int, default=300, metavar="N", help="[default: 300]")
-    parser.add_argument("--seed", type=int, default=1, help="of the cases [default: 1]")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    arguments = parser.parse_args()
-    content = campaign(arguments.work.resolve(), number=arguments.cases, seed=arguments.seed)
-    return tell(content, arguments.json)
+    return campaign_main(__doc__, campaign, cases=300)
 
 
 if __name__ == "__main__":

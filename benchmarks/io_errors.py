@@ -11,7 +11,6 @@ Passes if no command showed a traceback or ended with another code than 0 (the r
 counts), 2 or 75, every second call gave 0, and the artifacts are those of the undisturbed run.
 """
 
-import argparse
 import errno
 import os
 import random
@@ -27,11 +26,11 @@ from typing import Any
 from damaged_state import Material
 from door_material import (
     Answer,
+    campaign_main,
     export_command,
     run_command,
     shardmill,
     shown,
-    tell,
     wrong_bytes,
 )
 from faulty_disk import VARIABLE, Fault, faulty_disk, write_site
@@ -190,14 +189,7 @@ def campaign(work: Path, *, number: int, seed: int, every: int = EVERY) -> dict[
 
 def main() -> int:
     """Do a campaign and print what came of it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("work", type=Path, metavar="WORK", help="a new folder")
-    parser.add_argument("--cases", type=int, default=100, metavar="N", help="[default: 100]")
-    parser.add_argument("--seed", type=int, default=1, help="of the cases [default: 1]")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
-    arguments = parser.parse_args()
-    content = campaign(arguments.work.resolve(), number=arguments.cases, seed=arguments.seed)
-    return tell(content, arguments.json)
+    return campaign_main(__doc__, campaign, cases=100)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,8 @@ class Commits:
     def __init__(self, storage: LocalStorage) -> None:
         self.storage = storage
         self._sound: set[str] = set()
+        self._checked: set[str] = set()
+        """Steps whose earlier commits were compared; what they get later is of this session."""
         self._seals: dict[str, str] = {}
         """Digests of the commits that this session read or made, by key."""
 
@@ -142,13 +144,15 @@ class Commits:
 
     def unchecked(self, step: str) -> dict[str, FileDigest]:
         """Return the files of a step that were neither made nor checked in this session."""
+        if step in self._checked:
+            return {}
         units = [unit for unit in self._names(step) if _key(step, unit) not in self._sound]
         commits = [self._read(step, unit) for unit in units]
         return {key: digest for commit in commits if commit for key, digest in commit.files.items()}
 
     def mark_checked(self, step: str) -> None:
         """Note that all files of a step are what was committed."""
-        self._sound |= {_key(step, unit) for unit in self._names(step)}
+        self._checked.add(step)
 
     def steps(self) -> list[str]:
         """Return the names of the steps of which something is committed."""

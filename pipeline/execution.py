@@ -85,7 +85,7 @@ class Execution:
         """
         waiting = {}
         for name, (step, task) in work.items():
-            commit = self._kept(step, task)
+            commit = self._commit_of(step, task)
             if commit is None:
                 waiting[name] = (step, task)
             else:
@@ -95,7 +95,7 @@ class Execution:
 
     def one(self, step: StepPlan, task: Task, *, title: str) -> Commit:
         """Do one task on an actor of its own that takes no CPU from the pools."""
-        commit = self._kept(step, task)
+        commit = self._commit_of(step, task)
         if commit is None:
             done: dict[str, Commit] = {}
             self._do(step, [task], done, title=title, kind=PoolKind(1, num_cpus=0.0))
@@ -104,7 +104,7 @@ class Execution:
 
     def here(self, step: StepPlan, task: Task, *, title: str) -> Commit:
         """Do one task in this process: it only sums up what others committed."""
-        commit = self._kept(step, task)
+        commit = self._commit_of(step, task)
         if commit is None:
             done: dict[str, Commit] = {}
             self._do(step, [task], done, title=title, kind=PoolKind(0))
@@ -176,11 +176,11 @@ class Execution:
         """Give a chain's tasks up to the first that is not committed."""
         following: Task | None = task
         while following is not None:
-            task, commit = following, self._kept(step, following)
+            task, commit = following, self._commit_of(step, following)
             yield task, commit
             following = follow(task, commit) if follow and commit else None
 
-    def _kept(self, step: StepPlan, task: Task) -> Commit | None:
+    def _commit_of(self, step: StepPlan, task: Task) -> Commit | None:
         """Return the commit of a task, if it is done."""
         return self.commits.get(step.name, task.unit, task.fingerprint)
 
@@ -197,9 +197,9 @@ class Execution:
         def commit(task: Task, outcome: Outcome) -> Task | None:
             committed = done[task.unit] = self._keep(step, task, outcome)
             following = follow(task, committed) if follow else None
-            while following is not None and (kept := self._kept(step, following)) is not None:
-                done[following.unit] = kept  # of a chain that lost a commit in its middle
-                following = follow(following, kept) if follow else None
+            while following is not None and (found := self._commit_of(step, following)) is not None:
+                done[following.unit] = found  # of a chain that lost a commit in its middle
+                following = follow(following, found) if follow else None
             self.progress.advance(more=following is not None)
             if following is not None:
                 self.journal.log("dispatch", step=step.name, unit=following.unit)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pipeline.journal import Journal
 from pipeline.printable import printable, printable_json
 from pipeline.progress import Progress
-from pipeline.report.comparison import comparison_table
+from pipeline.report.comparison import COLUMNS, comparison_table
 from pipeline.report.inspection import print_row
 from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, first_languages, render_page
 from pipeline.report.plain import PlainConsole
@@ -187,26 +187,11 @@ def test_notes_of_progress_are_printed_plainly() -> None:
 
 
 def test_a_comparison_is_printed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
-    record = {"name": EVIL, "mean": {key: {"mean": 1.0, "deviation": 0.0} for key in NUMBERS}}
+    record = {"name": EVIL, "mean": {key: {"mean": 1.0, "deviation": 0.0} for key in COLUMNS}}
     PlainConsole(least_width=200).show(comparison_table({"datasets": [record]}))
     printed = capsys.readouterr().out
     assert r"\x1b]0;owned" in printed
     assert not obeyed(printed)
-
-
-NUMBERS = (
-    "labelled_tokens",
-    "unigram_entropy",
-    "loss",
-    "gain",
-    "frequencies",
-    "going_on",
-    "filling_in",
-    "accuracy",
-    "untrained_accuracy",
-    "repeated",
-    "once",
-)
 
 
 def test_a_page_shows_other_people_s_texts_as_texts() -> None:

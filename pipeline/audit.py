@@ -17,7 +17,7 @@ from pipeline.commits import STEP_COMMIT
 from pipeline.damage import left_over
 from pipeline.execution import Execution
 from pipeline.ledger import flow_faults, read_flows
-from pipeline.plan import SAMPLE, StepPlan, unit_fingerprint
+from pipeline.plan import CHECKS, SAMPLE, StepPlan, steps_before, unit_fingerprint
 from pipeline.scanning import SCAN
 from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
 from pipeline.steps.findings import FoundIn
@@ -64,7 +64,13 @@ def audit(
         if (commit := execution.commits.survey(name).commits.get(STEP_COMMIT)) is not None
     }
     units = units_of(records["ingest"]) if "ingest" in records else ()
-    every = (*found, *of_files, *_strays(execution), *_flows(execution, plan, records, units))
+    every = (
+        *found,
+        *of_files,
+        *_lost_steps(execution, plan),
+        *_strays(execution, plan),
+        *_flows(execution, plan, records, units),
+    )
     return AuditReport(files=files, bytes=size, findings=every)
 
 
@@ -111,14 +117,30 @@ def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int,
     return count, size, found
 
 
-def _strays(execution: Execution) -> Iterator[FoundIn]:
-    """Name what lies in the run's folders and is none of its files."""
+def _lost_steps(execution: Execution, plan: Mapping[str, StepPlan]) -> Iterator[FoundIn]:
+    """Name the steps that finished steps read, and that have no commit of the whole step any more."""
+    ends = {name: execution.commits.survey(name) for name in plan}
+    finished = [name for name, survey in ends.items() if STEP_COMMIT in survey.commits]
+    read = {name: reader for reader in reversed(finished) for name in steps_before(plan, reader)}
+    for name in plan:
+        if name in read and STEP_COMMIT not in ends[name].commits | ends[name].unreadable:
+            message = f"found nothing, and step {read[name]}, which reads {name}, is finished; run again"
+            yield FoundIn(file=f"commits/{name}/{STEP_COMMIT}.json", check="files", message=message)
+
+
+def _strays(execution: Execution, plan: Mapping[str, StepPlan]) -> Iterator[FoundIn]:
+    """Name what lies in the run's folders and is none of its files.
+
+    Data that a step wrote and has not committed to its end is no stray: a run goes on from there.
+    """
     for key in links(execution.root):
         message = "a symbolic link in the run; put the file or folder itself there"
         yield FoundIn(file=key, check="stray", message=message)
     message = "no step of the run wrote it; remove it, or put it elsewhere"
     root, commits = execution.root, execution.commits
-    for key in (*no_commits(root, commits), *stray_files(root, commits)):
+    makers = [commits.survey(name).commits for name in plan if not name.startswith(CHECKS)]
+    data = () if any(own and STEP_COMMIT not in own for own in makers) else stray_files(root, commits)
+    for key in (*no_commits(root, commits), *data):
         yield FoundIn(file=key, check="stray", message=message)
 
 

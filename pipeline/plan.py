@@ -28,6 +28,8 @@ from stages.verify.gates import settings_of
 
 SAMPLE = "sample"
 """Begins the names of the tokenizer's samples, one a unit of ingest."""
+CHECKS = ("decode", "verify")
+"""Steps that make nothing, and that `verify` does again."""
 BYTES_VERSIONS = {
     "ingest": 2,
     "dedup": 2,

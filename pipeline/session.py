@@ -26,7 +26,7 @@ from pipeline.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
 from pipeline.outputs import PLAN, require_run_folder
-from pipeline.plan import State, StepPlan, StepStatus, plan_again, plan_steps, status_of
+from pipeline.plan import CHECKS, State, StepPlan, StepStatus, plan_again, plan_steps, status_of
 from pipeline.pools import Resources
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
@@ -50,8 +50,6 @@ STEPS = (
     "decode",
     "verify",
 )
-CHECKS = ("decode", "verify")
-"""Steps that make nothing, and that `verify` does again."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class LocalStorage:
         path = self.path(key)
         self._require_own(path.parent)
         if path.is_dir() and not path.is_symlink():
-            raise DataError(f"{path}: is a folder, where the run had a file; move it away")
+            raise DataError(f"{path}: is a folder, where the run had a file; move it away and run again")
         path.unlink(missing_ok=True)
 
     def publish(self, temporary: Path, key: str) -> None:
@@ -126,7 +126,9 @@ class LocalStorage:
         self._require_own(target.parent)
         self._make_folder(target.parent)
         if target.is_dir() and not target.is_symlink():
-            raise DataError(f"{target}: is a folder, where the run writes a file; move it away")
+            raise DataError(
+                f"{target}: is a folder, where the run puts a file; move it away and run again"
+            )
         os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
 
     def settle(self, keys: Collection[str]) -> None:

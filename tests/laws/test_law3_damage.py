@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits
-from pipeline.session import Request, run_session
+from pipeline.session import Request, run_session, verify_session
 from pipeline.storage import LocalStorage
 from stages.config import canonical_json
-from stages.errors import DataError
+from stages.errors import ConfigError, DataError, VerificationError
 from tests.conftest import digests, run_small, small_run
 
 
@@ -162,3 +162,23 @@ def test_damage_to_a_step_that_is_planned_no_more_is_told_with_what_helps(
         assert "has no step shard-other any more: restore the file, or put the dataset back" in told
         assert "or delete commits/shard-other and datasets/other" in told
         assert digests(output) == before
+
+
+@pytest.mark.parametrize("step", ["ingest", "dedup", "tokenizer", "split", "tokenize"])
+def test_a_step_that_lost_its_last_commit_is_named_and_a_run_finishes_it(
+    step: str, own: Path, reference: Path, small_corpus: Path
+) -> None:
+    (own / "commits" / step / f"{STEP_COMMIT}.json").unlink()
+    named = (
+        f"commits/{step}/{STEP_COMMIT}.json: files: found nothing, and step .* is finished; run again$"
+    )
+    with pytest.raises(VerificationError, match=named):
+        verify_session(own, workers=0, address=None, stream=None)
+    run_small(small_corpus, own)
+    assert digests(own) == digests(reference)
+
+
+def test_the_files_of_a_step_without_its_last_commit_are_no_strays(own: Path) -> None:
+    (own / "commits" / "shard-clm" / f"{STEP_COMMIT}.json").unlink()
+    with pytest.raises(ConfigError, match="step shard is not done; finish the run first"):
+        verify_session(own, workers=0, address=None, stream=None)

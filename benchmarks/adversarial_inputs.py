@@ -183,7 +183,12 @@ ADVERSARIES = (
     Adversary("nested", "lines of 32 MiB of lists, numbers, objects, strings", _nested),
     Adversary("longest", "documents of 32 MiB, four bytes a character in Python", _longest),
     Adversary("languages", "200,000 languages", _languages, _NAMES),
-    Adversary("tiny", "1,000,000 documents of a few letters, 250,000 empty ones", _tiny, _NAMES),
+    Adversary(
+        "tiny",
+        "1,000,000 documents of a few letters, 250,000 empty ones",
+        _tiny,
+        {"id_column": "id"},
+    ),
     Adversary(
         "row_group", "a row group of 1 GB; one value that a dictionary gives 1,000 times", _row_group
     ),

@@ -8,11 +8,13 @@ DIR gets some 60 texts and a run over them with a dataset of every kind. Each co
 deleted, cut, one byte of it flipped, and swapped with another of its name; each table of evidence loses
 a row, and gets one that is made up, and is vouched for again. The file is put back after each case. A
 case is named if what is said has the file, its folder or its step in it. `verify` is called in this
-process, every tenth time as a command; `run` on every deleted or cut file. Exits with 1 if a case is
+process, every tenth time as a command; `run` on every deleted or cut file. What a run makes again, byte
+for byte, and names as it does so, is good too: the index of the inputs. Exits with 1 if a case is
 silent, is found without its name or ends in a traceback, or if anything is found of a sound run.
 """
 
 import argparse
+import io
 import json
 import os
 import re
@@ -23,19 +25,21 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from damaged_run import make_run
-from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, cases_of, damaged
+from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, Undo, cases_of, damaged
 
 from pipeline.session import Request, run_session, verify_session
 from stages.errors import ShardmillError
 
 FILE, FOLDER, STEP = NAMED = ("file", "folder", "step")
-FOUND, TRACEBACK, SILENT = "found", "traceback", "silent"
-OUTCOMES = (*NAMED, FOUND, TRACEBACK, SILENT)
+MADE_AGAIN, FOUND, TRACEBACK, SILENT = "made again", "found", "traceback", "silent"
+"""`made again`: a run said which file it is, and the file is there again to the byte."""
+GOOD = (*NAMED, MADE_AGAIN)
+OUTCOMES = (*GOOD, FOUND, TRACEBACK, SILENT)
 _COMMAND = 10
 """Every so many cases `verify` is called as a command."""
 _FOLDER_PARTS = 3
@@ -67,14 +71,27 @@ def campaign(request: Request, cases: Sequence[Case], *, command: int = _COMMAND
         command: every so many cases `verify` is called as a command; 0 never.
     """
     for number, case in enumerate(cases):
-        with _kept(request.output), damaged(request.output, case):
+        with _kept(request.output), damaged(request.output, case) as undo:
             if case.damage in (DELETED, CUT):
-                yield _said(case, "run", *_called(lambda: run_session(request, stream=None)))
+                said = _run(case, request, undo)
+                yield said
+                if said.outcome == MADE_AGAIN:
+                    continue
                 _restore(request.output)
             if not command or number % command:
                 yield _said(case, "verify", *_called(lambda: _verify(request.output)))
             else:
                 yield _said(case, "command", *_commanded(request.output))
+
+
+def _run(case: Case, request: Request, undo: Undo) -> Said:
+    """Run again; what it makes again it has to name."""
+    stream = io.StringIO()
+    wrong, text = _called(lambda: run_session(request, stream=stream))
+    said = _said(case, "run", wrong, text)
+    if said.outcome == SILENT and undo.needless and _names(case, FILE, stream.getvalue()):
+        return replace(said, outcome=MADE_AGAIN, message=stream.getvalue()[-300:])
+    return said
 
 
 def _verify(output: Path) -> dict[str, Any]:
@@ -208,7 +225,7 @@ def main() -> int:
     cases = [case for case in cases_of(request.output) if (arguments.only or "") in case.key]
     chosen = cases if arguments.cases is None else spread(cases, arguments.cases)
     found = list(campaign(request, chosen))
-    missed = [said for said in found if said.outcome not in NAMED]
+    missed = [said for said in found if said.outcome not in GOOD]
     for said in missed:
         print(
             f"{said.outcome}: {said.by} of {said.key} {said.damage}: {said.message!r}", file=sys.stderr

@@ -94,6 +94,13 @@ class Undo:
         if content is not None:
             path.write_bytes(content)
 
+    @property
+    def needless(self) -> bool:
+        """Whether everything is as it was."""
+        return all(
+            path.exists() and path.read_bytes() == content for path, content in self.before.items()
+        )
+
     def undo(self) -> None:
         """Put everything back."""
         for path, content in self.before.items():
@@ -102,7 +109,7 @@ class Undo:
 
 
 @contextmanager
-def damaged(run: Path, case: Case) -> Iterator[None]:
+def damaged(run: Path, case: Case) -> Iterator[Undo]:
     """Damage a file, and put everything back at the end."""
     undo = Undo(run)
     path = run / case.key
@@ -118,7 +125,7 @@ def damaged(run: Path, case: Case) -> Iterator[None]:
             undo.write(run / case.other, content)
         else:
             undo.write(path, _broken(path.read_bytes(), case))
-        yield
+        yield undo
     finally:
         undo.undo()
 

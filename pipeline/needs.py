@@ -43,6 +43,8 @@ EXISTING = 512 << 20
 """The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
 LOGITS = 256 << 20
 """The logits of a model and what is made of them; the model itself is not counted."""
+LANGUAGE = 2 << 10
+"""The sums and the share of one language: 1.7 KiB measured, in the driver and the worker together."""
 LEARNING = 448 << 20
 """Torch, a tiny model and its rows: 430 MiB."""
 SETTINGS = ("unit_size", "max_document_bytes")
@@ -107,14 +109,21 @@ def reading_need(need: Need, files: Sequence[InputFile]) -> Need:
     return Need(need.bytes + PAGE_FACTOR * held[path], remedy, lowered=need.bytes)
 
 
-def training_need(file: RunFile, corpus: int, *, workers: int) -> Need:
-    """Return the need of training the tokenizer on what is sampled of so many bytes of text."""
-    config = file.tokenizer.train
-    room = room_of_worker(int(file.resources.memory), workers)
+def training_need(file: RunFile, corpus: int, *, workers: int, languages: int = 0) -> Need:
+    """Return the need of training the tokenizer on what is sampled of so many bytes of text.
+
+    Args:
+        file: the run file.
+        corpus: bytes of text that the sample is drawn from.
+        workers: of the run.
+        languages: whose shares of the sample are settled.
+    """
+    config, shares = file.tokenizer.train, languages * LANGUAGE
+    room = room_of_worker(int(file.resources.memory), workers) - shares
     fitting = fitting_sample(config, room) >> 20
 
     def taken(sample: int) -> int:
-        return training_memory(config.model_copy(update={"sample_size": sample}))
+        return shares + training_memory(config.model_copy(update={"sample_size": sample}))
 
     needed = taken(min(int(config.sample_size), corpus))
     if not fitting:

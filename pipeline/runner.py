@@ -225,10 +225,9 @@ def run_tokenizer(run: Run, units: tuple[Unit, ...], kept: Mapping[str, Any]) ->
     flows = flows_of(sampled)
     total = settle("tokenizer", flows, let_out(run.execution, "dedup"))
     targets = balanced_targets(sizes, config)
-    workers = run.execution.resources.workers
-    run.execution.pools.require(
-        "tokenizer", training_need(run.file, sum(sizes.values()), workers=workers)
-    )
+    workers, corpus = run.execution.resources.workers, sum(sizes.values())
+    need = training_need(run.file, corpus, workers=workers, languages=len(sizes))
+    run.execution.pools.require("tokenizer", need)
     task = run.task(
         "tokenizer", "train", tokenizer.train_tokenizer, tokenizer.Training(units, config, targets)
     )

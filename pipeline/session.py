@@ -35,7 +35,7 @@ from pipeline.steps.units import units_of
 from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.watch import MemoryWatch
-from stages.errors import ConfigError, DataError, VerificationError
+from stages.errors import ConfigError, VerificationError
 
 _NAMED = 3
 STEPS = (
@@ -137,7 +137,7 @@ def verify_session(
         try:
             for name in STEPS:
                 _step(run, name, records)
-        except DataError:
+        except Exception:
             _refuse_findings(records["audit"])  # the files that stop the other checks, each by its name
             raise
         report = write_report(output, file, records)

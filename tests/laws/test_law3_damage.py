@@ -182,3 +182,15 @@ def test_the_files_of_a_step_without_its_last_commit_are_no_strays(own: Path) ->
     (own / "commits" / "shard-clm" / f"{STEP_COMMIT}.json").unlink()
     with pytest.raises(ConfigError, match="step shard is not done; finish the run first"):
         verify_session(own, workers=0, address=None, stream=None)
+
+
+def test_files_that_changed_places_are_named_whatever_they_do_to_the_other_checks(own: Path) -> None:
+    read = min(own.glob("ingest/**/documents.parquet"))
+    stored = min(own.glob("tokens/**/documents.parquet"))
+    content = read.read_bytes()
+    read.write_bytes(stored.read_bytes())
+    stored.write_bytes(content)
+    with pytest.raises(VerificationError) as caught:
+        verify_session(own, workers=0, address=None, stream=None)
+    for path in (read, stored):
+        assert path.relative_to(own).as_posix() in str(caught.value)

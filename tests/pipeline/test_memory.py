@@ -26,7 +26,7 @@ from pipeline.memory import (
     room_of_worker,
     show_bytes,
 )
-from pipeline.needs import Need, require_memory, step_needs, training_need
+from pipeline.needs import LANGUAGE, Need, require_memory, step_needs, training_need
 from pipeline.session import Request, plan_session, run_session
 from stages.errors import ConfigError
 from tests.conftest import small_run
@@ -213,6 +213,25 @@ def test_training_is_refused_with_a_sample_that_fits() -> None:
     smaller = small_run(resources={"memory": "1GiB"}, tokenizer={"train": {"sample_size": advice[1]}})
     assert training_need(smaller, 1 << 30, workers=1).bytes <= room_of_worker(1 << 30, 1)
     assert training_need(file, 1 << 20, workers=1).bytes < need.bytes / 2, "a corpus of 1 MiB"
+
+
+def test_the_languages_of_the_sample_count_for_training_and_what_is_advised_fits() -> None:
+    file = small_run(resources={"memory": "1GiB"})
+    few = training_need(file, 1 << 30, workers=1)
+    many = training_need(file, 1 << 30, workers=1, languages=100_000)
+    assert many.bytes - few.bytes == 100_000 * LANGUAGE > 100 * MIB
+    assert many.lowered is not None
+    assert many.lowered <= room_of_worker(1 << 30, 1)
+    assert fitting_size(many) < fitting_size(few)
+    none_fits = training_need(file, 1 << 30, workers=1, languages=400_000)
+    assert (none_fits.remedy, none_fits.lowered) == ("", None)
+
+
+def fitting_size(need: Need) -> int:
+    """Return the MiB of a sample that a need advises."""
+    found = re.search(r"to (\d+)MiB or less", need.remedy)
+    assert found
+    return int(found[1])
 
 
 def test_a_table_that_is_one_page_asks_for_its_memory_before_anything_is_read(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ Epochs that are written out are made anew, as a run with that code would have ma
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -19,10 +19,9 @@ from stages.loading import dataset as loader
 from stages.loading.dataset import ShardDataset
 from stages.loading.mapped import Part
 from stages.loading.order import EpochOrder
-from stages.objectives import drawing
-from stages.objectives.clm import IGNORED, CausalLM
-from stages.objectives.drawing import Way, Ways
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.clm import CausalLM
+from stages.objectives.kind import Draw, Kind
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 
 LATE = 16
 """Rows from this one on are drawn otherwise, so that the first ones show nothing."""
@@ -43,8 +42,8 @@ def _rows_of(copy: Copy, *, epoch: int) -> Columns:
 def _drawn(change: Change, *, epoch: int = 1) -> Plant:
     """Let kernels draw late rows as if something else keyed them."""
 
-    def otherwise(real: Way[Any]) -> Way[Any]:
-        def way(rows: StoredRows, *rest: Any) -> Columns:
+    def otherwise(real: Draw[Any]) -> Draw[Any]:
+        def draw(rows: StoredRows, *rest: Any) -> Columns:
             columns, others = real(rows, *rest), real(change(rows), *rest)
             late = rows.numbers >= LATE
             return {
@@ -52,15 +51,19 @@ def _drawn(change: Change, *, epoch: int = 1) -> Plant:
                 for name, column in columns.items()
             }
 
-        return way
+        return draw
 
     def plant(copy: Copy) -> None:
-        if epoch >= FAR and copy.traits.beyond:
+        if epoch >= FAR and copy.traits.written_for:
             raise NoPlaceError
         before = _rows_of(copy, epoch=epoch)
-        real = drawing.compiled_ways()
-        ways = Ways(**{way.name: otherwise(getattr(real, way.name)) for way in fields(Ways)})
-        copy.undo.enter_context(patch.object(drawing, "compiled_ways", lambda: ways))
+        real = Kind.drawn_by
+
+        def drawn_by(kind: Kind[Any], *, plainly: bool) -> Draw[Any]:
+            sound = real(kind, plainly=plainly)
+            return sound if plainly else otherwise(sound)
+
+        copy.undo.enter_context(patch.object(Kind, "drawn_by", drawn_by))
         after = _rows_of(copy, epoch=epoch)
         if all(np.array_equal(column, after[name]) for name, column in before.items()):
             raise NoPlaceError

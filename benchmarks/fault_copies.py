@@ -25,7 +25,9 @@ from pipeline.steps.verify_run import Settings
 from pipeline.tasks import Workspace
 from stages.loading.dataset import ShardDataset
 from stages.loading.mapped import vocabulary_for
-from stages.objectives.table import Objective, Traits, read_objective, traits_of
+from stages.objectives.objective import Objective
+from stages.objectives.table import read_objective, traits_of
+from stages.objectives.traits import Traits
 from stages.objectives.vocabulary import Vocabulary
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
@@ -298,7 +300,7 @@ def copied(
     place = root / "datasets" / name
     shutil.copytree(material.root / "datasets" / name, place, copy_function=os.link)
     copy = Copy(material, name, root, written, cache)
-    copy.written = written or bool(copy.traits.beyond)
+    copy.written = written or bool(copy.traits.written_for)
     if not copy.written:
         for split in place.iterdir():
             shutil.rmtree(split / "drawn")

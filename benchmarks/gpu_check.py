@@ -32,7 +32,8 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, ShardmillError
 from stages.loading.dataset import open_dataset
-from stages.verify.gates import LearningConfig, to_json
+from stages.objectives.learning import LearningConfig
+from stages.verify.gates import to_json
 from stages.verify.resume import peak_of
 
 _BATCH_TOKENS = {"cuda": 32_768, "cpu": 1_024}

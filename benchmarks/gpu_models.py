@@ -32,8 +32,8 @@ from stages.loading.losses import (
 )
 from stages.loading.masks import ENCODER_DECODER
 from stages.loading.torch_loader import Tensors
-from stages.objectives.clm import IGNORED
-from stages.objectives.table import PAIRS
+from stages.objectives.rows import IGNORED
+from stages.objectives.traits import PAIRS
 from stages.verify.examples import PAIR_LABELS
 
 _SCALE = 0.02

@@ -160,7 +160,7 @@ class EveryEpoch:
     def __init__(self, dataset: ShardDataset) -> None:
         self._dataset = dataset
         self._epochs: int | None = None
-        if traits_of(dataset.objective).beyond:
+        if traits_of(dataset.objective).written_for:
             drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
             self._epochs = 1 if drawn is None else drawn.epochs
 

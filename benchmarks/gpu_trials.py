@@ -19,10 +19,10 @@ from torch import Tensor
 from stages.errors import ConfigError
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
 from stages.loading.torch_loader import Tensors
+from stages.objectives.learning import LearningConfig
 from stages.verify import resume
 from stages.verify.contrast import ContrastTrainer, Views
 from stages.verify.dataset_check import Checked, LabelPractice, ViewPractice, check_dataset, views_of
-from stages.verify.gates import LearningConfig
 from stages.verify.model import reproducible
 from stages.verify.rows import PADDING, LabelledRows, shift_labels
 from stages.verify.slices import Take, own_labels

@@ -24,8 +24,10 @@ import numpy as np
 from pipeline.steps.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
 from stages.loading.dataset import open_dataset
-from stages.objectives.table import PAIRS, traits_of
-from stages.verify.gates import LearningConfig, settings_of
+from stages.objectives.learning import LearningConfig
+from stages.objectives.table import traits_of
+from stages.objectives.traits import PAIRS
+from stages.verify.gates import settings_of
 from stages.verify.learning import check_learning
 from stages.verify.rows import (
     NO_LABEL,

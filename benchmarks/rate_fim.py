@@ -19,8 +19,8 @@ from rate_parts import Part, piece_bytes
 from rate_tally import Tally
 
 from stages.loading.dataset import Batch, ShardDataset
-from stages.objectives.clm import IGNORED
 from stages.objectives.fim import FIM
+from stages.objectives.rows import IGNORED
 
 _GROWTH = {"token": 3, "character": 11}
 _CONTINUATION = range(0x80, 0xC0)

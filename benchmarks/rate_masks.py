@@ -19,9 +19,9 @@ from rate_parts import Part
 from rate_tally import Tally
 
 from stages.loading.dataset import Batch
-from stages.objectives.clm import IGNORED
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.mlm import MaskedLM, Selecting, Selection
+from stages.objectives.rows import IGNORED
 from stages.objectives.vocabulary import Vocabulary
 
 

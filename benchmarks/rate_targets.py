@@ -17,8 +17,8 @@ from rate_parts import Part
 from rate_tally import Tally
 
 from stages.objectives.bart import BART
-from stages.objectives.clm import IGNORED
 from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.rows import IGNORED
 from stages.objectives.span_corruption import SpanCorruption
 
 _SMALLEST = 2

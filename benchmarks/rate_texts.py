@@ -12,7 +12,8 @@ from rate_parts import Part
 from rate_tally import Tally
 
 from stages.loading.dataset import Batch
-from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.clm import CausalLM
+from stages.objectives.rows import IGNORED
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.simcse import SimCSE
 

@@ -15,10 +15,10 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 from rate_fim import count_fim
@@ -29,18 +29,8 @@ from rate_targets import count_bart, count_prefixes, count_spans
 from rate_texts import count_clm, count_nsp, count_simcse, count_sop
 
 from stages.loading.dataset import open_dataset
-from stages.objectives.bart import BART
-from stages.objectives.clm import CausalLM
-from stages.objectives.electra import ReplacedTokens
-from stages.objectives.fim import FIM
-from stages.objectives.mixture import Mixture
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
-from stages.objectives.simcse import SimCSE
-from stages.objectives.span_corruption import SpanCorruption
-from stages.objectives.table import Objective
-from stages.objectives.ul2 import UL2, denoisers
+from stages.objectives.objective import Objective
+from stages.objectives.table import weighted_components
 
 _SHOWN = 1e-3
 """Shares below it are printed with an exponent."""
@@ -59,66 +49,51 @@ def measure(parts: Iterable[Part], objective: Objective) -> list[Line]:
     return tally.lines()
 
 
-def count(tally: Tally, objective: Objective, part: Part) -> None:  # noqa: C901  # one for each objective
+COUNTERS: dict[str, Callable[[Tally, Any, Part], None]] = {
+    "bart": count_bart,
+    "clm": count_clm,
+    "electra": count_electra,
+    "fim": count_fim,
+    "mlm": count_mlm,
+    "nsp": count_nsp,
+    "prefix_lm": count_prefixes,
+    "simcse": count_simcse,
+    "sop": count_sop,
+    "span_corruption": count_spans,
+}
+"""What counts the draws of each kind."""
+
+
+def count(tally: Tally, objective: Objective, part: Part) -> None:
     """Count what was drawn of some rows."""
-    match objective:
-        case CausalLM():
-            count_clm(tally, objective, part)
-        case MaskedLM():
-            count_mlm(tally, objective, part)
-        case ReplacedTokens():
-            count_electra(tally, objective, part)
-        case FIM():
-            count_fim(tally, objective, part)
-        case PrefixLM():
-            count_prefixes(tally, objective, part)
-        case SpanCorruption():
-            count_spans(tally, objective, part)
-        case BART():
-            count_bart(tally, objective, part)
-        case SimCSE():
-            count_simcse(tally, objective, part)
-        case NextSentence():
-            count_nsp(tally, objective, part)
-        case SentenceOrder():
-            count_sop(tally, objective, part)
-        case UL2() | Mixture():
-            _count_components(tally, objective, part)
-        case _:
-            assert_never(objective)
-
-
-def components_of(objective: UL2 | Mixture) -> list[tuple[str, float, Objective]]:
-    """Give (name, share of the documents, objective) of each component."""
-    if isinstance(objective, UL2):
-        return [(each.name, each.weight, each.objective) for each in denoisers(objective)]
-    total = sum(part.weight for part in objective.components)
-    return [
-        (f"{number} {part.objective.kind}", part.weight / total, part.objective)
-        for number, part in enumerate(objective.components)
-    ]
+    if weighted_components(objective):
+        _count_components(tally, objective, part)
+    else:
+        COUNTERS[objective.kind](tally, objective, part)
 
 
 def count_documents(tally: Tally, objective: Objective, part: Part) -> None:
     """Count which of a mixture's documents, of the whole shard of a part, have which component."""
-    if not isinstance(objective, UL2 | Mixture):
+    parts = weighted_components(objective)
+    if not parts:
         return
     of, documents = part.shard.components, part.shard.whole.segments["doc"]
     wrong = np.zeros(len(of), np.bool_)
     wrong[documents[of[documents] != part.shard.component_of_segments]] = True
     tally.exact("documents have one component", wrong)
-    for number, (name, share, _) in enumerate(components_of(objective)):
+    total = sum(part.weight for part in parts)
+    for number, (name, weight, _) in enumerate(parts):
         found = int(np.count_nonzero(of == number))
-        tally.share(f"{name}: share of documents", int(np.count_nonzero(of >= 0)), found, share)
+        tally.share(f"{name}: share of documents", int(np.count_nonzero(of >= 0)), found, weight / total)
 
 
-def _count_components(tally: Tally, objective: UL2 | Mixture, part: Part) -> None:
+def _count_components(tally: Tally, objective: Objective, part: Part) -> None:
     """Count the rows of each component by its laws."""
     ids = [batch["objective_id"] for batch in part.shown]
     stored = part.stored.components
     for found in ids:
         tally.exact("objective_id is as laid out", found != stored)
-    for number, (name, _, each) in enumerate(components_of(objective)):
+    for number, (name, _, each) in enumerate(weighted_components(objective)):
         rows = np.flatnonzero(ids[0] == number)
         if len(rows):
             count(tally.within(f"{name}: "), each, part.take(rows))

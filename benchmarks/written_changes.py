@@ -7,7 +7,7 @@ import numpy as np
 from fault_copies import Array, Copy, NoPlaceError
 from stored_faults import OTHER, Plant
 
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 
 Columns = dict[str, Array]
 Change = Callable[[Columns, Copy], Mapping[str, Array]]

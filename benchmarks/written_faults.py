@@ -10,8 +10,8 @@ from fault_copies import EPOCH, NUMBER, Array, Copy, NoPlaceError, zip_columns
 from stored_faults import OTHER, Plant
 from written_changes import Columns, change_columns, change_entry, first_place, only_of, unlabelled
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.fim import fim_ids
+from stages.objectives.rows import IGNORED
 from stages.store.drawn import DRAWN_NAME
 
 

@@ -32,7 +32,8 @@ from stages.comparing.settings import CompareSettings, Ids, Memorised
 from stages.comparing.texts import TEXT_TOKENS, Chosen, RunTexts, Text, choose_texts
 from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
-from stages.objectives.table import PAIRS, read_objective, traits_of
+from stages.objectives.table import read_objective, traits_of
+from stages.objectives.traits import PAIRS
 from stages.store.manifest import read_manifest
 from stages.store.token_store import TokenUnit
 from stages.verify.gates import to_json

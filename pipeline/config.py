@@ -21,15 +21,14 @@ from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
-from stages.objectives.fim import FIM
-from stages.objectives.table import KINDS, Objective, refuse_impossible, traits_of
+from stages.objectives.learning import LearningConfig
+from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
 from stages.packing.layout import PackingConfig
 from stages.reading.formats import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
-from stages.verify.gates import LearningConfig
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 MIN_MEMORY = 1 << 30
@@ -146,7 +145,7 @@ class Dataset(Config):
 
     name: str
     """Names its folder."""
-    objective: Objective = CausalLM()
+    objective: AnyObjective = CausalLM()
     """What is learned from the rows; `kind` says which, "clm" unless given."""
     packing: PackingConfig | None = None
     """Keys of its own, in place of the run's: `seq_len` and `strategy`. A key that is left out is the
@@ -162,7 +161,7 @@ class Dataset(Config):
     @property
     def epochs_on_disk(self) -> int:
         """Epochs that are written out."""
-        return max(self.materialized_epochs, int(bool(traits_of(self.objective).beyond)))
+        return max(self.materialized_epochs, int(bool(traits_of(self.objective).written_for)))
 
     @field_validator("objective", mode="before")
     @classmethod
@@ -237,8 +236,7 @@ class RunFile(Config):
         names = [source.name for source in self.sources]
         for dataset in self.datasets:
             objective = dataset.objective
-            named = objective.sources if isinstance(objective, FIM) else ()
-            strangers = sorted(set(named) - set(names))
+            strangers = sorted(set(traits_of(objective).sources) - set(names))
             if strangers:
                 raise ValueError(
                     f"dataset {dataset.name!r}: objective.sources.{strangers[0]}: no such source;"
@@ -372,7 +370,7 @@ def _nearest(location: tuple[int | str, ...]) -> str:
     model: Any = RunFile
     for before, part in zip((None, *location), location[:-1], strict=False):
         if before == "objective" and part in KINDS:
-            model = KINDS[str(part)]
+            model = KINDS[str(part)].config
         elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
             model = _model_of(model, part)
     known = list(model.model_fields) if model is not None else []

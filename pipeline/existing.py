@@ -12,10 +12,7 @@ from pipeline.config import Dataset, RunFile
 from pipeline.regular_files import read_regular
 from pipeline.steps.adopt import Adoption
 from stages.errors import ConfigError
-from stages.objectives.clm import CausalLM
-from stages.objectives.fim import FIM
-from stages.objectives.special_names import special_names
-from stages.objectives.table import refuse_impossible
+from stages.objectives.table import refuse_impossible, special_names, traits_of
 from stages.tokenizer.existing import describe, existing_tokenizer, kind_of
 from stages.tokenizer.roles import Roles, find_roles, require_roles
 
@@ -43,8 +40,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         _require(dataset, roles, seq_len=file.packing_of(dataset).seq_len, name=path.name)
     tokenizer = existing_tokenizer(data, kind, roles.ids, name=key)
     for dataset in file.datasets:
-        by_characters = isinstance(dataset.objective, FIM) and dataset.objective.level == "character"
-        if by_characters and not tokenizer.writes_all:
+        if traits_of(dataset.objective).encodes_text and not tokenizer.writes_all:
             raise ConfigError(
                 f"dataset {dataset.name!r}: objective.level = 'character' encodes parts of texts, and"
                 f" {path.name} cannot write every text as it is: set it to 'token', or take a tokenizer"
@@ -71,7 +67,7 @@ def _with_padding(file: RunFile, roles: Roles) -> Roles:
     """Let EOS fill rows where nothing else does and the rows say themselves how far they are filled."""
     if "pad" in roles.ids or "pad" in roles.unsure or "eos" not in roles.ids:
         return roles
-    if not all(isinstance(dataset.objective, CausalLM) for dataset in file.datasets):
+    if not all(traits_of(dataset.objective).eos_may_pad for dataset in file.datasets):
         return roles
     return Roles({"pad": roles.ids["eos"], **roles.ids}, roles.unsure)
 
@@ -81,7 +77,7 @@ def _require(dataset: Dataset, roles: Roles, *, seq_len: int, name: str) -> None
     objective = dataset.objective
     who = f"dataset {dataset.name!r}: kind = {objective.kind!r}"
     needed = ["eos", "pad", *special_names(objective)]
-    if isinstance(objective, CausalLM) and roles.ids.get("pad") == roles.ids.get("eos"):
+    if traits_of(objective).eos_may_pad and roles.ids.get("pad") == roles.ids.get("eos"):
         needed.remove("pad")  # its rows say how far they are filled
     require_roles(roles, needed, who=who, name=name)
     try:

@@ -88,7 +88,7 @@ def step_needs(file: RunFile) -> dict[str, Need]:
         sections = SECTION_ROW * bool(traits_of(dataset.objective).sections)
         rows = (DOCUMENT_ROW + sections) * MAX_DOCUMENTS + TABLE_BYTES
         needs[f"shard-{dataset.name}"] = Need(rows)
-        beyond = bool(traits_of(dataset.objective).beyond)
+        beyond = bool(traits_of(dataset.objective).written_for)
         if dataset.epochs_on_disk:
             needs[f"draw-{dataset.name}"] = Need(DRAWN + (rows + LOGITS) * beyond)
         remedy = shorter if beyond else ""

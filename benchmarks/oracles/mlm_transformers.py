@@ -22,10 +22,9 @@ from transformers import (  # of an environment of its own
     PreTrainedTokenizerFast,
 )
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels.mlm import mask_tokens
 from stages.objectives.mlm import MaskedLM
-from stages.objectives.rows import StoredRows, single_segments
+from stages.objectives.rows import IGNORED, StoredRows, single_segments
 from stages.objectives.vocabulary import vocabulary_of
 
 NAMED = ("unk", "bos", "eos", "pad", "cls", "sep", "mask")

@@ -20,7 +20,7 @@ from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.steps.adopt import model_key
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 from stages.objectives.table import traits_of
 from stages.tokenizer.existing import RunTokenizer, open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL

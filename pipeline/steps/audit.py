@@ -21,9 +21,9 @@ from pipeline.steps.split import VALIDATION
 from pipeline.steps.units import Unit, fixed_bytes, from_hex, kept_mask, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.errors import FormatError, is_of_the_system
+from stages.findings import Finding
 from stages.identity import ID_BYTES, document_id
 from stages.ledger import Flow, IdSum, Tally, tally_of
-from stages.verify.mechanics import Finding
 
 _Found = Iterator[tuple[str, Finding]]
 

@@ -44,13 +44,13 @@ from pipeline.steps.units import (
 from pipeline.tasks import Workspace
 from stages.columns import STORED_DOCUMENTS
 from stages.errors import FormatError
+from stages.findings import Finding
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of
 from stages.ragged import batches, joined
 from stages.store.token_store import TokenUnit, read_ends
 from stages.tokenizer.existing import RunTokenizer
 from stages.tokenizer.sentences import split_sentences
-from stages.verify.mechanics import Finding
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are decoded together (36 bytes each as Python's numbers)."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from stages.config import Config
 from stages.errors import is_of_the_system
-from stages.verify.mechanics import Finding
+from stages.findings import Finding
 
 
 class FoundIn(Config):

@@ -20,9 +20,9 @@ from pipeline.steps.units import Unit, row_groups
 from pipeline.tasks import Workspace
 from stages.columns import DOCUMENTS, SECTION_ENDS
 from stages.errors import FormatError
+from stages.findings import Finding
 from stages.identity import document_id
 from stages.store.arrays import open_array
-from stages.verify.mechanics import Finding
 
 _COLUMNS = ("id", "position", "text_bytes", "digest", "text")
 _WRONG = {

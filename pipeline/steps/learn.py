@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.tasks import Workspace
-from stages.verify.gates import LearningConfig
+from stages.objectives.learning import LearningConfig
 
 
 @dataclass(frozen=True)

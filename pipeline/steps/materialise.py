@@ -20,11 +20,10 @@ from pipeline.tasks import Workspace
 from stages.errors import DataError
 from stages.ledger import Flow, Tally
 from stages.loading.dataset import ShardDataset
-from stages.objectives.electra import ReplacedTokens
-from stages.objectives.fim import FIM
+from stages.objectives.drawing import count_drawn, draw_material
 from stages.objectives.fim_characters import Spelling
 from stages.objectives.generated import Generate, load_generator, version_of
-from stages.objectives.material import Material, counted_apart, draw_material
+from stages.objectives.material import Material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
 from stages.objectives.vocabulary import Vocabulary
@@ -84,7 +83,7 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
         for start in range(0, max(rows, 1), step):
             part = np.arange(start, min(start + step, rows))
             drawn = draw_rows(dataset, work.number, part, material)
-            counts.update(counted_apart(drawn, dataset.objective))
+            counts.update(count_drawn(drawn, dataset.objective))
             written += len(next(iter(drawn.values())))
             for name, column in drawn.items():
                 shape, dtype = column.shape[1:], column.dtype.newbyteorder("<").str
@@ -119,18 +118,18 @@ def material_of(
     workspace: Workspace, dataset: ShardDataset, folder: str, *, number: int, with_model: bool = False
 ) -> Material | None:
     """Give what the rows of a shard are drawn with beyond themselves; None if they need nothing."""
-    objective = dataset.objective
-    if not traits_of(objective).beyond:
+    traits = traits_of(dataset.objective)
+    if not traits.written_for:
         return None
     sources = None
-    if isinstance(objective, FIM) and objective.sources:
+    if traits.sources:
         path = f"{folder}/{dataset.manifest.shards[number].path}/documents.parquet"
         table = pq.read_table(workspace.path(path), columns=["source"])
         sources = tuple(map(sys.intern, table.column("source").to_pylist()))
     model = None
-    if with_model and isinstance(objective, ReplacedTokens) and objective.model is not None:
-        model = _model(workspace, objective.model, dataset.vocabulary)
-    spelling = _spelling(workspace, dataset) if isinstance(objective, FIM) else None
+    if with_model and traits.model:
+        model = _model(workspace, traits.model, dataset.vocabulary)
+    spelling = _spelling(workspace, dataset) if traits.encodes_text else None
     return Material(dataset.whole_shard(number, sources=sources), spelling, model)
 
 

@@ -19,22 +19,13 @@ from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.ledger import Flow, IdSum, Tally, tally_of
 from stages.mixing.placement import component_hash
-from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.kind import Documents, LaidOut
+from stages.objectives.objective import Objective
 from stages.objectives.rows import Widths
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
-from stages.objectives.simcse import SimCSE
-from stages.objectives.table import (
-    Objective,
-    choose_component,
-    component_widths,
-    traits_of,
-    widths_of,
-)
+from stages.objectives.table import choose_component, component_widths, kind_of, traits_of, widths_of
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows, stack_layouts
-from stages.packing.pairs import PairRules, pack_pairs
-from stages.packing.sections import pack_side_by_side, prompt_lengths
 from stages.packing.single import pack_single
 from stages.ragged import batches
 from stages.seeding import Key, Tag, permutation
@@ -44,8 +35,6 @@ from stages.store.manifest import (
     FORMAT_VERSION,
     MANIFEST_NAME,
     OBJECTIVE_ID,
-    PROMPT,
-    ROOM,
     SEGMENT_COLUMNS,
     SENTENCES,
     UNIGRAM,
@@ -163,36 +152,17 @@ def lay_out(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDAr
     return shuffle_rows(layout, order), {name: column[order] for name, column in by_row.items()}
 
 
-def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
+def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
     """Lay the documents into rows as the objective wants them; give what else is laid out of each row.
 
     The documents of one component of a mixture are packed together.
     """
     widths = widths_of(work.objective, work.packing.seq_len)
-    if isinstance(work.objective, NextSentence | SentenceOrder):
-        assert group.sentences is not None
-        borrow_rate = work.objective.random_rate if isinstance(work.objective, NextSentence) else 0.0
-        rules = PairRules(work.objective.short_rate, borrow_rate)
-        key = Key(work.seed, 0, work.group, Tag.CHUNKS)
-        pairs = pack_pairs(
-            group.lengths, group.sentences, row_length=widths.stored, rules=rules, key=key
-        )
-        return pairs.layout, {ROOM: pairs.room} if borrow_rate else {}
-    if isinstance(work.objective, SimCSE) and group.sections is not None:
-        layout = pack_side_by_side(
-            group.lengths,
-            group.sections,
-            count=work.objective.num_views,
-            row_length=widths.inputs,
-            stored=widths.stored,
-        )
-        return layout, {}
     parts = component_widths(work.objective, work.packing.seq_len)
     if not parts:
-        layout = _pack(group.lengths, work, widths.stored)
-        if group.sections is None:
-            return layout, {}
-        return layout, {PROMPT: prompt_lengths(layout, group.sections)}
+        documents = Documents(group.lengths, group.sentences, group.sections, work.seed, work.group)
+        own = kind_of(work.objective).lay_out(documents, work.objective, widths)
+        return own or LaidOut(_pack(group.lengths, work, widths.stored), {})
     component = np.array(
         [
             choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
@@ -206,7 +176,7 @@ def _layout(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDAr
     ]
     rows = [layout.num_rows for layout in layouts]
     layout = stack_layouts(layouts, members, row_length=widths.stored)
-    return layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)}
+    return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)})
 
 
 def _pack(lengths: NDArray[np.int64], work: ShardWork, row_length: int) -> Layout:
@@ -341,13 +311,8 @@ def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:
     }
     if component_widths(work.objective, work.packing.seq_len):
         columns[OBJECTIVE_ID] = Column(dtype="|u1", shape=(), meaning="which component draws the row")
-    if isinstance(work.objective, NextSentence):
-        meaning = "tokens of another document that the row has room for"
-        columns[ROOM] = Column(dtype="<i4", shape=(), meaning=meaning)
-    if isinstance(work.objective, PrefixLM) and work.objective.split == "source":
-        meaning = "tokens before the target that the source names; 0 if it names none"
-        columns[PROMPT] = Column(dtype="<i4", shape=(), meaning=meaning)
-    return columns
+        return columns
+    return {**columns, **kind_of(work.objective).stored_columns(work.objective)}
 
 
 def _tables(workspace: Workspace, work: ManifestWork, folder: str) -> dict[str, FileDigest]:

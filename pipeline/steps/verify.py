@@ -32,6 +32,7 @@ from pipeline.steps.verify_run import (
 )
 from pipeline.tasks import Function, Workspace
 from stages.errors import DataError, FormatError
+from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import read_objective, traits_of
@@ -39,7 +40,7 @@ from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
 from stages.verify import mechanics
-from stages.verify.mechanics import Finding, Rows
+from stages.verify.mechanics import Rows
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared together."""

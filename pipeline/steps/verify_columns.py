@@ -12,21 +12,22 @@ from pipeline.steps.materialise import draw_rows, material_of
 from pipeline.steps.verify_files import check_files, check_names
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
+from stages.findings import Finding
 from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
 from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
-from stages.objectives.drawing import draw_columns, draw_plainly
+from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
 from stages.objectives.electra import Generator
-from stages.objectives.material import Material, counted_apart, repeatable
+from stages.objectives.material import Material
 from stages.objectives.rows import Columns
-from stages.objectives.table import PAIRS, TARGETS, traits_of
+from stages.objectives.table import traits_of
+from stages.objectives.traits import PAIRS, TARGETS
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
 from stages.verify import labels
 from stages.verify.drawn import Items
-from stages.verify.mechanics import Finding
 
 _ROW_TOKENS = 1 << 20
 """Tokens whose labels are looked at together: 8 MiB a column."""
@@ -73,7 +74,7 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
             yield f"{work.folder}/{DRAWN_NAME}", Finding("columns", wrong)
             return
         found = list(_columns(dataset, work.number, drawn, material))
-        if drawn is not None and repeatable(dataset.objective):
+        if drawn is not None and not traits_of(dataset.objective).model:
             of_shards = [shard.rows for shard in dataset.manifest.shards]
             written = DrawnEpochs(folder, drawn, rows=of_shards, check=False)
             found += check_drawn(written, dataset, work.number, material)
@@ -108,7 +109,7 @@ def _columns(
     epochs = labels.num_epochs(dataset.objective)
     if material is not None:
         written = 0 if drawn is None else drawn.epochs
-        epochs = min(epochs, written) if repeatable(dataset.objective) else written
+        epochs = written if traits_of(dataset.objective).model else min(epochs, written)
         if not written:
             yield Finding("drawn", "no epoch stands on disk, and none can be drawn")
     yield from labels.label_findings(
@@ -212,7 +213,7 @@ def _form(column: tuple[str, tuple[int, ...]] | None) -> str:
 def _no_rows(dataset: ShardDataset, number: int, material: Material | None) -> Columns:
     """Give the columns of no row; those that a model draws are the same without it."""
     objective, nothing = dataset.objective, np.arange(0)
-    if repeatable(objective):
+    if not traits_of(objective).model:
         return draw_rows(dataset, number, nothing, material)
     alone = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
     stored = dataset.stored_rows(number, nothing)
@@ -237,7 +238,7 @@ def check_drawn(
                 np.array_equal(column, found[name]) for name, column in expected.items()
             )
             wrong += not same
-            counts.update(counted_apart(found, dataset.objective))
+            counts.update(count_drawn(found, dataset.objective))
         declared = drawn.counts(epoch, number)
         if declared != dict(counts):
             message = f"epoch {epoch} counts {declared} apart, but its rows {dict(counts)}"

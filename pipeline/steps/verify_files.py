@@ -14,11 +14,12 @@ from pipeline.steps.materialise import DrawWork
 from pipeline.steps.shard import EPOCH_FOLDER
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
-from stages.objectives.table import Objective, traits_of
+from stages.findings import Finding
+from stages.objectives.objective import Objective
+from stages.objectives.table import traits_of
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
 from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, SENTENCES, UNIGRAM, Manifest
-from stages.verify.mechanics import Finding
 
 Named = Iterator[tuple[str, Finding]]
 """Findings, each with its file."""

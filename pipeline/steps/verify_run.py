@@ -23,12 +23,13 @@ from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.errors import FormatError
-from stages.objectives.table import Objective, read_objective, traits_of
+from stages.findings import Finding
+from stages.objectives.objective import Objective
+from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, read_drawn
 from stages.store.manifest import MANIFEST_NAME, WORD_STARTS, Manifest
-from stages.verify.mechanics import Finding
 
 _OF_THE_FILES = {"shards", "totals", "tables", "fingerprint"}
 """What a manifest says that no setting does."""

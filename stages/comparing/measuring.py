@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from stages.comparing.budget import rows_of_tokens, tokens_read, train_once, with_rare_labels
 from stages.comparing.classes import Classes
 from stages.comparing.probes import bits_per_byte, frequency_bits, knowledge, linear_accuracy
-from stages.comparing.questions import Way, ask, ways_of
+from stages.comparing.questions import ask
 from stages.comparing.settings import Compared, CompareSettings, Ids, Memorised
 from stages.comparing.texts import Chosen, Text, Texts
 from stages.loading.dataset import ShardDataset
+from stages.objectives.questions import Form
+from stages.objectives.table import questions_of
 from stages.verify.learning import measured_loss
 from stages.verify.model import reproducible
 from stages.verify.rows import LabelledRows, count_labelled, frequent_ids, log_unigram
@@ -65,7 +67,7 @@ def prepare(
     *,
     settings: CompareSettings,
 ) -> Prepared:
-    """Read the rows of the budget and put the questions in the way of the objective.
+    """Read the rows of the budget and put the questions in the forms of the objective.
 
     Raises:
         DataError: a split has no row with a label.
@@ -73,14 +75,14 @@ def prepare(
     reading = rows_of_tokens(training, settings.tokens)
     own = rows_of_tokens(heldout, settings.heldout_tokens, most_epochs=1).rows
     kept = frequent_ids(reading.rows, settings.max_ids)
-    ways, vocabulary, chosen = ways_of(training.objective), training.vocabulary, examination.chosen
+    forms, vocabulary, chosen = questions_of(training.objective), training.vocabulary, examination.chosen
 
     def texts(names: Sequence[bytes]) -> list[Text]:
         return [examination.texts[name] for name in names]
 
-    def questions(names: Sequence[bytes], way: Way, *, within: bool = False) -> LabelledRows:
+    def questions(names: Sequence[bytes], form: Form, *, within: bool = False) -> LabelledRows:
         places = draw_places(texts(names), settings.places)
-        return ask(texts(names), places, way=way, vocabulary=vocabulary, within=within)
+        return ask(texts(names), places, form=form, vocabulary=vocabulary, within=within)
 
     fresh = tuple(texts(chosen.fresh))
     kinds = {"fresh": chosen.fresh, "repeated": chosen.repeated, "once": chosen.once}
@@ -90,9 +92,9 @@ def prepare(
         kept,
         reading.passes,
         {}
-        if ways.going_on is None
-        else {kind: questions(names, ways.going_on) for kind, names in kinds.items() if names},
-        None if ways.filling_in is None else questions(chosen.fresh, ways.filling_in, within=True),
+        if forms.continuation is None
+        else {kind: questions(names, forms.continuation) for kind, names in kinds.items() if names},
+        None if forms.cloze is None else questions(chosen.fresh, forms.cloze, within=True),
         fresh,
         frequency_bits(fresh, draw_places(fresh, settings.places), examination.ids),
         examination,

@@ -1,86 +1,30 @@
-"""Questions: one token of a text, asked for in the way that a model has learned to answer.
+"""Questions: one token of a text, asked for in the form that a model has learned to answer.
 
-    text        The quick brown fox jumps              the token asked for: brown
-
-                what comes next                        what stood there
-    next        The quick -> brown
-    prefix      The quick -> brown                     (the quick is read both ways)
-    rest        The quick </s> => brown
-    mask        The quick <mask>                       The quick <mask> fox jumps
-    span        The quick <X> </s> => <X> brown        The quick <X> fox jumps </s> => <X> brown
-    middle                                             <PRE> The quick <SUF> fox jumps <MID> -> brown
-
-`->` is the next position, `=>` the decoder. All models answer the same questions, so that what they know
-of a text can be compared; what no row of an objective asks is not asked of its models.
+The forms are drawn in `stages.objectives.questions`. All models answer the same questions, so that what
+they know of a text can be compared; what no row of an objective asks is not asked of its models.
 
 Axes: Q questions, L tokens.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.comparing.texts import Text
-from stages.objectives.mixture import Mixture
-from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.table import Objective, components_of
+from stages.objectives.questions import Form
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 
-
-class Way(StrEnum):
-    """How a model is asked for a token."""
-
-    NEXT = "next"
-    PREFIX = "prefix"
-    REST = "rest"
-    MASK = "mask"
-    SPAN = "span"
-    MIDDLE = "middle"
-
-
 ATTENTION = {
-    Way.NEXT: "causal_within_document",
-    Way.MIDDLE: "causal_within_document",
-    Way.PREFIX: "prefix",
-    Way.MASK: "bidirectional_within_document",
-    Way.REST: "encoder_decoder",
-    Way.SPAN: "encoder_decoder",
-}
-
-
-@dataclass(frozen=True)
-class Ways:
-    """How the models of an objective are asked; None: no row of it asks so."""
-
-    going_on: Way | None = None
-    """What comes next."""
-    filling_in: Way | None = None
-    """What stood there."""
-
-
-def ways_of(objective: Objective) -> Ways:
-    """Say how the models of an objective are asked; those of a mixture as all its components are."""
-    if isinstance(objective, PrefixLM):
-        return Ways(Way.PREFIX if objective.architecture == "decoder_only" else Way.REST)
-    if isinstance(objective, Mixture):
-        first, *others = map(ways_of, components_of(objective))
-        return first if all(other == first for other in others) else Ways()
-    return _WAYS.get(objective.kind, Ways())
-
-
-_WAYS = {
-    "clm": Ways(Way.NEXT),
-    "fim": Ways(Way.NEXT, Way.MIDDLE),
-    "mlm": Ways(Way.MASK, Way.MASK),
-    "nsp": Ways(Way.MASK, Way.MASK),
-    "sop": Ways(Way.MASK, Way.MASK),
-    "span_corruption": Ways(Way.SPAN, Way.SPAN),
-    "ul2": Ways(Way.SPAN, Way.SPAN),
+    Form.NEXT: "causal_within_document",
+    Form.MIDDLE: "causal_within_document",
+    Form.PREFIX: "prefix",
+    Form.MASK: "bidirectional_within_document",
+    Form.REST: "encoder_decoder",
+    Form.SPAN: "encoder_decoder",
 }
 
 
@@ -88,7 +32,7 @@ def ask(
     texts: Sequence[Text],
     places: Sequence[Sequence[int]],
     *,
-    way: Way,
+    form: Form,
     vocabulary: Vocabulary,
     within: bool = False,
 ) -> LabelledRows:
@@ -97,19 +41,19 @@ def ask(
     Args:
         texts: of ordinary ids.
         places: of each text, from 1 on.
-        way: in which the model is asked.
+        form: in which the model is asked.
         vocabulary: names the special ids.
         within: whether what stands behind the token is given too, or only what stands before it.
     """
     return _rows(
         [
             _question(
-                text[:place], text[place], text[place + 1 :] if within else text[:0], way, vocabulary
+                text[:place], text[place], text[place + 1 :] if within else text[:0], form, vocabulary
             )
             for text, some in zip(texts, places, strict=True)
             for place in some
         ],
-        way,
+        form,
     )
 
 
@@ -131,33 +75,33 @@ class _Question:
 
 
 def _question(
-    before: Text, token: np.integer, after: Text, way: Way, vocabulary: Vocabulary
+    before: Text, token: np.integer, after: Text, form: Form, vocabulary: Vocabulary
 ) -> _Question:
     eos, pad = vocabulary.named("eos"), vocabulary.named("pad")
     head, tail, asked = before.tolist(), after.tolist(), int(token)
     decoder: list[int] = []
-    match way:
-        case Way.NEXT | Way.PREFIX:
+    match form:
+        case Form.NEXT | Form.PREFIX:
             inputs = [*head, asked]
-        case Way.MASK:
+        case Form.MASK:
             inputs = [*head, vocabulary.named("mask"), *tail]
-        case Way.MIDDLE:
+        case Form.MIDDLE:
             prefix, suffix, middle = (vocabulary.named(f"fim_{part}") for part in _PARTS)
             inputs = [prefix, *head, suffix, *tail, middle, asked]
-        case Way.SPAN:
+        case Form.SPAN:
             sentinel = int(vocabulary.sentinels[0])
             inputs, decoder = [*head, sentinel, *tail, eos], [pad, sentinel]
-        case Way.REST:
+        case Form.REST:
             inputs, decoder = [*head, eos], [pad]
-    place = len(decoder) - 1 if decoder else len(head) if way != Way.MIDDLE else len(inputs) - 1
+    place = len(decoder) - 1 if decoder else len(head) if form != Form.MIDDLE else len(inputs) - 1
     return _Question(inputs, asked, place, decoder, len(head))
 
 
 _PARTS = ("prefix", "suffix", "middle")
 
 
-def _rows(questions: Sequence[_Question], way: Way) -> LabelledRows:
-    rows = _padded([question.inputs for question in questions], ATTENTION[way])
+def _rows(questions: Sequence[_Question], form: Form) -> LabelledRows:
+    rows = _padded([question.inputs for question in questions], ATTENTION[form])
     width = max((len(question.decoder) for question in questions), default=0)
     labels = np.full((len(questions), width or rows.input_ids.shape[1]), NO_LABEL)
     labels[np.arange(len(questions)), [q.place for q in questions]] = [q.token for q in questions]
@@ -190,6 +134,6 @@ def _with_labels(
         rows.segment_ids,
         rows.position_ids,
         attention=rows.attention,
-        prefix_length=prefix if rows.attention == ATTENTION[Way.PREFIX] else None,
+        prefix_length=prefix if rows.attention == ATTENTION[Form.PREFIX] else None,
         decoder_input_ids=decoder,
     )

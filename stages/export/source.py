@@ -200,7 +200,7 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
     """
     dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
-    follow = drawn is None or not (drawn.generator or traits_of(dataset.objective).beyond)
+    follow = drawn is None or not (drawn.generator or traits_of(dataset.objective).written_for)
     return ExportSource(dataset, "" if drawn is None or follow else drawn.fingerprint)
 
 

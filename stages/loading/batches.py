@@ -23,7 +23,7 @@ from stages.loading.arguments import one_of, whole
 from stages.loading.dataset import Batch
 from stages.loading.order import MAX_SORTED
 from stages.loading.shared_number import MAX_NUMBER, SharedNumber
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 from stages.seeding import MAX_EPOCHS
 
 Last = Literal["drop", "pad", "carry"]

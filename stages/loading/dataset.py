@@ -37,10 +37,10 @@ from stages.loading.mapped import (
 from stages.loading.order import MAX_SORTED, EpochOrder
 from stages.loading.segments import dense_segments
 from stages.loading.shared_number import SharedNumber
-from stages.objectives.clm import CausalLM
 from stages.objectives.drawing import draw_columns
 from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.table import PAIRS, TARGETS, read_objective, traits_of, widths_of
+from stages.objectives.table import read_objective, traits_of, widths_of
+from stages.objectives.traits import PAIRS, TARGETS
 from stages.objectives.whole_shard import WholeShard
 from stages.seeding import shard_field
 from stages.store.drawn import DrawnManifest, read_drawn
@@ -168,11 +168,11 @@ class ShardDataset(Sequence[Batch]):
         """
         sound = sound_epoch(epoch)
         written = 0 if self._drawn is None else self._drawn.epochs
-        if self._traits.beyond and sound >= written:
+        if self._traits.written_for and sound >= written:
             known = f"{written} epoch stands" if written == 1 else f"{written} epochs stand"
             raise ConfigError(
                 f"epoch = {epoch}: {self.objective.kind} cannot be drawn when it is read, for"
-                f" {self._traits.beyond}; {known} on disk; train on those, or set"
+                f" {self._traits.written_for}; {known} on disk; train on those, or set"
                 f" materialized_epochs = {epoch + 1} and run again"
             )
         return sound
@@ -278,9 +278,9 @@ class ShardDataset(Sequence[Batch]):
     def _columns(self, parts: Sequence[Part], epoch: int) -> Batch:
         """Give what the objective makes of rows; where it has no segments they may be missing."""
         written = self._drawn is not None and epoch < self._drawn.epochs
-        if isinstance(self.objective, CausalLM) and not written and (kernels := _kernels()):
+        if self._traits.copied and not written and (kernels := _kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
-            filled, first = self._empty(len(names), parts), self.objective.mask_first_token
+            filled, first = self._empty(len(names), parts), self._traits.unlabelled_starts
             for number, places, rows in parts:
                 kernels.fill_causal(self._map(number).packed, rows, places, filled, first)
             return dict(zip(names, filled, strict=True))

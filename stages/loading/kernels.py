@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 
 
 @kernel

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 
 _SMALLEST_NORM = 1e-8
 

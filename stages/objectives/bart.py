@@ -46,7 +46,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from stages.config import Config
+from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
 from stages.objectives.seq2seq import Pair, columns_of, ids_without_ends, refuse_overflow
 from stages.objectives.vocabulary import Vocabulary
@@ -59,7 +59,7 @@ ENDS = 2
 _MBART = {"mask_ratio": 0.35, "poisson_lambda": 3.5, "permute_probability": 1.0}
 
 
-class BART(Config):
+class BART(Objective):
     """Denoising of rows."""
 
     kind: Literal["bart"] = "bart"

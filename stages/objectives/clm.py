@@ -12,16 +12,12 @@ Source: objectives of GPT, Radford et al. 2018, section 3.1.
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stages.config import Config
-from stages.objectives.rows import Columns, StoredRows
-
-IGNORED = -100
-"""The label of a position without loss, as torch's cross entropy has it."""
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows, segment_starts
 
 
-class CausalLM(Config):
+class CausalLM(Objective):
     """Causal language modelling."""
 
     kind: Literal["clm"] = "clm"
@@ -39,12 +35,3 @@ def label_causally(rows: StoredRows, config: CausalLM) -> Columns:
         row, start = segment_starts(rows)
         labels[row, start] = IGNORED
     return {"input_ids": rows.input_ids, "labels": labels}
-
-
-def segment_starts(rows: StoredRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give (row, first position) of each segment, both (S,) int64."""
-    counts = np.diff(rows.segment_ptr)
-    row = np.repeat(np.arange(len(counts)), counts)
-    ends = np.cumsum(rows.segment_length)
-    before = np.concatenate([[0], ends])[rows.segment_ptr[:-1]]
-    return row, ends - rows.segment_length - before[row]

@@ -11,16 +11,24 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.objective import Objective
+from stages.objectives.rows import Columns, Restored, StoredRows
 from stages.seeding import threshold
 
-Restored = tuple[NDArray[np.integer], NDArray[np.int64]]
-"""Clean tokens of rows, (N, W), and how many, (N,)."""
+
+class Component(NamedTuple):
+    """One of several objectives of a dataset."""
+
+    name: str
+    weight: float
+    """How likely a document copy is to have it, in any unit."""
+    objective: Objective
 
 
 def choose_by_weight(hashed: int, weights: tuple[float, ...]) -> int:

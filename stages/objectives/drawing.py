@@ -1,158 +1,57 @@
-"""Drawing: the columns that a trainer gets of stored rows, and the stored rows they came from.
+"""Drawing: the columns that a trainer gets of stored rows, and whether they tell those rows again.
 
-Where numba is installed the compiled kernels draw, else the plain functions: the same bits.
+Where numba is installed compiled kernels draw, else plain functions: the same bits. Rows of kinds that
+need more than themselves are drawn once, with that material, and written out by epochs.
 """
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
-from typing import TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.objectives import (
-    bart,
-    clm,
-    electra,
-    fim,
-    mlm,
-    prefix_lm,
-    sentence_pairs,
-    simcse,
-    span_corruption,
-    ul2,
-)
-from stages.objectives.bart import BART
-from stages.objectives.clm import CausalLM
-from stages.objectives.electra import ReplacedTokens
-from stages.objectives.fim import FIM
-from stages.objectives.mixture import Mixture, draw_mixture, restore_mixture
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
-from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
-from stages.objectives.simcse import SimCSE
-from stages.objectives.span_corruption import SpanCorruption
-from stages.objectives.table import TARGETS, Objective, traits_of
-from stages.objectives.ul2 import UL2
+from stages.objectives.components import draw_by_component, restore_by_component
+from stages.objectives.material import Material
+from stages.objectives.objective import Objective
+from stages.objectives.rows import Columns, Restored, StoredRows, Widths, bodies
+from stages.objectives.table import components_of, kind_of, traits_of
+from stages.objectives.traits import TARGETS
 from stages.objectives.vocabulary import Vocabulary
-
-_Config = TypeVar("_Config")
-Way = Callable[[StoredRows, _Config, Vocabulary, Widths], Columns]
-"""How rows of one kind are drawn."""
-
-
-@dataclass(frozen=True)
-class Ways:
-    """How rows of each kind are drawn: all of them plainly, or all of them compiled."""
-
-    mlm: Way[MaskedLM]
-    fim: Way[FIM]
-    span_corruption: Way[SpanCorruption]
-    prefix_lm: Way[PrefixLM]
-    ul2: Way[UL2]
-    bart: Way[BART]
-    simcse: Way[SimCSE]
-    electra: Way[ReplacedTokens]
-
-
-PLAIN = Ways(
-    mlm=mlm.mask_tokens,
-    fim=fim.fill_in_middle,
-    span_corruption=span_corruption.corrupt_spans,
-    prefix_lm=prefix_lm.split_prefixes,
-    ul2=ul2.corrupt_ul2,
-    bart=bart.add_noise,
-    simcse=simcse.make_views,
-    electra=electra.replace_tokens,
-)
-
-
-@cache
-def compiled_ways() -> Ways:
-    """Give the kernels; numba is imported here and no sooner."""
-    from stages.objectives.kernels import (  # noqa: PLC0415  # numba takes half a second
-        bart,
-        electra,
-        fim,
-        mlm,
-        prefix_lm,
-        simcse,
-        span_corruption,
-        ul2,
-    )
-
-    return Ways(
-        mlm=mlm.mask_tokens,
-        fim=fim.fill_in_middle,
-        span_corruption=span_corruption.corrupt_spans,
-        prefix_lm=prefix_lm.split_prefixes,
-        ul2=ul2.corrupt_ul2,
-        bart=bart.add_noise,
-        simcse=simcse.make_views,
-        electra=electra.replace_tokens,
-    )
 
 
 def draw_columns(
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    """Give the columns that a trainer gets of some rows, each (N, ...), in the dtypes of the disk."""
-    return _draw(rows, objective, vocabulary, widths, usual_ways())
+    """Return the columns that a trainer gets of some rows, each (N, ...), in the dtypes of the disk.
 
-
-def usual_ways() -> Ways:
-    """Give the kernels where they can be compiled, else the plain functions."""
-    return compiled_ways() if _compiled() else PLAIN
-
-
-@cache
-def _compiled() -> bool:
-    """Say whether kernels can be compiled here."""
-    return find_spec("numba") is not None
+    Raises:
+        FormatError: only epochs on disk can be opened of this kind.
+    """
+    return _draw(rows, objective, vocabulary, widths, plainly=False)
 
 
 def draw_plainly(
     rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    """Give the same columns by numpy alone."""
-    return _draw(rows, objective, vocabulary, widths, PLAIN)
+    """Return the same columns, drawn by numpy alone."""
+    return _draw(rows, objective, vocabulary, widths, plainly=True)
 
 
-def _draw(  # noqa: C901, PLR0911  # one for each objective
-    rows: StoredRows, objective: Objective, vocabulary: Vocabulary, widths: Widths, ways: Ways
+def _draw(
+    rows: StoredRows,
+    objective: Objective,
+    vocabulary: Vocabulary,
+    widths: Widths,
+    *,
+    plainly: bool,
 ) -> Columns:
     refuse_to_draw(objective)
-    match objective:
-        case NextSentence() | SentenceOrder():
-            raise AssertionError(objective.kind)
-        case CausalLM():
-            return clm.label_causally(rows, objective)
-        case MaskedLM():
-            return ways.mlm(rows, objective, vocabulary, widths)
-        case FIM():
-            return ways.fim(rows, objective, vocabulary, widths)
-        case SpanCorruption():
-            return ways.span_corruption(rows, objective, vocabulary, widths)
-        case PrefixLM():
-            return ways.prefix_lm(rows, objective, vocabulary, widths)
-        case UL2():
-            return ways.ul2(rows, objective, vocabulary, widths)
-        case BART():
-            return ways.bart(rows, objective, vocabulary, widths)
-        case SimCSE():
-            return ways.simcse(rows, objective, vocabulary, widths)
-        case ReplacedTokens():
-            return ways.electra(rows, objective, vocabulary, widths)
-        case Mixture():
-            return draw_mixture(
-                rows, objective, lambda some, part: _draw(some, part, vocabulary, widths, ways)
-            )
-        case _:
-            assert_never(objective)
+    parts = components_of(objective)
+    if parts:
+        return draw_by_component(
+            rows,
+            len(parts),
+            lambda n, some: _draw(some, parts[n], vocabulary, widths, plainly=plainly),
+        )
+    return kind_of(objective).drawn_by(plainly=plainly)(rows, objective, vocabulary, widths)
 
 
 def refuse_to_draw(objective: Objective) -> None:
@@ -161,69 +60,80 @@ def refuse_to_draw(objective: Objective) -> None:
     Raises:
         FormatError: says why.
     """
-    beyond = traits_of(objective).beyond
-    if beyond:
+    why = traits_of(objective).written_for
+    if why:
         raise FormatError(
-            f"{objective.kind}: rows of this kind cannot be drawn when they are read, for {beyond}; open"
+            f"{objective.kind}: rows of this kind cannot be drawn when they are read, for {why}; open"
             " an epoch that stands on disk, or set materialized_epochs higher and run again"
         )
 
 
-def given_back(
-    rows: StoredRows, columns: Columns, objective: Objective, vocabulary: Vocabulary
+def draw_material(
+    rows: StoredRows,
+    objective: Objective,
+    vocabulary: Vocabulary,
+    widths: Widths,
+    *,
+    material: Material,
+    plainly: bool = False,
+) -> Columns:
+    """Return the columns of rows that need more than themselves, each (N, ...), in the disk's dtypes.
+
+    What is theirs alone is drawn by plain functions: reading text, encoding it or asking a model takes
+    longer than what a kernel would save. The masks and noises that they share with other kinds are
+    compiled, unless `plainly`, which gives the same bits.
+    """
+    written = kind_of(objective).written
+    assert written is not None, f"{objective.kind} is drawn when it is read"
+    return written.draw(rows, objective, vocabulary, widths, material=material, plainly=plainly)
+
+
+def count_drawn(columns: Columns, objective: Objective) -> dict[str, int]:
+    """Return what must be known of drawn rows beside their tokens, by name: nothing, for most kinds."""
+    if not traits_of(objective).written_for:
+        return {}
+    written = kind_of(objective).written
+    return {} if written is None else written.count(columns, objective)
+
+
+def matches(
+    rows: StoredRows,
+    columns: Columns,
+    objective: Objective,
+    vocabulary: Vocabulary,
+    material: Material | None = None,
 ) -> NDArray[np.bool_]:
-    """Say of which rows the columns, put together again, give the stored tokens: (N,) bool.
+    """Return of which rows the columns, put together again, give the stored tokens: (N,) bool.
 
     Nothing may be missing and nothing added: the body of a row where inputs and targets have an EOS of
     their own, all of its tokens elsewhere.
+
+    Args:
+        rows: as stored, keyed for their epoch.
+        columns: what was drawn of them.
+        objective: of the dataset.
+        vocabulary: of the tokenizer.
+        material: what rows that need more than themselves were drawn with.
     """
-    if isinstance(objective, SimCSE) and objective.views != "identical":
-        return simcse.check_views(rows, columns, objective, vocabulary)
-    ids, lengths = _restored(columns, objective, vocabulary)
+    if not components_of(objective):
+        kind = kind_of(objective)
+        if material is not None and kind.written is not None and kind.written.matches is not None:
+            return kind.written.matches(rows, columns, objective, vocabulary, material=material)
+        if kind.matches is not None:
+            return kind.matches(rows, columns, objective, vocabulary)
     targets = traits_of(objective).label_convention == TARGETS
-    wanted = bodies(rows, vocabulary.named("eos")) if targets else rows.filled
-    width = min(rows.input_ids.shape[1], ids.shape[1])
-    inside = np.arange(width) < np.minimum(wanted, width)[:, None]
-    differ = ((ids[:, :width] != rows.input_ids[:, :width]) & inside).any(axis=1)
-    same: NDArray[np.bool_] = (lengths == wanted) & ~differ
-    if isinstance(objective, PrefixLM) and rows.prompt is not None:
-        same &= prefix_lm.keeps_prompts(rows, columns, objective, vocabulary)
-    return same
+    counts = bodies(rows, vocabulary.named("eos")) if targets else None
+    return rows.match(restore_rows(columns, objective, vocabulary), counts)
 
 
-def _restored(  # noqa: C901, PLR0911  # one for each objective
-    columns: Columns, objective: Objective, vocabulary: Vocabulary
-) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give the clean tokens of every row, (N, W), and how many, (N,)."""
-    match objective:
-        case NextSentence() | SentenceOrder():
-            return sentence_pairs.restore_pairs(columns, objective, vocabulary)
-        case CausalLM():
-            ids, pad = columns["input_ids"], vocabulary.named("pad")
-            filled = columns["segment_ids"] >= 0 if pad == vocabulary.named("eos") else ids != pad
-            return ids, np.count_nonzero(filled, axis=1)
-        case MaskedLM():
-            return mlm.restore_mlm(columns, objective, vocabulary)
-        case FIM():
-            return fim.restore_fim(columns, objective, vocabulary)
-        case SpanCorruption():
-            return span_corruption.restore_span_corruption(columns, objective, vocabulary)
-        case PrefixLM():
-            return prefix_lm.restore_prefix_lm(columns, objective, vocabulary)
-        case UL2():
-            return ul2.restore_ul2(columns, objective, vocabulary)
-        case BART():
-            return bart.restore_bart(columns, objective, vocabulary)
-        case SimCSE():
-            return simcse.restore_simcse(columns, objective, vocabulary)
-        case ReplacedTokens():
-            return electra.restore_electra(columns, objective, vocabulary)
-        case Mixture():
-            return restore_mixture(
-                columns,
-                objective,
-                lambda some, part: _restored(some, part, vocabulary),
-                pad=vocabulary.named("pad"),
-            )
-        case _:
-            assert_never(objective)
+def restore_rows(columns: Columns, objective: Objective, vocabulary: Vocabulary) -> Restored:
+    """Return the clean tokens of every row, (N, W), and how many, (N,)."""
+    parts = components_of(objective)
+    if not parts:
+        return kind_of(objective).restore(columns, objective, vocabulary)
+    return restore_by_component(
+        columns,
+        len(parts),
+        lambda n, some: restore_rows(some, parts[n], vocabulary),
+        pad=vocabulary.named("pad"),
+    )

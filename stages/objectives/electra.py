@@ -27,9 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from stages.config import Config
 from stages.errors import FormatError
-from stages.objectives.clm import IGNORED
 from stages.objectives.mlm import (  # selects by the same draws
     Selection,
     chunks,
@@ -37,7 +35,8 @@ from stages.objectives.mlm import (  # selects by the same draws
     select_positions,
     unpadded_lengths,
 )
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, scale
 
@@ -53,7 +52,7 @@ class Generator(StrEnum):
     MODEL = "model"
 
 
-class ReplacedTokens(Config):
+class ReplacedTokens(Objective):
     """Replaced token detection."""
 
     kind: Literal["electra"] = "electra"

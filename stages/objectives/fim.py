@@ -36,8 +36,8 @@ from pydantic import Field, model_validator
 
 from stages.config import Config
 from stages.errors import FormatError
-from stages.objectives.clm import IGNORED
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.ragged import runs
 from stages.seeding import Tag, draw_u64, threshold
@@ -55,7 +55,7 @@ class FIMRates(Config):
     """Instead of the objective's."""
 
 
-class FIM(Config):
+class FIM(Objective):
     """Fill in the middle."""
 
     kind: Literal["fim"] = "fim"

@@ -33,9 +33,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.fim import FIM, blank_columns, fim_ids, restored_segments
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.pieces import Pieces, pieces_of

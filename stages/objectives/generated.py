@@ -28,10 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError, DataError
-from stages.objectives.clm import IGNORED
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.mlm import Positions, draw_blocks, select_positions
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, threshold
 

@@ -12,31 +12,15 @@ attention: encoder-decoders with each other, or several settings of one kind.
 Source: mixtures of denoisers, Tay et al. 2022, "UL2", section 3.1.2, arXiv 2205.05131; theirs is `ul2`.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from stages.config import Config
-from stages.objectives.bart import BART
-from stages.objectives.clm import CausalLM
-from stages.objectives.components import (
-    Restored,
-    choose_by_weight,
-    draw_by_component,
-    restore_by_component,
-)
-from stages.objectives.electra import ReplacedTokens
-from stages.objectives.fim import FIM
-from stages.objectives.mlm import MaskedLM
-from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.span_corruption import SpanCorruption
+from stages.objectives.objective import Objective, one_of
+from stages.objectives.simple_kinds import SIMPLE_KINDS
 
-ComponentObjective = Annotated[
-    BART | CausalLM | FIM | MaskedLM | PrefixLM | ReplacedTokens | SpanCorruption,
-    Field(discriminator="kind"),
-]
+MixedObjective = Annotated[Objective, one_of(kind.config for kind in SIMPLE_KINDS if kind.mixes)]
 """What may be mixed."""
 
 
@@ -45,45 +29,14 @@ class Component(Config):
 
     weight: float = Field(1.0, gt=0.0)
     """How likely a document copy is to have it, in any unit."""
-    objective: ComponentObjective
+    objective: MixedObjective
     """What is learned from its rows."""
 
 
-class Mixture(Config):
+class Mixture(Objective):
     """Several objectives in one dataset, chosen by document copy."""
 
     kind: Literal["mixture"] = "mixture"
     """Names the objective."""
     components: tuple[Component, ...] = Field(min_length=2, max_length=255)
     """The objectives, in the order in which `objective_id` counts them."""
-
-
-def choose_mixed(hashed: int, config: Mixture) -> int:
-    """Give the component of a document copy by its hash below 2**64, as likely as its weight."""
-    return choose_by_weight(hashed, tuple(part.weight for part in config.components))
-
-
-def draw_mixture(
-    rows: StoredRows, config: Mixture, draw: Callable[[StoredRows, ComponentObjective], Columns]
-) -> Columns:
-    """Give each row's columns by its component, and `objective_id` (N,) int32.
-
-    Raises:
-        FormatError: a row of no component, or one that its component refuses.
-    """
-    parts = config.components
-    return draw_by_component(rows, len(parts), lambda n, some: draw(some, parts[n].objective))
-
-
-def restore_mixture(
-    columns: Columns,
-    config: Mixture,
-    restore: Callable[[Columns, ComponentObjective], Restored],
-    *,
-    pad: int,
-) -> Restored:
-    """Give the clean tokens of rows back, each by the component that `objective_id` names."""
-    parts = config.components
-    return restore_by_component(
-        columns, len(parts), lambda n, some: restore(some, parts[n].objective), pad=pad
-    )

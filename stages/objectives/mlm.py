@@ -54,10 +54,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from stages.config import Config
 from stages.errors import FormatError
-from stages.objectives.clm import IGNORED, segment_starts
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, segment_starts
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, below, draw_u64, scale, threshold
 
@@ -95,7 +94,7 @@ class Selecting(Protocol):
         """Words of the longest n-gram."""
 
 
-class MaskedLM(Config):
+class MaskedLM(Objective):
     """Masked language modelling."""
 
     kind: Literal["mlm"] = "mlm"

@@ -15,6 +15,7 @@ Source: Lewis et al. 2020, "BART", section 2.2, arXiv 1910.13461. We leave it in
 full stops in the tokens but what a splitter for the language says.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,12 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
-from stages.objectives.drawing import Way
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.ragged import runs
 from stages.seeding import Tag, below, draw_u64, threshold
+
+AddNoise = Callable[[StoredRows, BART, Vocabulary, Widths], Columns]
+"""Draws the other noises of rows."""
 
 
 def permute_and_add_noise(
@@ -37,7 +40,7 @@ def permute_and_add_noise(
     widths: Widths,
     *,
     shard: WholeShard,
-    add_noise: Way[BART],
+    add_noise: AddNoise,
 ) -> Columns:
     """Give the columns of `add_noise` of rows whose sentences change places; labels are the rows'.
 

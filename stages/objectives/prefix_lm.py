@@ -35,10 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from stages.config import Config
 from stages.errors import ConfigError
-from stages.objectives.clm import IGNORED
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
 from stages.objectives.seq2seq import columns_of, ids_without_ends, refuse_overflow, rows_in_order
 from stages.objectives.span_corruption import ModeToken
 from stages.objectives.vocabulary import Vocabulary
@@ -48,7 +47,7 @@ _SMALLEST = 2
 """Tokens of the shortest text that has a prefix and a rest."""
 
 
-class PrefixLM(Config):
+class PrefixLM(Objective):
     """Prefix language modelling."""
 
     kind: Literal["prefix_lm"] = "prefix_lm"

@@ -13,8 +13,12 @@ from numpy.typing import NDArray
 
 from stages.seeding import Key, Tag
 
+IGNORED = -100
+"""The label of a position without loss, as torch's cross entropy has it."""
 Columns = Mapping[str, NDArray[np.integer]]
 """What an objective makes of N rows: columns by name, each (N, ...)."""
+Restored = tuple[NDArray[np.integer], NDArray[np.int64]]
+"""Clean tokens of rows, (N, W), and how many, (N,)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +70,20 @@ class StoredRows:
         """Give what keys the draws of these rows for one purpose."""
         return Key(self.seed, self.epoch, self.shard, tag)
 
+    def match(self, restored: Restored, counts: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+        """Return which rows hold the restored tokens, no fewer and no more: (N,) bool.
+
+        Args:
+            restored: ids (N, W) and lengths (N,).
+            counts: (N,) how many tokens of each row are meant; None means all.
+        """
+        ids, lengths = restored
+        wanted = self.filled if counts is None else counts
+        width = min(self.input_ids.shape[1], ids.shape[1])
+        inside = np.arange(width) < np.minimum(wanted, width)[:, None]
+        differ = ((ids[:, :width] != self.input_ids[:, :width]) & inside).any(axis=1)
+        return np.asarray((lengths == wanted) & ~differ)
+
     def take(self, chosen: NDArray[np.int64]) -> "StoredRows":
         """Give some of the rows, in the order chosen."""
         counts = np.diff(self.segment_ptr)[chosen]
@@ -109,3 +127,12 @@ def bodies(rows: StoredRows, eos: int) -> NDArray[np.int64]:
     last = rows.input_ids[np.arange(len(filled)), np.maximum(filled - 1, 0)]
     closed: NDArray[np.int64] = filled - ((filled > 0) & (last == eos))
     return closed
+
+
+def segment_starts(rows: StoredRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (row, first position) of each segment, both (S,) int64."""
+    counts = np.diff(rows.segment_ptr)
+    row = np.repeat(np.arange(len(counts)), counts)
+    ends = np.cumsum(rows.segment_length)
+    before = np.concatenate([[0], ends])[rows.segment_ptr[:-1]]
+    return row, ends - rows.segment_length - before[row]

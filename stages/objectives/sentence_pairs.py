@@ -35,10 +35,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stages.config import Config
-from stages.objectives.clm import IGNORED
 from stages.objectives.mlm import MaskedLM, mask_tokens, restore_mlm  # masks what is shown
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies, single_segments
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies, single_segments
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.ragged import runs
@@ -52,7 +51,7 @@ LEAST_PAIR = ENDS + 2
 """Tokens of the shortest row that holds a pair."""
 
 
-class NextSentence(Config):
+class NextSentence(Objective):
     """Next sentence prediction, with masks."""
 
     kind: Literal["nsp"] = "nsp"
@@ -66,7 +65,7 @@ class NextSentence(Config):
     """The masks."""
 
 
-class SentenceOrder(Config):
+class SentenceOrder(Objective):
     """Sentence order prediction, with masks."""
 
     kind: Literal["sop"] = "sop"

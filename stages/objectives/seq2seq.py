@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.objectives.clm import IGNORED
-from stages.objectives.rows import Columns, Widths
+from stages.objectives.rows import IGNORED, Columns, Widths
 from stages.objectives.vocabulary import Vocabulary
 
 Pair = tuple[NDArray[np.int64], NDArray[np.int64]]

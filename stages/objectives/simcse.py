@@ -38,8 +38,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stages.config import Config
 from stages.errors import FormatError
+from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, draw_u64
@@ -48,7 +48,7 @@ CROPS = 2
 """Views that are drawn of a row; a block holds a draw for each."""
 
 
-class SimCSE(Config):
+class SimCSE(Objective):
     """Contrastive learning of texts from two views of each."""
 
     kind: Literal["simcse"] = "simcse"

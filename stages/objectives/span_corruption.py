@@ -40,8 +40,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from stages.config import Config
 from stages.errors import ConfigError, FormatError
+from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths, bodies
 from stages.objectives.seq2seq import (
     Pair,
@@ -60,7 +60,7 @@ _SMALLEST = 2
 """Tokens of the shortest body that can be text and noise."""
 
 
-class SpanCorruption(Config):
+class SpanCorruption(Objective):
     """Span corruption, as T5 has it."""
 
     kind: Literal["span_corruption"] = "span_corruption"

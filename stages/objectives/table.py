@@ -1,167 +1,58 @@
-"""The objectives that exist: their configs, what a manifest says of them, how their rows are laid out.
+"""The objectives that exist, and what the program asks about any of them.
 
-Whoever adds one adds its config to `Objective`, a case to `traits_of` and one to
-`stages.objectives.drawing`.
+What is not in `KINDS` does not exist. Of a composite kind, the answer is put together of what its
+components answer.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, assert_never
+from collections.abc import Mapping
+from dataclasses import replace
+from operator import attrgetter
+from typing import Annotated, Never, TypeVar, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from stages.config import Config
 from stages.errors import ConfigError, FormatError
-from stages.objectives.bart import BART, widths_bart
-from stages.objectives.clm import CausalLM
-from stages.objectives.electra import Generator, ReplacedTokens
-from stages.objectives.fim import FIM, GROWTH
-from stages.objectives.fim_characters import GROWTH as CHARACTER_GROWTH
-from stages.objectives.mixture import Mixture, choose_mixed
-from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.prefix_lm import PrefixLM, prefix_widths
+from stages.objectives.components import Component, choose_by_weight
+from stages.objectives.kind import Composite, Kind, Tally
+from stages.objectives.kinds.mixture import MIXTURE
+from stages.objectives.kinds.ul2 import DENOISERS
+from stages.objectives.objective import Objective, one_of
+from stages.objectives.questions import Questions
 from stages.objectives.rows import Widths
-from stages.objectives.sentence_pairs import LEAST_PAIR, NextSentence, SentenceOrder, pair_widths
-from stages.objectives.simcse import SimCSE, widths_of_views
-from stages.objectives.span_corruption import SpanCorruption, refuse_sentinels, span_lengths
-from stages.objectives.ul2 import (
-    UL2,
-    choose_denoiser,
-    denoisers,
-    refuse_sentinels_ul2,
-    widths_ul2,
-)
+from stages.objectives.simple_kinds import SIMPLE_KINDS
+from stages.objectives.traits import Traits
+from stages.objectives.vocabulary import Vocabulary
 
-Objective = Annotated[
-    BART
-    | CausalLM
-    | FIM
-    | MaskedLM
-    | Mixture
-    | NextSentence
-    | PrefixLM
-    | ReplacedTokens
-    | SentenceOrder
-    | SimCSE
-    | SpanCorruption
-    | UL2,
-    Field(discriminator="kind"),
-]
-"""The config of any objective; `kind` says which."""
+_Config = TypeVar("_Config", bound=Objective)
 
-TARGETS, PAIRS = "targets", "pairs"
-"""The label conventions of encoder-decoders, and of views that belong together."""
-KINDS: dict[str, type[Config]] = {
-    "bart": BART,
-    "clm": CausalLM,
-    "electra": ReplacedTokens,
-    "fim": FIM,
-    "mixture": Mixture,
-    "mlm": MaskedLM,
-    "nsp": NextSentence,
-    "prefix_lm": PrefixLM,
-    "simcse": SimCSE,
-    "sop": SentenceOrder,
-    "span_corruption": SpanCorruption,
-    "ul2": UL2,
-}
+_ALL: tuple[Kind[Never] | Composite[Never], ...] = (*SIMPLE_KINDS, MIXTURE, DENOISERS)
+KINDS = {kind.name: kind for kind in sorted(_ALL, key=attrgetter("name"))}
+"""Every kind by its name."""
+AnyObjective = Annotated[Objective, one_of(kind.config for kind in KINDS.values())]
+"""The config of any objective, as a field of another config; `kind` says which."""
 
 
-@dataclass(frozen=True)
-class Traits:
-    """What follows from an objective's config."""
-
-    attention: str
-    """Who may attend to whom; no mask is stored, it follows from segments and lengths."""
-    label_convention: str
-    """unshifted: labels[t] is input_ids[t]; masked: the token that stood at t before it was masked;
-    targets: what the decoder is to give at t; replaced: 1 where a token was replaced; pairs: none, a
-    row's views belong together."""
-    dynamic: bool = True
-    """Whether another epoch gives other columns of the same stored row."""
-    single: bool = False
-    """Whether a row holds one piece of a document."""
-    growth: int = 0
-    """Tokens by which each segment of a row may grow when it is transformed."""
-    words: bool = False
-    """Whether drawing needs to know which ids begin a word."""
-    unigram: bool = False
-    """Whether drawing needs to know how frequent ids are."""
-    beyond: str = ""
-    """What drawing needs beyond the rows, so that only epochs on disk open; nothing for most kinds."""
-    sentences: bool = False
-    """Whether drawing needs to know where sentences end."""
-    sections: int = 0
-    """Sections of a document that rows are laid out by: so many, or -1 for any number; 0 if none are."""
-
-    @property
-    def form(self) -> str:
-        """row, if any epoch can be drawn from a row and what stands beside it; else materialised."""
-        return "materialised" if self.beyond else "row"
+def kind_of(objective: _Config) -> Kind[_Config]:
+    """Return what is known of an objective that is no composite."""
+    return cast("Kind[_Config]", KINDS[objective.kind])
 
 
-def traits_of(objective: Objective) -> Traits:  # noqa: C901, PLR0911  # one for each layout
-    """Give what follows from an objective's config."""
-    match objective:
-        case CausalLM():
-            return Traits("causal_within_document", "unshifted", dynamic=False)
-        case FIM(level="character"):
-            return Traits(
-                "causal_within_document",
-                "unshifted",
-                growth=CHARACTER_GROWTH,
-                beyond="parts of the text are encoded anew by the tokenizer",
-            )
-        case FIM():
-            return Traits("causal_within_document", "unshifted", growth=GROWTH)
-        case NextSentence() | SentenceOrder():
-            return Traits(
-                "bidirectional_within_document",
-                "masked",
-                words=objective.mask.selection in (Selection.WHOLE_WORD, Selection.NGRAM),
-                beyond="pairs are built of the sentences of whole documents",
-                sentences=True,
-            )
-        case PrefixLM():
-            alone = objective.architecture == "decoder_only"
-            return Traits(
-                "prefix" if alone else "encoder_decoder",
-                "unshifted" if alone else TARGETS,
-                single=not objective.pack_rows,
-                sections=-1 if objective.split == "source" else 0,
-            )
-        case BART() if objective.permute_probability:
-            return Traits(
-                "encoder_decoder",
-                TARGETS,
-                single=not objective.pack_rows,
-                beyond="sentences change places, and rows do not say where they end",
-                sentences=True,
-            )
-        case BART() | SpanCorruption() | UL2():
-            return Traits("encoder_decoder", TARGETS, single=not objective.pack_rows)
-        case SimCSE():
-            drawn = objective.views == "cropped" and objective.crop_ratio < 1.0
-            sections = objective.num_views if objective.from_source else 0
-            return Traits("bidirectional", PAIRS, dynamic=drawn, single=True, sections=sections)
-        case ReplacedTokens():
-            return Traits(
-                "bidirectional_within_document",
-                "replaced",
-                unigram=objective.generator is Generator.UNIGRAM,
-                beyond="a model draws the replacements" if objective.model else "",
-            )
-        case Mixture():
-            return _mixed([traits_of(part.objective) for part in objective.components])
-        case MaskedLM():
-            words = objective.selection in (Selection.WHOLE_WORD, Selection.NGRAM)
-            return Traits("bidirectional_within_document", "masked", words=words)
-        case _:
-            assert_never(objective)
+def components_of(objective: Objective) -> tuple[Objective, ...]:
+    """Return the components of a composite in their order; none if it is no composite."""
+    return tuple(part.objective for part in weighted_components(objective))
 
 
-def _mixed(parts: Sequence[Traits]) -> Traits:
-    """Give the traits of a mixture; those that its components must share are the first one's."""
+def weighted_components(objective: Objective) -> tuple[Component, ...]:
+    """Return the components of a composite, with names and weights; none if it is no composite."""
+    kind = KINDS[objective.kind]
+    return kind.components(cast("Never", objective)) if isinstance(kind, Composite) else ()
+
+
+def traits_of(objective: Objective) -> Traits:
+    """Return what follows from an objective's config; components share what is the first one's."""
+    parts = [traits_of(part) for part in components_of(objective)]
+    if not parts:
+        return kind_of(objective).traits(objective)
     return replace(
         parts[0],
         dynamic=any(part.dynamic for part in parts),
@@ -170,28 +61,54 @@ def _mixed(parts: Sequence[Traits]) -> Traits:
     )
 
 
-def widths_of(objective: Objective, seq_len: int) -> Widths:  # noqa: PLR0911  # one for each layout
-    """Give how many tokens rows hold, on disk and as a trainer gets them."""
-    match objective:
-        case BART():
-            return widths_bart(objective, seq_len)
-        case PrefixLM():
-            return prefix_widths(objective, seq_len)
-        case SpanCorruption():
-            return span_lengths(objective, seq_len)
-        case UL2():
-            return widths_ul2(objective, seq_len)
-        case Mixture():
-            each = component_widths(objective, seq_len)
-            return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
-        case NextSentence() | SentenceOrder():
-            return pair_widths(seq_len)
-        case SimCSE():
-            return widths_of_views(objective, seq_len)
-        case CausalLM() | FIM() | MaskedLM() | ReplacedTokens():
-            return Widths(seq_len, seq_len, seq_len)
-        case _:
-            assert_never(objective)
+def widths_of(objective: Objective, seq_len: int) -> Widths:
+    """Return how many tokens rows hold, on disk and as a trainer gets them.
+
+    Raises:
+        ConfigError: `seq_len` is too short for any row.
+    """
+    each = component_widths(objective, seq_len)
+    if not each:
+        return kind_of(objective).widths(objective, seq_len)
+    return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
+
+
+def component_widths(objective: Objective, seq_len: int) -> tuple[Widths, ...]:
+    """Return the widths of the rows of each component; none if the objective is no composite."""
+    return tuple(widths_of(part, seq_len) for part in components_of(objective))
+
+
+def choose_component(hashed: int, objective: Objective) -> int:
+    """Return the component that a document copy's hash, below 2**64, chooses; 0 if there are none."""
+    parts = weighted_components(objective)
+    return choose_by_weight(hashed, tuple(part.weight for part in parts)) if parts else 0
+
+
+def special_names(objective: Objective) -> tuple[str, ...]:
+    """Return the special ids that an objective writes into its rows, EOS and padding apart.
+
+    mlm -> mask; span_corruption -> sentinel_0, of how many there must be `refuse_impossible` knows
+    """
+    parts = components_of(objective)
+    if not parts:
+        return kind_of(objective).special_names(objective)
+    return tuple(name for part in parts for name in special_names(part))
+
+
+def questions_of(objective: Objective) -> Questions:
+    """Return how the models of an objective are asked; of a composite, as all components are."""
+    kind = KINDS[objective.kind]
+    if not isinstance(kind, Composite):
+        return kind_of(objective).questions(objective)
+    first, *others = map(questions_of, components_of(objective))
+    return kind.questions or (first if all(other == first for other in others) else Questions())
+
+
+def tally_of(objective: Objective, vocabulary: Vocabulary, convention: str) -> Tally | None:
+    """Return what counts an objective's columns by its own laws; None if it has none."""
+    if components_of(objective):
+        return None
+    return kind_of(objective).tally(objective, vocabulary, convention)
 
 
 def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int) -> None:
@@ -201,28 +118,27 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
         ConfigError: the rows are too short, or need more sentinels than there are.
     """
     widths_of(objective, seq_len)
-    least = LEAST_PAIR if isinstance(objective, NextSentence | SentenceOrder) else 1
-    least += traits_of(objective).growth
+    parts = components_of(objective)
+    if parts:
+        for part in parts:
+            refuse_impossible(part, seq_len=seq_len, num_sentinels=num_sentinels)
+            _refuse_to_mix(parts[0], part)
+        return
+    kind = kind_of(objective)
+    least = kind.least_row + traits_of(objective).growth
     if seq_len < least:
         raise ConfigError(f"packing.seq_len = {seq_len}: rows of {objective.kind} need at least {least}")
-    if isinstance(objective, SpanCorruption):
-        refuse_sentinels(objective, seq_len, num_sentinels)
-    if isinstance(objective, UL2):
-        refuse_sentinels_ul2(objective, seq_len, num_sentinels)
-
-    if isinstance(objective, Mixture):
-        for part in objective.components:
-            refuse_impossible(part.objective, seq_len=seq_len, num_sentinels=num_sentinels)
-            _refuse_to_mix(objective.components[0].objective, part.objective)
+    kind.refuse(objective, seq_len, num_sentinels)
 
 
 def _refuse_to_mix(first: Objective, other: Objective) -> None:
     """Refuse components whose rows a trainer could not take as one batch."""
     one, two = traits_of(first), traits_of(other)
-    if two.beyond:
+    why = two.written_for
+    if why:
         raise ConfigError(
-            f"components: {other.kind} with these settings is written out by epochs, for {two.beyond};"
-            " a mixture draws rows when they are read, so make it a dataset of its own"
+            f"components: {other.kind} with these settings is written out by epochs, for {why}; a"
+            " mixture draws rows when they are read, so make it a dataset of its own"
         )
     if one.sections or two.sections:
         raise ConfigError(
@@ -238,30 +154,11 @@ def _refuse_to_mix(first: Objective, other: Objective) -> None:
             )
 
 
-def components_of(objective: Objective) -> tuple[Objective, ...]:
-    """Give the components of a mixture in their order; none if it is no mixture."""
-    if isinstance(objective, UL2):
-        return tuple(part.objective for part in denoisers(objective))
-    return tuple(p.objective for p in objective.components) if isinstance(objective, Mixture) else ()
-
-
-def component_widths(objective: Objective, seq_len: int) -> tuple[Widths, ...]:
-    """Give the widths of the rows of each component of a mixture; none if it is no mixture."""
-    return tuple(widths_of(part, seq_len) for part in components_of(objective))
-
-
-def choose_component(hashed: int, objective: Objective) -> int:
-    """Give the component of a mixture that a document copy's hash chooses; 0 if it is no mixture."""
-    if isinstance(objective, UL2):
-        return choose_denoiser(hashed, objective)
-    return choose_mixed(hashed, objective) if isinstance(objective, Mixture) else 0
-
-
-_ADAPTER: TypeAdapter[Objective] = TypeAdapter(Objective)
+_ADAPTER: TypeAdapter[Objective] = TypeAdapter(AnyObjective)
 
 
 def read_objective(content: Mapping[str, object]) -> Objective:
-    """Give the objective that a manifest names.
+    """Return the objective that a manifest names.
 
     Raises:
         FormatError: no objective known here, or a parameter that it cannot have.

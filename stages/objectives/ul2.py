@@ -35,32 +35,14 @@ text, while that code splits at a uniform place, a density of .5: `s_density` ch
 quarter each R and X; its extreme spans have a mean of 32 tokens or a density of up to .5, x_32_50 both.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from stages.config import Config
-from stages.objectives.components import (
-    Restored,
-    choose_by_weight,
-    draw_by_component,
-    restore_by_component,
-)
-from stages.objectives.prefix_lm import PrefixLM, prefix_widths, restore_prefix_lm, split_prefixes
-from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.span_corruption import (
-    ModeToken,
-    SpanCorruption,
-    corrupt_spans,
-    refuse_sentinels,
-    restore_span_corruption,
-    span_lengths,
-)
-from stages.objectives.vocabulary import Vocabulary
+from stages.objectives.components import Component
+from stages.objectives.objective import Objective
+from stages.objectives.prefix_lm import PrefixLM
+from stages.objectives.span_corruption import ModeToken, SpanCorruption
 
 _Row = tuple[str, ModeToken, float | None, float, float]
 _PRESETS: dict[str, tuple[_Row, ...]] = {
@@ -82,7 +64,7 @@ _PRESETS: dict[str, tuple[_Row, ...]] = {
 """Name, mode token, mean span (None: prefix), density and weight of each denoiser."""
 
 
-class UL2(Config):
+class UL2(Objective):
     """A mixture of denoisers."""
 
     kind: Literal["ul2"] = "ul2"
@@ -116,20 +98,10 @@ class UL2(Config):
         return self
 
 
-@dataclass(frozen=True)
-class Denoiser:
-    """One of a mixture."""
-
-    name: str
-    weight: float
-    """Share of the document copies; those of a mixture sum to 1."""
-    objective: SpanCorruption | PrefixLM
-
-
-def denoisers(config: UL2) -> tuple[Denoiser, ...]:
-    """Give the denoisers of a mixture; a row's component is its place among them."""
+def denoisers(config: UL2) -> tuple[Component, ...]:
+    """Return the denoisers of a mixture; a row's component is its place among them."""
     preset = _PRESETS[config.preset]
-    weights = _weights(config)
+    weights = config.weights or tuple(row[-1] for row in preset)
     found = []
     for (name, mode, mean, density, _), weight in zip(preset, weights, strict=True):
         token = mode if config.mode_tokens else None
@@ -148,107 +120,5 @@ def denoisers(config: UL2) -> tuple[Denoiser, ...]:
                 mode_token=token,
                 pack_rows=config.pack_rows,
             )
-        found.append(Denoiser(name, weight / sum(weights), objective))
+        found.append(Component(name, weight, objective))
     return tuple(found)
-
-
-def widths_by_denoiser(config: UL2, seq_len: int) -> tuple[Widths, ...]:
-    """Give the widths of each denoiser: `stored` bounds the rows that are packed for it.
-
-    Raises:
-        ConfigError: inputs are too short for one of them.
-    """
-    return tuple(
-        prefix_widths(each.objective, seq_len)
-        if isinstance(each.objective, PrefixLM)
-        else span_lengths(each.objective, seq_len)
-        for each in denoisers(config)
-    )
-
-
-def widths_ul2(config: UL2, seq_len: int) -> Widths:
-    """Give the widths that hold the rows of every denoiser.
-
-    ul2 of 512 -> stored 1004, inputs 512, labels 512
-
-    Raises:
-        ConfigError: inputs are too short for one of them.
-    """
-    each = widths_by_denoiser(config, seq_len)
-    return Widths(max(w.stored for w in each), seq_len, max(w.labels for w in each))
-
-
-def refuse_sentinels_ul2(config: UL2, seq_len: int, num_sentinels: int) -> None:
-    """Refuse rows with more spans than the tokenizer has sentinels, whichever denoiser has them.
-
-    Raises:
-        ConfigError: says how many spans there are, and what fits.
-    """
-    for each in denoisers(config):
-        if isinstance(each.objective, SpanCorruption):
-            refuse_sentinels(each.objective, seq_len, num_sentinels)
-
-
-def choose_denoiser(hashed: int, config: UL2) -> int:
-    """Give the denoiser of a document copy by its hash below 2**64, as likely as its weight."""
-    return choose_by_weight(hashed, _weights(config))
-
-
-def _weights(config: UL2) -> tuple[float, ...]:
-    return config.weights or tuple(row[-1] for row in _PRESETS[config.preset])
-
-
-Corrupt = Callable[[StoredRows, SpanCorruption, Vocabulary, Widths], Columns]
-Split = Callable[[StoredRows, PrefixLM, Vocabulary, Widths], Columns]
-
-
-def corrupt_ul2(rows: StoredRows, config: UL2, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the columns of an encoder-decoder and `objective_id` (N,) int32, each row by its denoiser.
-
-    Raises:
-        FormatError: a row of no denoiser, or one that its denoiser refuses.
-    """
-    return by_component(rows, config, vocabulary, widths, (corrupt_spans, split_prefixes))
-
-
-def by_component(
-    rows: StoredRows,
-    config: UL2,
-    vocabulary: Vocabulary,
-    widths: Widths,
-    ways: tuple[Corrupt, Split],
-) -> Columns:
-    """Give each row's columns by its denoiser, with these ways to corrupt spans and to split prefixes.
-
-    Raises:
-        FormatError: a row of no denoiser, or one that its denoiser refuses.
-    """
-    corrupt, split = ways
-    mixture = denoisers(config)
-
-    def draw(component: int, some: StoredRows) -> Columns:
-        objective = mixture[component].objective
-        if isinstance(objective, PrefixLM):
-            return split(some, objective, vocabulary, widths)
-        return corrupt(some, objective, vocabulary, widths)
-
-    return draw_by_component(rows, len(mixture), draw)
-
-
-def restore_ul2(
-    columns: Columns, config: UL2, vocabulary: Vocabulary
-) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give the bodies of the rows back, each by the denoiser that `objective_id` names.
-
-    Returns:
-        (N, W) ids, padded, and (N,) int64 lengths; an EOS that ended a stored row is not among them.
-    """
-    mixture = denoisers(config)
-
-    def restore(component: int, some: Columns) -> Restored:
-        objective = mixture[component].objective
-        if isinstance(objective, PrefixLM):
-            return restore_prefix_lm(some, objective, vocabulary)
-        return restore_span_corruption(some, objective, vocabulary)
-
-    return restore_by_component(columns, len(mixture), restore, pad=vocabulary.named("pad"))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stages.loading.losses import contrastive_loss, duplicate_rows
-from stages.verify.gates import LearningSettings
+from stages.objectives.learning import LearningSettings
 from stages.verify.model import autocast, known_of, reproducible
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, compact_ids, frequent_ids
 from stages.verify.training import Draw, Machine, Trainer, draws_of, learning_rate

@@ -17,11 +17,13 @@ import numpy as np
 from stages.errors import TooFewLabelsError
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch, ShardDataset, open_dataset
-from stages.objectives.table import PAIRS, traits_of
+from stages.objectives.learning import LearningConfig, LearningSettings
+from stages.objectives.table import traits_of
+from stages.objectives.traits import PAIRS
 from stages.verify.contrast import STEPS as CONTRAST_STEPS
 from stages.verify.contrast import ContrastTrainer, Views, check_contrast
 from stages.verify.examples import PAIR_LABELS, classified_pairs, labelled_rows
-from stages.verify.gates import Gate, LearningConfig, LearningSettings, settings_of, to_json
+from stages.verify.gates import Gate, settings_of, to_json
 from stages.verify.isolation import check_isolation
 from stages.verify.learning import Learned, check_learning, make_windows
 from stages.verify.model import reproducible

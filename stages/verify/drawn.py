@@ -15,17 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.drawing import draw_plainly, given_back
-from stages.objectives.material import (
-    Material,
-    draw_material,
-    given_back_material,
-    repeatable,
-)
+from stages.findings import Finding
+from stages.objectives.drawing import draw_material, draw_plainly, matches
+from stages.objectives.material import Material
+from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths
-from stages.objectives.table import Objective
+from stages.objectives.table import traits_of
 from stages.objectives.vocabulary import Vocabulary
-from stages.verify.mechanics import Finding
 
 _REDRAWN = 256
 """Rows of each part that are drawn again by the plain functions, which are slow: up to 1 us a token."""
@@ -63,13 +59,10 @@ def drawn_findings(
     for part in items:
         for epoch, columns in enumerate(part.epochs):
             stored = replace(part.rows, epoch=epoch)
-            if material is None:
-                back = given_back(stored, columns, objective, vocabulary)
-            else:
-                back = given_back_material(stored, columns, objective, vocabulary, material=material)
+            back = matches(stored, columns, objective, vocabulary, material)
             wrong["ids_in_range"] += _outside(columns, vocabulary)
             wrong["not_restored"] += int(np.count_nonzero(~back))
-            if repeatable(objective):
+            if not traits_of(objective).model:
                 wrong["redrawn"] += not_redrawn(
                     stored, columns, objective, vocabulary, widths, material=material
                 )

@@ -28,7 +28,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.table import PAIRS, TARGETS, Objective, components_of, traits_of
+from stages.objectives.objective import Objective
+from stages.objectives.table import components_of, traits_of
+from stages.objectives.traits import PAIRS, TARGETS
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 
@@ -75,7 +77,7 @@ def labelled_rows(
 def _restating(batch: Batch, objective: Objective) -> NDArray[np.bool_]:
     """Say which rows have targets that restate their inputs: (N,)."""
     parts = components_of(objective) or (objective,)
-    restating = np.array([part.kind == "bart" for part in parts])
+    restating = np.array([traits_of(part).restates for part in parts])
     chosen = batch.get("objective_id", np.zeros(len(batch["labels"]), np.int64))
     return restating[chosen]
 

@@ -46,7 +46,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import TooFewLabelsError
-from stages.verify.gates import LearningResult, LearningSettings, gates
+from stages.objectives.learning import LearningSettings
+from stages.verify.gates import LearningResult, gates
 from stages.verify.model import TinyTransformer, heldout_loss, reproducible
 from stages.verify.rows import (
     LabelledRows,

@@ -5,25 +5,17 @@ empty list means that the law holds. None of them trusts a digest: a shard that 
 manifest was signed is caught all the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED
+from stages.findings import Finding
 from stages.store.ranges import copy_ranges
 
 BLOCK_TOKENS = 1 << 20
 """Tokens of rows that are looked at together."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One broken law."""
-
-    check: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -259,55 +251,3 @@ class DocumentTally:
             message = f"{self.num_eos:,} EOS for {self.documents:,} documents; they must be one to one"
             found.append(Finding("eos", message))
         return found
-
-
-def copy_shares(
-    input_ids: NDArray[np.integer], labels: NDArray[np.integer], offsets: Sequence[int]
-) -> dict[int, float]:
-    """Give, for each offset k, the share of labels that equal the input k positions on.
-
-    Unshifted labels have share 1 at k = 0; labels shifted once have it at k = 1.
-
-    Args:
-        input_ids: (N, L).
-        labels: (N, L), -100 where there is no loss.
-        offsets: each at least 0.
-    """
-    shares: dict[int, float] = {}
-    for offset in offsets:
-        ahead = input_ids[:, offset:]
-        label = labels[:, : labels.shape[1] - offset]
-        labelled = label != IGNORED
-        equal = int(np.count_nonzero(labelled & (label == ahead)))
-        shares[offset] = equal / max(1, int(np.count_nonzero(labelled)))
-    return shares
-
-
-def check_labels(
-    input_ids: NDArray[np.integer],
-    labels: NDArray[np.integer],
-    *,
-    covered: NDArray[np.bool_],
-    declared_offset: int,
-    every_token: bool,
-) -> list[Finding]:
-    """Labels are the inputs at the declared offset, none lies on padding, and none is missing."""
-    findings = []
-    missing = int(np.count_nonzero(covered & (labels == IGNORED))) if every_token else 0
-    if missing:
-        findings.append(Finding("label_missing", f"{missing:,} tokens have no label"))
-    on_padding = int(np.count_nonzero(~covered & (labels != IGNORED)))
-    if on_padding:
-        findings.append(Finding("label_on_padding", f"{on_padding:,} labels lie on padding"))
-    shares = copy_shares(input_ids, labels, range(3))
-    if shares[declared_offset] < 1.0:
-        best = max(shares, key=lambda offset: shares[offset])
-        findings.append(
-            Finding(
-                "label_alignment",
-                f"labels[t] equals input_ids[t + {declared_offset}] for"
-                f" {shares[declared_offset]:.2%} of labels instead of all; best is offset {best} with"
-                f" {shares[best]:.2%}",
-            )
-        )
-    return findings

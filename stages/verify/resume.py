@@ -20,7 +20,8 @@ import torch
 
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch
-from stages.verify.gates import Gate, LearningSettings, at_most
+from stages.objectives.learning import LearningSettings
+from stages.verify.gates import Gate, at_most
 from stages.verify.rows import PADDING, LabelledRows, count_labelled
 from stages.verify.training import Trainer, learning_rate
 

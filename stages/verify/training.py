@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from stages.loading.masks import ENCODER_DECODER
-from stages.verify.gates import LearningSettings
+from stages.objectives.learning import LearningSettings
 from stages.verify.model import Shape, TinyTransformer, summed_loss
 from stages.verify.rows import PADDING, LabelledRows, count_labelled, log_unigram, take_rows
 

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from stages.loading.dataset import ShardDataset
 from stages.objectives.fim import fim_ids
-from stages.objectives.table import Traits, traits_of
+from stages.objectives.learning import LearningSettings
+from stages.objectives.table import traits_of
+from stages.objectives.traits import Traits
 from stages.verify.examples import labelled_rows
-from stages.verify.gates import Gate, LearningSettings, at_most
+from stages.verify.gates import Gate, at_most
 from stages.verify.learning import Learned, Windows
 from stages.verify.model import heldout_loss, reproducible
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows

@@ -16,8 +16,9 @@ from rate_parts import Part, parts_of
 from rate_tally import Tally
 
 from stages.loading.dataset import Batch, open_dataset
-from stages.objectives.clm import IGNORED
-from stages.objectives.table import KINDS, Objective
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED
+from stages.objectives.table import KINDS, read_objective
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
 from stages.tokenizer.special import special_ids
@@ -103,8 +104,7 @@ def parts(run: Path) -> dict[str, list[Part]]:
 def objective_of(name: str, **claims: Any) -> Objective:
     """Give the objective of a dataset with other settings."""
     content = {**OBJECTIVES[name], **claims}
-    objective: Objective = KINDS[content["kind"]].model_validate(content)  # type: ignore[assignment]
-    return objective
+    return read_objective(content)
 
 
 def wrong_laws(parts: list[Part], objective: Objective) -> set[str]:

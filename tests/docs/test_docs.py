@@ -27,14 +27,15 @@ from stages.dedup.lsh import MinHashConfig
 from stages.export.table import FORMATS
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.fim import FIMRates
+from stages.objectives.learning import LearningConfig
 from stages.objectives.mixture import Component
+from stages.objectives.objective import Objective
 from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
 from stages.store import manifest
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
-from stages.verify.gates import LearningConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
@@ -58,7 +59,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),
-    *((f'[datasets.objective] with kind = "{kind}"', model) for kind, model in KINDS.items()),
+    *((f'[datasets.objective] with kind = "{name}"', kind.config) for name, kind in KINDS.items()),
     ("[datasets.objective.sources.NAME]", FIMRates),
     ("[[datasets.objective.components]]", Component),
     ("[verify]", LearningConfig),
@@ -274,7 +275,7 @@ def test_generated_pages_equal_the_code(page: str) -> None:
 
 
 def test_the_config_page_has_every_table() -> None:
-    pending: list[Any] = [RunFile]
+    pending: list[Any] = [RunFile, *(kind.config for kind in KINDS.values())]
     found: set[Any] = set()
     while pending:
         kind = pending.pop()
@@ -282,7 +283,7 @@ def test_the_config_page_has_every_table() -> None:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             found.add(kind)
             pending += [field.annotation for field in kind.model_fields.values()]
-    assert found == {model for _, model in SECTIONS}
+    assert found - {Objective} == {model for _, model in SECTIONS}
 
 
 def test_the_page_of_objectives_has_a_section_for_each() -> None:

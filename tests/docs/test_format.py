@@ -15,14 +15,14 @@ from pipeline.steps.scan import ScannedFile
 from stages import columns
 from stages.identity import document_id
 from stages.loading.order import MAX_SORTED, shuffled
-from stages.objectives.clm import IGNORED, CausalLM
-from stages.objectives.drawing import draw_plainly
+from stages.objectives.clm import CausalLM
+from stages.objectives.drawing import draw_material, draw_plainly
 from stages.objectives.fim_characters import Spelling
-from stages.objectives.material import Material, draw_material
-from stages.objectives.rows import StoredRows, Widths
+from stages.objectives.material import Material
+from stages.objectives.rows import IGNORED, StoredRows, Widths
 from stages.objectives.span_corruption import SpanCorruption, span_lengths
-from stages.objectives.table import KINDS, read_objective, traits_of
-from stages.objectives.ul2 import UL2, denoisers, widths_by_denoiser
+from stages.objectives.table import KINDS, component_widths, read_objective, traits_of
+from stages.objectives.ul2 import UL2, denoisers
 from stages.objectives.vocabulary import vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit
@@ -115,7 +115,7 @@ def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.inte
     )
     vocabulary = vocabulary_of(size, special_ids(), starts_word)
     widths, read = Widths(*[length] * 3), read_objective(objective)
-    if not traits_of(read).beyond:
+    if not traits_of(read).written_for:
         columns = draw_plainly(rows, read, vocabulary, widths)
     else:
         rows, material = golden_material(rows, in_halves=read.kind == "sop")
@@ -206,7 +206,7 @@ def test_the_lengths_of_the_page_of_objectives_are_the_codes() -> None:
     }
     found: dict[str, tuple[int, int]] = {}
     for config in (UL2(), UL2(preset="ul2r")):
-        widths = widths_by_denoiser(config, 512)
+        widths = component_widths(config, 512)
         found |= {
             each.name: (w.stored, w.labels) for each, w in zip(denoisers(config), widths, strict=True)
         }

@@ -21,7 +21,7 @@ from stages.errors import ConfigError, FormatError
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives import drawing
+from stages.objectives import kind
 from stages.objectives.table import KINDS, traits_of
 from stages.store.digests import digest_file
 from stages.store.drawn import DrawnManifest, write_drawn
@@ -119,7 +119,7 @@ def test_batches_and_numba_change_no_bit_and_epochs_differ(
     other = drawn(path, "validation", epoch=2, size=10_000)
     assert (other != whole) is traits_of(open_dataset(path).objective).dynamic
     if compiled:
-        monkeypatch.setattr(drawing, "_compiled", lambda: False)
+        monkeypatch.setattr(kind, "_compiles", lambda: False)
         assert drawn(path, "validation", epoch=1, size=10_000) == whole
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from pipeline.session import verify_session
 from stages.loading.dataset import open_dataset
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 from stages.store.digests import digest_file
 from stages.store.manifest import Manifest, write_manifest
 from tests.conftest import run_small

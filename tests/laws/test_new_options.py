@@ -6,14 +6,13 @@ names it. An option is added to the config of each kind, and each option is take
 
 import json
 from collections.abc import Iterator
-from functools import cache, reduce
-from operator import or_
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import pytest
 from fault_material import OBJECTIVES
-from pydantic import Field, TypeAdapter, create_model
+from pydantic import TypeAdapter, create_model
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.steps.shard import ManifestWork, manifest_of
@@ -26,9 +25,12 @@ from stages.config import Config
 from stages.errors import FormatError
 from stages.objectives import table
 from stages.objectives.clm import CausalLM
+from stages.objectives.objective import Objective, one_of
 from stages.objectives.table import KINDS, read_objective
 from stages.packing.layout import PackingConfig
 from stages.store.manifest import Manifest
+
+_Config = TypeVar("_Config", bound=Config)
 
 PACKING, SEED = PackingConfig(seq_len=256, shards=2), 11
 """Of the small run."""
@@ -50,17 +52,18 @@ def manifest_with(workspace: Workspace, objective: Any) -> Manifest:
 
 
 @cache
-def extended(model: type[Config]) -> type[Config]:
+def extended(model: type[_Config]) -> type[_Config]:
     """Give a config with an option more."""
-    found: type[Config] = create_model(model.__name__, __base__=model, new_option=(bool, False))
+    found: type[_Config] = create_model(model.__name__, __base__=model, new_option=(bool, False))
     return found
 
 
 @cache
 def extended_kinds() -> TypeAdapter[Any]:
     """Give what reads an objective of any kind, each with an option more."""
-    union: Any = reduce(or_, map(extended, KINDS.values()))
-    return TypeAdapter(Annotated[union, Field(discriminator="kind")])
+    classes: list[type[Objective]] = [kind.config for kind in KINDS.values()]
+    configs = [extended(config) for config in classes]
+    return TypeAdapter(Annotated[Objective, one_of(configs)])
 
 
 @pytest.fixture

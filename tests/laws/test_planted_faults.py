@@ -17,8 +17,8 @@ from written_faults import WRITTEN
 
 from pipeline.steps.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
+from stages.objectives.learning import LearningConfig
 from stages.objectives.table import KINDS
-from stages.verify.gates import LearningConfig
 
 NAMES = (
     "clm",

@@ -18,9 +18,10 @@ from pipeline.inputs import InputFile
 from pipeline.plan import BYTES_VERSIONS, StepPlan, plan_again, plan_steps
 from stages.config import Config, changed_settings
 from stages.objectives.clm import CausalLM
+from stages.objectives.learning import LearningSettings
 from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
-from stages.verify.gates import LearningSettings, settings_of
+from stages.verify.gates import settings_of
 
 GOLDEN = Path(__file__).with_name("defaults.json")
 FILES = (InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10, "aa"),)
@@ -140,7 +141,7 @@ def test_the_plan_can_be_made_again_from_what_the_run_keeps() -> None:
 def defaults() -> dict[str, Any]:
     """Return every default that a fingerprint leaves out, by class and setting, with the versions."""
     found = {}
-    every: set[type[Config]] = {*CLASSES, *KINDS.values(), LearningSettings}
+    every: set[type[Config]] = {*CLASSES, *(kind.config for kind in KINDS.values()), LearningSettings}
     for kind in sorted(every, key=lambda c: c.__name__):
         fields = {
             name: field.get_default(call_default_factory=True)

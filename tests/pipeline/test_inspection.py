@@ -11,7 +11,7 @@ import pytest
 from pipeline.report.inspection import describe_row, print_row
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 from tests.conftest import run_small
 from tests.pipeline.test_cli import one_line, shardmill
 

@@ -14,7 +14,10 @@ from pipeline.steps.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
-from stages.verify.gates import LearningConfig, settings_for
+from stages.objectives.clm import CausalLM
+from stages.objectives.learning import LearningConfig
+from stages.objectives.mlm import MaskedLM
+from stages.verify.gates import settings_of
 from stages.verify.rows import NO_LABEL, LabelledRows
 from stages.verify.slices import learning_slices, own_labels, spread_rows
 from stages.verify.twin import twin_rows
@@ -34,7 +37,7 @@ def clean(rows: LabelledRows) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 def test_masked_rows_are_read_in_as_many_epochs_as_they_are_needed(
     tmp_path: Path, labelled: int, passes: int
 ) -> None:
-    settings = settings_for("mlm", SMALL.model_copy(update={"labelled_tokens": labelled}))
+    settings = settings_of(MaskedLM(), SMALL.model_copy(update={"labelled_tokens": labelled}))
     slices = learning_slices(write_masked(tmp_path), ["train"], settings)
     epochs = np.split(slices.training.labels, slices.passes)
     rows = np.split(clean(slices.training), slices.passes)
@@ -45,7 +48,7 @@ def test_masked_rows_are_read_in_as_many_epochs_as_they_are_needed(
 
 
 def test_causal_rows_are_read_once(tmp_path: Path) -> None:
-    settings = settings_for("clm", SMALL.model_copy(update={"labelled_tokens": 100_000}))
+    settings = settings_of(CausalLM(), SMALL.model_copy(update={"labelled_tokens": 100_000}))
     slices = learning_slices(write_dataset(tmp_path, SHARDS), ["train"], settings)
     assert (slices.passes, slices.training.causal) == (1, True)
     assert len(slices.training.labels) + len(slices.heldout.labels) == 120
@@ -53,7 +56,7 @@ def test_causal_rows_are_read_once(tmp_path: Path) -> None:
 
 def test_without_a_validation_split_the_end_of_training_is_held_out(tmp_path: Path) -> None:
     path = write_masked(tmp_path)
-    settings = settings_for("mlm", SMALL.model_copy(update={"labelled_tokens": 100_000}))
+    settings = settings_of(MaskedLM(), SMALL.model_copy(update={"labelled_tokens": 100_000}))
     slices = learning_slices(path, ["train"], settings)
     whole = open_dataset(path, shuffle=False)
     stored = whole.batch(np.arange(len(whole)))
@@ -68,7 +71,7 @@ def test_without_a_validation_split_the_end_of_training_is_held_out(tmp_path: Pa
 def test_a_validation_split_with_labels_enough_is_what_is_held_out(tmp_path: Path) -> None:
     path = write_masked(tmp_path)
     write_masked(tmp_path, split="validation")
-    settings = settings_for("mlm", SMALL)
+    settings = settings_of(MaskedLM(), SMALL)
     slices = learning_slices(path, ["train", "validation"], settings)
     assert slices.heldout_split == "validation"
     assert len(slices.heldout.labels) == 13
@@ -159,6 +162,6 @@ def test_rows_are_spread_over_the_first_shards_that_hold_enough(tmp_path: Path) 
 def test_a_validation_split_without_rows_leaves_the_end_of_training_to_hold_out(tmp_path: Path) -> None:
     path = write_dataset(tmp_path, SHARDS)
     write_dataset(tmp_path, ([],), split="validation")
-    slices = learning_slices(path, ["train", "validation"], settings_for("clm", SMALL))
+    slices = learning_slices(path, ["train", "validation"], settings_of(CausalLM(), SMALL))
     assert slices.heldout_split == "train"
     assert len(slices.heldout.labels) > 0

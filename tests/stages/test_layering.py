@@ -43,6 +43,8 @@ BETWEEN_SIBLINGS = {
     ("export", "store"): "files are known by their digests, documents put together by one copy",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "store"): "the loader reads what the store wrote",
+    ("objectives", "packing"): "some kinds lay documents into rows by rules of their own",
+    ("objectives", "store"): "a kind says which columns are stored beside its rows",
     ("verify", "loading"): "the tiny model attends by the masks that trainers are given",
     ("verify", "store"): "rows are put together again by the copy that laid them out",
     ("verify", "objectives"): "labels are held to the objective that made them",

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.clm import IGNORED
 from stages.objectives.electra import Generator, ReplacedTokens, unigram_counts
 from stages.objectives.kernels.desk import (
     Choice,
@@ -19,7 +18,7 @@ from stages.objectives.kernels.desk import (
 )
 from stages.objectives.kernels.noise import scaled
 from stages.objectives.kernels.selection import select
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 
 

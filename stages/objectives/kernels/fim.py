@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.clm import IGNORED
 from stages.objectives.fim import FIM, GROWTH, fim_ids, require_room
 from stages.objectives.kernels.noise import draw_block, scaled, stream_words
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, threshold
 

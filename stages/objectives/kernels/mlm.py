@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels.desk import (
     LEADING,
     MANY_RUNS,
@@ -35,7 +34,7 @@ from stages.objectives.kernels.desk import (
 from stages.objectives.kernels.noise import draw_block, scaled
 from stages.objectives.kernels.selection import select
 from stages.objectives.mlm import MaskedLM, Selection, action_bounds
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import threshold
 

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels.noise import draw, scaled, stream_words
 from stages.objectives.kernels.seq2seq import Frame, close_row, copy_run, frame_of
 from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, split_lengths, with_prompts
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag
 

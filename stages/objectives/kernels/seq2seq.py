@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.clm import IGNORED
-from stages.objectives.rows import Columns, Widths
+from stages.objectives.rows import IGNORED, Columns, Widths
 
 _IGNORED = np.int32(IGNORED)
 Index = int | np.uint64

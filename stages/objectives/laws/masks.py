@@ -10,20 +10,17 @@ are selected, how many of them are masked, random or kept, how many two epochs s
 neighbouring rows share. The last two are what tells independent draws from repeated ones.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED
+from stages.findings import Finding
+from stages.objectives.laws.chance import binomial, deviation
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary
-from stages.verify.mechanics import Finding
-
-_LAMBDA = 12.5
-"""Bernstein's exponent at 5 sigma: half of 5 squared."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,29 @@ class MaskCounts:
     def __add__(self, other: "MaskCounts") -> "MaskCounts":
         """Give the sums over the rows of both."""
         return MaskCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+class MaskTally:
+    """The counts of masks that are drawn for each position by itself."""
+
+    def __init__(self, objective: MaskedLM, vocabulary: Vocabulary) -> None:
+        self._objective = objective
+        self._vocabulary = vocabulary
+        self._counts = MaskCounts()
+
+    def add(self, rows: StoredRows, epochs: Sequence[Columns]) -> None:
+        """Count the next rows, as stored and as the loader gives them in two epochs."""
+        self._counts += count_masks(
+            np.asarray(rows.input_ids, np.int64),
+            rows.covered,
+            [(columns["input_ids"], columns["labels"]) for columns in epochs],
+            objective=self._objective,
+            vocabulary=self._vocabulary,
+        )
+
+    def findings(self) -> list[Finding]:
+        """Return where the counts of a shard break the laws."""
+        return mask_findings(self._counts, self._objective, self._vocabulary)
 
 
 def count_masks(
@@ -165,22 +185,3 @@ def _drawn(counts: MaskCounts, objective: MaskedLM, vocabulary: Vocabulary) -> I
             yield Finding(
                 check, f"{found:,} positions are {what}; the law says {mean:,.1f} +- {allowed:,.1f}"
             )
-
-
-def binomial(number: int, probability: float) -> tuple[float, float]:
-    """Give mean and variance."""
-    inside = min(max(probability, 0.0), 1.0)  # shares are floats: their rest may be -1e-17
-    return number * inside, number * inside * (1 - inside)
-
-
-def deviation(variance: float) -> float:
-    """Give how far a count may lie from its mean: 5 sigma, and more where counts are few.
-
-    Bernstein's inequality gives no law 5 sigma at small counts: a single draw of probability 0.001 is
-    31 sigma off when it comes true.
-
-    0 -> 8.3; 100 -> 54.3; 10,000 -> 504.2
-
-    Source: Boucheron, Lugosi, Massart 2013, "Concentration inequalities", theorem 2.10.
-    """
-    return _LAMBDA / 3 + math.sqrt((_LAMBDA / 3) ** 2 + 2 * _LAMBDA * variance)

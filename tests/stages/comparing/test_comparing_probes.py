@@ -8,8 +8,9 @@ import torch
 
 from stages.comparing.classes import classes_of
 from stages.comparing.probes import bits_per_byte, linear_accuracy
-from stages.comparing.questions import Way, ask
+from stages.comparing.questions import ask
 from stages.comparing.settings import Ids
+from stages.objectives.questions import Form
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.model import TinyTransformer
 
@@ -29,7 +30,7 @@ def test_a_model_that_knows_frequencies_alone_costs_their_entropy_in_bits_per_by
     bias = torch.from_numpy(np.log(shares)).float()
     model = TinyTransformer(bias, torch.Generator().manual_seed(1))
     vocabulary = vocabulary_of(8, {"eos": 6, "pad": 7})
-    asked = ask([np.array([1, 2, 5])], [[1, 2]], way=Way.NEXT, vocabulary=vocabulary)
+    asked = ask([np.array([1, 2, 5])], [[1, 2]], form=Form.NEXT, vocabulary=vocabulary)
     rare = (1 + 1) / (4 + 3 + 2)  # id 5 among the ids 3, 4, 5, one added to each count
     wanted = -math.log2(0.2 * 0.3 * rare) / (2 + 5)
     assert IDS.frequency_costs()[2] == pytest.approx(-math.log(5 / 30))

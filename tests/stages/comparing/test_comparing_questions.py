@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from stages.comparing.measuring import draw_places
-from stages.comparing.questions import ATTENTION, Way, Ways, ask, ways_of, whole_texts
+from stages.comparing.questions import ATTENTION, ask, whole_texts
 from stages.objectives.bart import BART
 from stages.objectives.mixture import Component, Mixture
 from stages.objectives.mlm import MaskedLM
 from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.table import KINDS
+from stages.objectives.questions import Form, Questions
+from stages.objectives.table import KINDS, questions_of, read_objective
 from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.rows import NO_LABEL, PADDING, count_labelled, predicted_labels
@@ -22,52 +23,52 @@ TEXTS = [np.array([10, 11, 12, 13]), np.array([20, 21])]
 PLACES = [[2], [1]]
 
 GOING_ON = {
-    Way.NEXT: [[10, 11, 12], [20, 21, 0]],
-    Way.PREFIX: [[10, 11, 12], [20, 21, 0]],
-    Way.MASK: [[10, 11, MASK], [20, MASK, 0]],
-    Way.SPAN: [[10, 11, S0, EOS], [20, S0, EOS, 0]],
-    Way.REST: [[10, 11, EOS], [20, EOS, 0]],
+    Form.NEXT: [[10, 11, 12], [20, 21, 0]],
+    Form.PREFIX: [[10, 11, 12], [20, 21, 0]],
+    Form.MASK: [[10, 11, MASK], [20, MASK, 0]],
+    Form.SPAN: [[10, 11, S0, EOS], [20, S0, EOS, 0]],
+    Form.REST: [[10, 11, EOS], [20, EOS, 0]],
 }
 WITHIN = {
-    Way.MASK: [[10, 11, MASK, 13], [20, MASK, 0, 0]],
-    Way.SPAN: [[10, 11, S0, 13, EOS], [20, S0, EOS, 0, 0]],
-    Way.MIDDLE: [[PRE, 10, 11, SUF, 13, MID, 12], [PRE, 20, SUF, MID, 21, 0, 0]],
+    Form.MASK: [[10, 11, MASK, 13], [20, MASK, 0, 0]],
+    Form.SPAN: [[10, 11, S0, 13, EOS], [20, S0, EOS, 0, 0]],
+    Form.MIDDLE: [[PRE, 10, 11, SUF, 13, MID, 12], [PRE, 20, SUF, MID, 21, 0, 0]],
 }
-ALL = [(way, False) for way in GOING_ON] + [(way, True) for way in WITHIN]
+ALL = [(form, False) for form in GOING_ON] + [(form, True) for form in WITHIN]
 
 
-@pytest.mark.parametrize("way", GOING_ON)
-def test_what_comes_next_is_asked_of_what_stands_before(way: Way) -> None:
-    asked = ask(TEXTS, PLACES, way=way, vocabulary=VOCABULARY)
-    assert asked.input_ids.tolist() == GOING_ON[way]
+@pytest.mark.parametrize("form", GOING_ON)
+def test_what_comes_next_is_asked_of_what_stands_before(form: Form) -> None:
+    asked = ask(TEXTS, PLACES, form=form, vocabulary=VOCABULARY)
+    assert asked.input_ids.tolist() == GOING_ON[form]
 
 
-@pytest.mark.parametrize("way", WITHIN)
-def test_what_stood_there_is_asked_of_all_else(way: Way) -> None:
-    asked = ask(TEXTS, PLACES, way=way, vocabulary=VOCABULARY, within=True)
-    assert asked.input_ids.tolist() == WITHIN[way]
+@pytest.mark.parametrize("form", WITHIN)
+def test_what_stood_there_is_asked_of_all_else(form: Form) -> None:
+    asked = ask(TEXTS, PLACES, form=form, vocabulary=VOCABULARY, within=True)
+    assert asked.input_ids.tolist() == WITHIN[form]
 
 
-@pytest.mark.parametrize(("way", "within"), ALL)
-def test_a_question_has_one_label_which_is_the_token_asked_for(way: Way, *, within: bool) -> None:
-    asked = ask(TEXTS, PLACES, way=way, vocabulary=VOCABULARY, within=within)
+@pytest.mark.parametrize(("form", "within"), ALL)
+def test_a_question_has_one_label_which_is_the_token_asked_for(form: Form, *, within: bool) -> None:
+    asked = ask(TEXTS, PLACES, form=form, vocabulary=VOCABULARY, within=within)
     labels = predicted_labels(asked)
-    assert asked.attention == ATTENTION[way]
+    assert asked.attention == ATTENTION[form]
     assert (labels != X).sum(axis=1).tolist() == [1, 1]
     assert labels[labels != X].tolist() == [12, 21]
     assert count_labelled(asked) == 2
 
 
-@pytest.mark.parametrize("way", [Way.MASK, Way.SPAN, Way.REST])
-def test_the_token_asked_for_is_not_shown(way: Way) -> None:
-    asked = ask(TEXTS, PLACES, way=way, vocabulary=VOCABULARY, within=way != Way.REST)
+@pytest.mark.parametrize("form", [Form.MASK, Form.SPAN, Form.REST])
+def test_the_token_asked_for_is_not_shown(form: Form) -> None:
+    asked = ask(TEXTS, PLACES, form=form, vocabulary=VOCABULARY, within=form != Form.REST)
     assert not np.isin([12, 21], asked.input_ids).any()
     if asked.decoder_input_ids is not None:
         assert not np.isin([12, 21], asked.decoder_input_ids).any()
 
 
 def test_a_prefix_ends_where_the_question_begins() -> None:
-    asked = ask(TEXTS, PLACES, way=Way.PREFIX, vocabulary=VOCABULARY)
+    asked = ask(TEXTS, PLACES, form=Form.PREFIX, vocabulary=VOCABULARY)
     assert asked.prefix_length is not None
     assert asked.prefix_length.tolist() == [2, 1]
 
@@ -81,13 +82,15 @@ def test_a_text_that_is_read_whole_has_no_label_and_is_all_prefix() -> None:
 
 
 def test_models_are_asked_as_their_rows_ask_them() -> None:
-    ways = {kind: ways_of(KINDS[kind]()) for kind in KINDS.keys() - {"mixture"}}  # type: ignore[arg-type]  # configs of objectives
-    assert ways["clm"] == Ways(Way.NEXT)
-    assert ways["fim"] == Ways(Way.NEXT, Way.MIDDLE)
-    assert ways["mlm"] == ways["nsp"] == ways["sop"] == Ways(Way.MASK, Way.MASK)
-    assert ways["span_corruption"] == ways_of(UL2()) == Ways(Way.SPAN, Way.SPAN)
-    assert ways["bart"] == ways["electra"] == ways["simcse"] == Ways()
-    assert ways_of(PrefixLM(architecture="encoder_decoder")) == Ways(Way.REST)
+    questions = {
+        kind: questions_of(read_objective({"kind": kind})) for kind in KINDS.keys() - {"mixture"}
+    }
+    assert questions["clm"] == Questions(Form.NEXT)
+    assert questions["fim"] == Questions(Form.NEXT, Form.MIDDLE)
+    assert questions["mlm"] == questions["nsp"] == questions["sop"] == Questions(Form.MASK, Form.MASK)
+    assert questions["span_corruption"] == questions_of(UL2()) == Questions(Form.SPAN, Form.SPAN)
+    assert questions["bart"] == questions["electra"] == questions["simcse"] == Questions()
+    assert questions_of(PrefixLM(architecture="encoder_decoder")) == Questions(Form.REST)
 
 
 def test_a_mixture_is_asked_if_its_components_are_asked_alike() -> None:
@@ -103,8 +106,8 @@ def test_a_mixture_is_asked_if_its_components_are_asked_alike() -> None:
             Component(objective=PrefixLM(architecture="encoder_decoder")),
         )
     )
-    assert ways_of(masks) == Ways(Way.MASK, Way.MASK)
-    assert ways_of(mixed) == Ways()
+    assert questions_of(masks) == Questions(Form.MASK, Form.MASK)
+    assert questions_of(mixed) == Questions()
 
 
 def test_places_lie_in_all_parts_of_a_text_and_never_at_its_start() -> None:

@@ -28,7 +28,7 @@ from stages.loading.losses import (
     replaced_token_loss,
     seq2seq_loss,
 )
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 from stages.verify.rows import LabelledRows, predicted_labels
 
 LABELS = [[3, 1, IGNORED, 4, 1], [IGNORED, 2, 0, IGNORED, IGNORED]]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives.clm import IGNORED
+from stages.objectives.rows import IGNORED
 from stages.store.manifest import MANIFEST_NAME, read_manifest, write_manifest
 from tests.stages.loading.test_dataset import EOS, PAD, ROW_LENGTH, write_dataset
 

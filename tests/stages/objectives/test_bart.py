@@ -21,9 +21,8 @@ from pydantic import ValidationError
 from stages.errors import FormatError
 from stages.objectives import bart
 from stages.objectives.bart import BART, ENDS, poisson_thresholds, restore_bart, widths_bart
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels import bart as compiled
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
 from stages.objectives.vocabulary import vocabulary_of
 from tests.stages.objectives.built_rows import (
     BOS,

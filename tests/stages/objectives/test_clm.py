@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stages.objectives.clm import IGNORED, CausalLM, label_causally
-from stages.objectives.rows import StoredRows
+from stages.objectives.clm import CausalLM, label_causally
+from stages.objectives.rows import IGNORED, StoredRows
 from tests.stages.objectives.built_rows import EOS, PAD, any_rows
 
 INPUT_IDS = np.array([[10, 11, 12, 2, 3, 3], [10, 2, 11, 2, 12, 13], [3, 3, 3, 3, 3, 3]], np.uint16)

@@ -17,11 +17,10 @@ from scipy.stats import chisquare
 
 from stages.errors import FormatError
 from stages.objectives import electra, mlm
-from stages.objectives.clm import IGNORED
 from stages.objectives.electra import Generator, ReplacedTokens, restore_electra
 from stages.objectives.kernels import electra as compiled
 from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 
 SPECIAL = {"unk": 0, "eos": 2, "pad": 3, "mask": 6, "sentinel_0": 39}

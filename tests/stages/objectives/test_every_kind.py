@@ -15,17 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.objectives.bart import BART
-from stages.objectives.clm import IGNORED, CausalLM
-from stages.objectives.drawing import draw_columns, draw_plainly, given_back
+from stages.objectives.clm import CausalLM
+from stages.objectives.drawing import draw_columns, draw_plainly, matches
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.fim import FIM
 from stages.objectives.mixture import Component, Mixture
 from stages.objectives.mlm import MaskedLM, Selection
+from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import ModeToken, SpanCorruption
-from stages.objectives.table import KINDS, Objective, component_widths, traits_of, widths_of
+from stages.objectives.table import KINDS, component_widths, traits_of, widths_of
 from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
@@ -129,7 +130,7 @@ def drawn(rows: StoredRows, objective: Objective) -> Columns:
 
 def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
     assert {each.kind for each in OBJECTIVES.values()} == KINDS.keys() - {"nsp", "sop"}
-    assert not any(traits_of(each).beyond for each in OBJECTIVES.values())
+    assert not any(traits_of(each).written_for for each in OBJECTIVES.values())
 
 
 @NAMES
@@ -143,7 +144,7 @@ def test_any_rows_come_back_and_nothing_but_columns_is_made(name: str, data: st.
     assert same_bits(draw_plainly(rows, objective, VOCABULARY, widths_of(objective, SEQ_LEN)), columns)
     assert generators() == before
     assert bits(astuple(rows)) == rows_before
-    assert given_back(rows, columns, objective, VOCABULARY).all()
+    assert matches(rows, columns, objective, VOCABULARY).all()
 
 
 @NAMES

@@ -19,10 +19,9 @@ from pydantic import ValidationError
 
 from stages.errors import FormatError
 from stages.objectives import fim
-from stages.objectives.clm import IGNORED
 from stages.objectives.fim import FIM, GROWTH, restore_fim
 from stages.objectives.kernels import fim as compiled
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import vocabulary_of
 from tests.stages.objectives.built_rows import (
     DTYPES,

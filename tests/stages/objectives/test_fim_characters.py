@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.cleaning.text import clean_text
-from stages.objectives.clm import IGNORED
 from stages.objectives.fim import FIM, FIMRates
 from stages.objectives.fim_characters import GROWTH, Spelling, check_text, fill_in_text
-from stages.objectives.rows import Columns, StoredRows, Widths
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
 from stages.packing.best_fit import pack_best_fit

@@ -19,11 +19,10 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, DataError
 from stages.objectives import generated
-from stages.objectives.clm import IGNORED
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.generated import load_generator, replace_by_model
 from stages.objectives.mlm import Positions, Selection
-from stages.objectives.rows import StoredRows
+from stages.objectives.rows import IGNORED, StoredRows
 from tests.laws.tiny_generator import make_generator
 from tests.stages.objectives.built_rows import (
     EOS,

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
-from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.clm import CausalLM
 from stages.objectives.drawing import draw_columns, draw_plainly
 from stages.objectives.fim import FIM
+from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.span_corruption import SpanCorruption
-from stages.objectives.table import Objective, traits_of, widths_of
+from stages.objectives.table import traits_of, widths_of
 from tests.stages.objectives.test_every_kind import (
     EOS,
     OBJECTIVES,

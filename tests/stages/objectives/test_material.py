@@ -5,17 +5,12 @@ Counts are those of columns written out; each single change of a sound row's col
 
 import numpy as np
 
-from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.clm import CausalLM
+from stages.objectives.drawing import count_drawn, draw_material, matches
 from stages.objectives.electra import Generator, ReplacedTokens
 from stages.objectives.fim import FIM
-from stages.objectives.material import (
-    Material,
-    counted_apart,
-    draw_material,
-    given_back_material,
-    repeatable,
-)
-from stages.objectives.rows import Columns
+from stages.objectives.material import Material
+from stages.objectives.rows import IGNORED, Columns
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
 from stages.objectives.table import widths_of
 from stages.objectives.whole_shard import WholeShard
@@ -39,7 +34,7 @@ def test_what_is_borrowed_is_counted_without_the_special_id_behind_it() -> None:
         "token_type_ids": np.array(TYPES, np.uint8),
         "next_sentence_label": np.array([1, 0, 1, X], np.int32),
     }
-    assert counted_apart(columns, NextSentence()) == {"rows_without_a_pair": 1, "borrowed_tokens": 2 + 3}
+    assert count_drawn(columns, NextSentence()) == {"rows_without_a_pair": 1, "borrowed_tokens": 2 + 3}
 
 
 def test_rows_without_a_pair_are_counted() -> None:
@@ -47,20 +42,14 @@ def test_rows_without_a_pair_are_counted() -> None:
         "token_type_ids": np.array(TYPES, np.uint8),
         "sentence_order_label": np.array([X, 0, 1, X], np.int32),
     }
-    assert counted_apart(columns, SentenceOrder()) == {"rows_without_a_pair": 2}
+    assert count_drawn(columns, SentenceOrder()) == {"rows_without_a_pair": 2}
 
 
 def test_segments_without_room_are_counted_one_by_one() -> None:
     columns: Columns = {"plain": np.array([0, 3, 1, 0], np.int32)}
-    assert counted_apart(columns, FIM(level="character")) == {"segments_without_room": 4}
-    assert counted_apart(columns, FIM()) == {}
-    assert counted_apart(columns, CausalLM()) == {}
-
-
-def test_all_kinds_but_a_models_are_drawn_alike_anywhere() -> None:
-    assert repeatable(NextSentence())
-    assert repeatable(ReplacedTokens())
-    assert not repeatable(ASKED)
+    assert count_drawn(columns, FIM(level="character")) == {"segments_without_room": 4}
+    assert count_drawn(columns, FIM()) == {}
+    assert count_drawn(columns, CausalLM()) == {}
 
 
 def changed(columns: Columns, **values: tuple[tuple[int, int], int]) -> Columns:
@@ -78,7 +67,7 @@ def test_each_change_of_what_a_model_replaced_is_found_in_its_row() -> None:
     columns = draw_material(rows, ASKED, VOCABULARY, widths_of(ASKED, 45), material=material)
 
     def right(found: Columns) -> list[bool]:
-        verdicts = given_back_material(rows, found, ASKED, VOCABULARY, material=material)
+        verdicts = matches(rows, found, ASKED, VOCABULARY, material=material)
         return [bool(verdict) for verdict in verdicts]
 
     assert right(columns) == [True] * 3

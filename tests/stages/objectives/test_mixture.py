@@ -5,15 +5,16 @@ import pytest
 
 from stages.errors import ConfigError
 from stages.objectives.bart import BART
-from stages.objectives.drawing import draw_columns, draw_plainly, given_back
+from stages.objectives.drawing import draw_columns, draw_plainly, matches
 from stages.objectives.fim import FIM
-from stages.objectives.mixture import Component, Mixture, choose_mixed
+from stages.objectives.mixture import Component, Mixture
 from stages.objectives.mlm import MaskedLM
+from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import StoredRows, single_segments
 from stages.objectives.span_corruption import SpanCorruption
 from stages.objectives.table import (
-    Objective,
+    choose_component,
     component_widths,
     refuse_impossible,
     traits_of,
@@ -75,10 +76,10 @@ def test_plain_and_compiled_columns_are_the_same_and_give_the_rows_back(mixture:
     plain = draw_plainly(rows, mixture, VOCABULARY, widths)
     assert columns.keys() == plain.keys()
     assert all(np.array_equal(columns[name], plain[name]) for name in plain)
-    assert given_back(rows, columns, mixture, VOCABULARY).all()
+    assert matches(rows, columns, mixture, VOCABULARY).all()
     wrong = {**columns, "objective_id": (columns["objective_id"] + 1) % len(mixture.components)}
     if mixture is MIXED:
-        assert not given_back(rows, wrong, mixture, VOCABULARY).all()
+        assert not matches(rows, wrong, mixture, VOCABULARY).all()
 
 
 def test_no_rows_have_columns_too() -> None:
@@ -89,10 +90,10 @@ def test_no_rows_have_columns_too() -> None:
 
 def test_document_copies_are_shared_out_by_weight() -> None:
     hashes = np.random.default_rng(3).integers(0, 2**64, 20_000, np.uint64, endpoint=False).tolist()
-    found = np.bincount([choose_mixed(each, MIXED) for each in hashes], minlength=3)
+    found = np.bincount([choose_component(each, MIXED) for each in hashes], minlength=3)
     expected = 20_000 * np.array([0.6, 0.2, 0.2])
     assert (np.abs(found - expected) < 5 * np.sqrt(expected)).all()
-    assert [choose_mixed(each, MIXED) for each in (0, 2**64 - 1)] == [0, 2]
+    assert [choose_component(each, MIXED) for each in (0, 2**64 - 1)] == [0, 2]
 
 
 def test_the_mixture_has_the_traits_of_its_components() -> None:

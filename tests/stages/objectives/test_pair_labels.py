@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels import mlm as compiled
 from stages.objectives.mlm import MaskedLM, mask_tokens
-from stages.objectives.rows import Columns
+from stages.objectives.rows import IGNORED, Columns
 from stages.objectives.sentence_pairs import (
     Mask,
     NextSentence,

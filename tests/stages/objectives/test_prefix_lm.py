@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
 from stages.objectives import prefix_lm
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels import prefix_lm as compiled
 from stages.objectives.prefix_lm import (
     PrefixLM,
@@ -27,7 +26,7 @@ from stages.objectives.prefix_lm import (
     shortest_prefixes,
     split_prefixes,
 )
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
 from stages.objectives.span_corruption import ModeToken
 from stages.objectives.vocabulary import vocabulary_of
 from tests.stages.objectives.built_rows import (

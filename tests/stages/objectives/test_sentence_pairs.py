@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts
-from stages.objectives.rows import Columns, StoredRows, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, bodies
 from stages.objectives.sentence_pairs import (
     NextSentence,
     SentenceOrder,

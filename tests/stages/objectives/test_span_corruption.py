@@ -20,9 +20,8 @@ from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
 from stages.objectives import span_corruption
-from stages.objectives.clm import IGNORED
 from stages.objectives.kernels import span_corruption as compiled
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
 from stages.objectives.span_corruption import (
     ModeToken,
     SpanCorruption,

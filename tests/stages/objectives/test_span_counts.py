@@ -19,7 +19,8 @@ from stages.objectives.span_corruption import (
     refuse_sentinels,
     span_lengths,
 )
-from stages.objectives.ul2 import UL2, denoisers, widths_by_denoiser
+from stages.objectives.table import component_widths
+from stages.objectives.ul2 import UL2, denoisers
 
 configs = st.builds(
     SpanCorruption,
@@ -95,8 +96,9 @@ def test_a_run_is_refused_where_a_row_may_have_more_spans_than_sentinels_and_now
 def test_rows_of_every_denoiser_fit_inputs_of_any_length_with_the_mode_token(
     config: UL2, seq_len: int
 ) -> None:
-    for each, widths in zip(denoisers(config), widths_by_denoiser(config, seq_len), strict=True):
+    for each, widths in zip(denoisers(config), component_widths(config, seq_len), strict=True):
         assert widths.inputs == seq_len
+        assert isinstance(each.objective, PrefixLM | SpanCorruption)
         assert bool(each.objective.mode_token) == config.mode_tokens
         if isinstance(each.objective, PrefixLM):
             prefix = int(shortest_prefixes(np.array([widths.stored]), each.objective)[0])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from stages.errors import FormatError
-from stages.objectives.drawing import draw_plainly, given_back
+from stages.objectives.drawing import draw_plainly, matches
 from stages.objectives.electra import Generator, ReplacedTokens
+from stages.objectives.objective import Objective
 from stages.objectives.rows import StoredRows
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
-from stages.objectives.special_names import special_names
-from stages.objectives.table import Objective, component_widths, traits_of, widths_of
+from stages.objectives.table import component_widths, special_names, traits_of, widths_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.stages.objectives.test_every_kind import OBJECTIVES, SEQ_LEN, UNIGRAM
 
@@ -54,7 +54,7 @@ def test_rows_are_drawn_with_the_special_ids_that_the_table_names_and_with_no_fe
     names = list(dict.fromkeys(special_names(objective)))
     whole = vocabulary(names)
     columns = draw_plainly(rows, objective, whole, widths)
-    assert given_back(rows, columns, objective, whole).all()
+    assert matches(rows, columns, objective, whole).all()
     for missing in names:
         fewer = vocabulary([other for other in names if other != missing])
         with pytest.raises(FormatError, match="special_ids"):

@@ -5,8 +5,8 @@ else; denoisers come in their shares; compiled and plain columns are the same bi
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -15,22 +15,19 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
-from stages.objectives import ul2
-from stages.objectives.kernels import ul2 as compiled
+from stages.objectives.drawing import draw_columns, draw_plainly, restore_rows
+from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM, split_prefixes
-from stages.objectives.rows import StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, StoredRows, Widths, bodies
 from stages.objectives.span_corruption import SpanCorruption, corrupt_spans, span_lengths
-from stages.objectives.ul2 import (
-    UL2,
-    choose_denoiser,
-    corrupt_ul2,
-    denoisers,
-    refuse_sentinels_ul2,
-    restore_ul2,
-    widths_by_denoiser,
-    widths_ul2,
+from stages.objectives.table import (
+    choose_component,
+    component_widths,
+    refuse_impossible,
+    widths_of,
 )
-from stages.objectives.vocabulary import vocabulary_of
+from stages.objectives.ul2 import UL2, denoisers
+from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from tests.stages.objectives.built_rows import (
     DTYPES,
     EOS,
@@ -47,7 +44,9 @@ MODES = {"mode_r": 40, "mode_x": 41, "mode_s": 42}
 VOCABULARY = vocabulary_of(80, {**SPECIAL, **MODES, **{f"sentinel_{n}": 43 + n for n in range(30)}})
 WIDE = Widths(40, 50, 50)
 PRESETS = pytest.mark.parametrize("config", [UL2(), UL2(preset="ul2r")], ids=["ul2", "ul2r"])
-VERSIONS = pytest.mark.parametrize("module", [ul2, compiled], ids=["plain", "compiled"])
+VERSIONS = pytest.mark.parametrize("draw", [draw_plainly, draw_columns], ids=["plain", "compiled"])
+
+Draw = Callable[[StoredRows, Objective, Vocabulary, Widths], Columns]
 
 configs = st.builds(
     UL2,
@@ -80,8 +79,8 @@ def some_rows(config: UL2, count: int = 60) -> StoredRows:
 @given(st.data(), configs)
 def test_compiled_columns_are_those_of_the_plain_function(data: st.DataObject, config: UL2) -> None:
     rows = data.draw(any_rows(config))
-    plain = corrupt_ul2(rows, config, VOCABULARY, WIDE)
-    kernel = compiled.corrupt_ul2(rows, config, VOCABULARY, WIDE)
+    plain = draw_plainly(rows, config, VOCABULARY, WIDE)
+    kernel = draw_columns(rows, config, VOCABULARY, WIDE)
     assert plain.keys() == kernel.keys()
     for name, column in plain.items():
         assert column.dtype == kernel[name].dtype
@@ -93,16 +92,16 @@ def test_compiled_columns_are_those_of_the_plain_function(data: st.DataObject, c
 def test_each_row_is_drawn_as_its_denoiser_alone_draws_it(data: st.DataObject, config: UL2) -> None:
     rows = data.draw(any_rows(config))
     assert rows.components is not None
-    columns = corrupt_ul2(rows, config, VOCABULARY, WIDE)
+    columns = draw_plainly(rows, config, VOCABULARY, WIDE)
     assert columns["objective_id"].tolist() == rows.components.tolist()
     assert columns["objective_id"].dtype == np.int32
     for row, component in enumerate(rows.components):
         one, objective = rows.take(np.array([row])), denoisers(config)[component].objective
-        alone = (
-            split_prefixes(one, objective, VOCABULARY, WIDE)
-            if isinstance(objective, PrefixLM)
-            else corrupt_spans(one, objective, VOCABULARY, WIDE)
-        )
+        if isinstance(objective, PrefixLM):
+            alone = split_prefixes(one, objective, VOCABULARY, WIDE)
+        else:
+            assert isinstance(objective, SpanCorruption)
+            alone = corrupt_spans(one, objective, VOCABULARY, WIDE)
         for name, column in alone.items():
             assert np.array_equal(column[0], columns[name][row]), name
 
@@ -114,8 +113,8 @@ def test_any_row_can_be_restored_and_its_mode_token_stands_first_and_nowhere_els
 ) -> None:
     rows = data.draw(any_rows(config))
     assert rows.components is not None
-    columns = corrupt_ul2(rows, config, VOCABULARY, WIDE)
-    ids, lengths = restore_ul2(columns, config, VOCABULARY)
+    columns = draw_plainly(rows, config, VOCABULARY, WIDE)
+    ids, lengths = restore_rows(columns, config, VOCABULARY)
     wanted = bodies(rows, EOS)
     assert np.array_equal(lengths, wanted)
     expected = np.where(np.arange(40) < wanted[:, None], rows.input_ids, PAD)
@@ -132,7 +131,7 @@ def test_any_row_can_be_restored_and_its_mode_token_stands_first_and_nowhere_els
 def test_the_prefix_denoiser_writes_no_sentinel_and_the_others_write_one() -> None:
     config = UL2()
     rows = some_rows(config, 700)
-    columns = corrupt_ul2(rows, config, VOCABULARY, WIDE)
+    columns = draw_plainly(rows, config, VOCABULARY, WIDE)
     assert rows.components is not None
     sentinels = ((columns["labels"] >= 43).sum(axis=1) > 0)[bodies(rows, EOS) > 1]
     prefix = (rows.components == 2)[bodies(rows, EOS) > 1]
@@ -143,15 +142,17 @@ def test_the_prefix_denoiser_writes_no_sentinel_and_the_others_write_one() -> No
 def test_the_presets_are_those_of_their_papers() -> None:
     def table(config: UL2) -> list[tuple[str, float, float | None, float]]:
         found: list[tuple[str, float, float | None, float]] = []
+        total = sum(each.weight for each in denoisers(config))
         for each in denoisers(config):
             kind = each.objective
             if isinstance(kind, SpanCorruption):
                 found.append(
-                    (each.name[0], kind.noise_density, kind.mean_noise_span_length, each.weight)
+                    (each.name[0], kind.noise_density, kind.mean_noise_span_length, each.weight / total)
                 )
             else:
+                assert isinstance(kind, PrefixLM)
                 assert kind.architecture == "encoder_decoder"
-                found.append((each.name[0], kind.target_density, None, each.weight))
+                found.append((each.name[0], kind.target_density, None, each.weight / total))
         return found
 
     assert table(UL2()) == [
@@ -169,19 +170,19 @@ def test_the_presets_are_those_of_their_papers() -> None:
         ("x", 0.5, 32.0, 0.25),
     ]
     weights = [each.weight for each in denoisers(UL2(preset="ul2r", weights=(1.0, 3.0, 0.0)))]
-    assert weights == [0.25, 0.75, 0.0]
+    assert weights == [1.0, 3.0, 0.0]
 
 
 def test_documents_get_denoisers_in_their_shares_and_none_of_weight_zero() -> None:
     config = UL2(weights=(0.0, 1.0, 2.0, 0.0, 3.0, 1.0, 0.0))
     hashes = np.random.default_rng(2).integers(0, 2**64, 100_000, np.uint64, endpoint=False)
-    found = np.bincount([choose_denoiser(each, config) for each in hashes.tolist()], minlength=7)
+    found = np.bincount([choose_component(each, config) for each in hashes.tolist()], minlength=7)
     assert found[[0, 3, 6]].sum() == 0
     assert chi_square_sigmas(found[[1, 2, 4, 5]], np.array([1, 2, 3, 1]) * 100_000 / 7) < 4
-    equal = np.bincount([choose_denoiser(each, UL2()) for each in hashes.tolist()], minlength=7)
+    equal = np.bincount([choose_component(each, UL2()) for each in hashes.tolist()], minlength=7)
     assert chi_square_sigmas(equal, np.full(7, 100_000 / 7)) < 4
-    assert [choose_denoiser(each, config) for each in (0, 2**64 - 1)] == [1, 5]
-    assert [choose_denoiser(each, UL2(preset="ul2r")) for each in (2**63 - 1, 2**63)] == [0, 1]
+    assert [choose_component(each, config) for each in (0, 2**64 - 1)] == [1, 5]
+    assert [choose_component(each, UL2(preset="ul2r")) for each in (2**63 - 1, 2**63)] == [0, 1]
 
 
 @PRESETS
@@ -189,7 +190,7 @@ def test_documents_get_denoisers_in_their_shares_and_none_of_weight_zero() -> No
 def test_the_widths_hold_the_rows_of_every_denoiser_with_their_mode_token(
     config: UL2, seq_len: int
 ) -> None:
-    widths, each = widths_ul2(config, seq_len), widths_by_denoiser(config, seq_len)
+    widths, each = widths_of(config, seq_len), component_widths(config, seq_len)
     assert widths.stored == max(w.stored for w in each)
     assert widths.labels == max(w.labels for w in each) <= seq_len == widths.inputs
     many = vocabulary_of(400, {**SPECIAL, **MODES, **{f"sentinel_{n}": 43 + n for n in range(256)}})
@@ -206,9 +207,9 @@ def test_the_widths_hold_the_rows_of_every_denoiser_with_their_mode_token(
         shard=0,
         components=np.arange(len(each), dtype=np.uint8),
     )
-    columns = compiled.corrupt_ul2(rows, config, many, widths)
+    columns = draw_columns(rows, config, many, widths)
     assert columns["input_length"].max() == seq_len
-    assert restore_ul2(columns, config, many)[1].tolist() == [own.stored for own in each]
+    assert restore_rows(columns, config, many)[1].tolist() == [own.stored for own in each]
 
 
 def test_long_spans_of_few_tokens_are_one_span_at_the_end() -> None:
@@ -224,7 +225,7 @@ def test_long_spans_of_few_tokens_are_one_span_at_the_end() -> None:
 def test_another_epoch_shard_seed_or_row_draws_otherwise() -> None:
     config = UL2()
     rows = some_rows(config, 2_100)
-    found = [compiled.corrupt_ul2(each, config, VOCABULARY, WIDE) for each in other_keys(rows)]
+    found = [draw_columns(each, config, VOCABULARY, WIDE) for each in other_keys(rows)]
     long = bodies(rows, EOS) > 30
     for first, second in itertools.combinations(found, 2):
         differ = (first["labels"] != second["labels"]).any(axis=1)
@@ -234,12 +235,12 @@ def test_another_epoch_shard_seed_or_row_draws_otherwise() -> None:
 
 @VERSIONS
 @PRESETS
-def test_a_row_has_the_same_columns_whatever_is_read_with_it(module: ModuleType, config: UL2) -> None:
+def test_a_row_has_the_same_columns_whatever_is_read_with_it(draw: Draw, config: UL2) -> None:
     rows = some_rows(config)
-    whole = module.corrupt_ul2(rows, config, VOCABULARY, WIDE)
+    whole = draw(rows, config, VOCABULARY, WIDE)
     order = np.random.default_rng(1).permutation(60)
     for chosen in (order, np.array([10]), np.empty(0, np.int64)):
-        some = module.corrupt_ul2(rows.take(chosen), config, VOCABULARY, WIDE)
+        some = draw(rows.take(chosen), config, VOCABULARY, WIDE)
         assert some.keys() == whole.keys()
         for name, column in some.items():
             assert column.dtype == whole[name].dtype
@@ -249,32 +250,32 @@ def test_a_row_has_the_same_columns_whatever_is_read_with_it(module: ModuleType,
 def test_a_row_under_another_denoisers_name_is_not_restored() -> None:
     config = UL2()
     rows = some_rows(config)
-    columns = dict(corrupt_ul2(rows, config, VOCABULARY, WIDE))
+    columns = dict(draw_plainly(rows, config, VOCABULARY, WIDE))
     columns["objective_id"] = (columns["objective_id"] + 3).astype(np.int32) % 7
-    ids, lengths = restore_ul2(columns, config, VOCABULARY)
+    ids, lengths = restore_rows(columns, config, VOCABULARY)
     wanted = bodies(rows, EOS)
     assert (lengths != wanted).mean() > 0.5
     columns["objective_id"] = np.full(60, 9, np.int32)
-    assert restore_ul2(columns, config, VOCABULARY)[1].sum() == 0
+    assert restore_rows(columns, config, VOCABULARY)[1].sum() == 0
     assert len(ids) == 60
 
 
 @VERSIONS
-def test_rows_without_a_denoiser_are_refused(module: ModuleType) -> None:
+def test_rows_without_a_denoiser_are_refused(draw: Draw) -> None:
     config = UL2(preset="ul2r")
     rows = some_rows(config, 5)
     with pytest.raises(FormatError, match="none stored"):
-        module.corrupt_ul2(replace(rows, components=None), config, VOCABULARY, WIDE)
+        draw(replace(rows, components=None), config, VOCABULARY, WIDE)
     wrong = replace(rows, components=np.array([0, 1, 3, 0, 0], np.uint8))
     with pytest.raises(FormatError, match="row 2 has component 3, but the mixture has 3"):
-        module.corrupt_ul2(wrong, config, VOCABULARY, WIDE)
+        draw(wrong, config, VOCABULARY, WIDE)
 
 
 def test_a_mixture_that_needs_more_sentinels_is_refused() -> None:
-    refuse_sentinels_ul2(UL2(), 512, 128)
+    refuse_impossible(UL2(), seq_len=512, num_sentinels=128)
     with pytest.raises(ConfigError, match="up to 128 spans, the tokenizer has 100 sentinels"):
-        refuse_sentinels_ul2(UL2(mode_tokens=False), 512, 100)
-    refuse_sentinels_ul2(UL2(preset="ul2r"), 512, 100)
+        refuse_impossible(UL2(mode_tokens=False), seq_len=512, num_sentinels=100)
+    refuse_impossible(UL2(preset="ul2r"), seq_len=512, num_sentinels=100)
 
 
 @pytest.mark.parametrize(

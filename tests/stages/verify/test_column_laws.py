@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.electra import ReplacedTokens
 from stages.objectives.fim import FIM
+from stages.objectives.laws.rows import LAWS
 from stages.objectives.mlm import MaskedLM
+from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import StoredRows
+from stages.objectives.rows import IGNORED, StoredRows
 from stages.objectives.sentence_pairs import NextSentence
 from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import SpanCorruption
-from stages.objectives.table import Objective
-from stages.verify.columns import LAWS, ColumnTally
+from stages.verify.columns import ColumnTally
 from tests.stages.objectives.built_rows import BOS, EOS, MASK, PAD, SPECIAL, VOCABULARY, stored
 
 Column = NDArray[np.int64]

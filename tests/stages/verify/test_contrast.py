@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from stages.objectives.learning import LearningConfig
+from stages.objectives.simcse import SimCSE
 from stages.verify.contrast import Views, check_contrast, view_rows
-from stages.verify.gates import SETTINGS
+from stages.verify.gates import settings_of
 from stages.verify.rows import PADDING
 from tests.stages.verify.languages import NUM_IDS
 
-CONFIG = SETTINGS["simcse"].model_copy(update={"row_length": 16})
+CONFIG = settings_of(SimCSE(), LearningConfig()).model_copy(update={"row_length": 16})
 
 
 def views_of(seed: int, *, shuffled: bool = False) -> Views:

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from stages.verify.gates import LearningResult, LearningSettings, at_least, at_most, gates
+from stages.objectives.learning import LearningSettings
+from stages.verify.gates import LearningResult, at_least, at_most, gates
 
 RESULT = LearningResult(
     unigram_entropy=6.0,

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED, CausalLM
+from stages.objectives.clm import CausalLM
+from stages.objectives.laws.chance import deviation
+from stages.objectives.laws.masks import MaskCounts
 from stages.objectives.mlm import MaskedLM, Selection, mask_tokens
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.table import widths_of
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.drawn import Items
 from stages.verify.labels import label_findings, num_epochs
-from stages.verify.masking import MaskCounts, deviation
 
 SPECIAL = {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, "mask": 5}
 VOCABULARY = vocabulary_of(300, SPECIAL, np.arange(300) % 3 != 0)

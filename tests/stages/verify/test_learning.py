@@ -14,16 +14,17 @@ import pytest
 import torch
 
 from stages.errors import DataError
-from stages.objectives.table import KINDS, read_objective
-from stages.verify.gates import (
-    SETTINGS,
+from stages.objectives.clm import CausalLM
+from stages.objectives.learning import (
+    MASKED_TOKENS,
+    NEXT_TOKENS,
+    TARGET_TOKENS,
     LearningConfig,
-    LearningResult,
     LearningSettings,
-    gates,
-    settings_for,
-    settings_of,
 )
+from stages.objectives.mlm import MaskedLM
+from stages.objectives.table import read_objective
+from stages.verify.gates import LearningResult, gates, settings_of
 from stages.verify.learning import check_learning
 from stages.verify.rows import (
     NO_LABEL,
@@ -139,11 +140,10 @@ def test_the_mask_keeps_an_id_of_its_own_among_rarer_tokens() -> None:
 
 
 def test_what_a_run_file_leaves_open_is_the_objectives_own() -> None:
-    assert settings_for("clm", LearningConfig()) == SETTINGS["clm"]
-    chosen = settings_for("mlm", LearningConfig(labelled_tokens=40_000, min_gain=0.2))
+    assert settings_of(CausalLM(), LearningConfig()) == NEXT_TOKENS
+    chosen = settings_of(MaskedLM(), LearningConfig(labelled_tokens=40_000, min_gain=0.2))
     assert (chosen.labelled_tokens, chosen.min_gain) == (40_000, 0.2)
-    assert chosen.batch_rows == SETTINGS["mlm"].batch_rows
-    assert KINDS.keys() - SETTINGS.keys() == {"mixture"}
+    assert chosen.batch_rows == MASKED_TOKENS.batch_rows
 
 
 def settings(**objective: object) -> LearningSettings:
@@ -152,19 +152,19 @@ def settings(**objective: object) -> LearningSettings:
 
 def test_what_minutes_cannot_tell_is_held_to_no_gate_of_the_loss() -> None:
     assert settings(kind="prefix_lm").gated
-    assert settings(kind="prefix_lm", architecture="encoder_decoder") == SETTINGS["seq2seq"]
+    assert settings(kind="prefix_lm", architecture="encoder_decoder") == TARGET_TOKENS
     assert settings(kind="electra").gated
     assert not settings(kind="electra", generator="unigram").gated
     assert not settings(kind="electra", generator="model", model="package.module:make").gated
-    assert all(not SETTINGS[kind].gated for kind in ("bart", "nsp", "sop", "simcse"))
+    assert all(not settings(kind=kind).gated for kind in ("bart", "nsp", "sop", "simcse"))
 
 
 def test_a_mixture_is_held_to_what_all_its_components_are_held_to() -> None:
     def mixed(*kinds: str) -> LearningSettings:
         return settings(kind="mixture", components=[{"objective": {"kind": kind}} for kind in kinds])
 
-    assert mixed("fim", "fim") == SETTINGS["fim"]
-    assert mixed("mlm", "mlm") == SETTINGS["mlm"]
+    assert mixed("fim", "fim") == settings(kind="fim")
+    assert mixed("mlm", "mlm") == MASKED_TOKENS
     assert mixed("span_corruption", "bart").gated is False
     spans = mixed("span_corruption", "span_corruption")
     assert (spans.gated, spans.min_gain, spans.min_order_ablation) == (True, 0.1, None)
@@ -273,7 +273,7 @@ def test_training_stops_at_the_budget_of_labelled_tokens() -> None:
 
 
 def test_the_learning_rate_rises_then_falls() -> None:
-    rates = [learning_rate(step, 100, config=SETTINGS["clm"]) for step in range(100)]
+    rates = [learning_rate(step, 100, config=NEXT_TOKENS) for step in range(100)]
     assert rates[0] == pytest.approx(1e-2 / 20)
     assert max(rates) == rates[19] == rates[20] == 1e-2
     assert rates[20:] == sorted(rates[20:], reverse=True)
@@ -312,7 +312,7 @@ def test_a_loss_that_is_not_a_number_fails_and_is_null_in_json() -> None:
         curve=((0, 4.0), (9, math.nan)),
         control_curve=((0, 4.0),),
     )
-    result = replace(result, gates=gates(result, SETTINGS["clm"]))
+    result = replace(result, gates=gates(result, NEXT_TOKENS))
     record = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert not result.passed
     assert failed(result) == {gate.name for gate in result.gates}

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.objectives.clm import IGNORED
+from stages.findings import Finding
+from stages.objectives.laws.causal import check_labels, copy_shares
+from stages.objectives.rows import IGNORED
 from stages.packing.best_fit import pack_best_fit
 from stages.packing.concat import pack_concat
 from stages.store.manifest import SEGMENT_COLUMNS
@@ -19,16 +21,13 @@ from stages.store.ranges import copy_ranges
 from stages.verify import mechanics
 from stages.verify.mechanics import (
     DocumentTally,
-    Finding,
     Reassembly,
     Rows,
     check_coverage,
     check_ids,
-    check_labels,
     check_padding,
     check_segments,
     check_unigram,
-    copy_shares,
 )
 
 EOS, PAD, VOCAB_SIZE, ROW_LENGTH = 2, 3, 300, 5

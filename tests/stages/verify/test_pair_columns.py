@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stages.objectives.clm import IGNORED
 from stages.objectives.mlm import MaskedLM, Selection
-from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.objective import Objective
+from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder, label_name
-from stages.objectives.table import Objective
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.columns import ColumnTally
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from stages.objectives.learning import LearningSettings
 from stages.verify import training as training_module
-from stages.verify.gates import LearningSettings
 from stages.verify.model import TinyTransformer, summed_loss
 from stages.verify.rows import LabelledRows
 from stages.verify.training import step_rows, train

@@ -1,0 +1,1 @@
+"""The kinds of objectives: all that the program knows of each, in a module of its own."""

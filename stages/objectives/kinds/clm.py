@@ -1,0 +1,60 @@
+"""Causal language modelling, as the program knows it."""
+
+import numpy as np
+
+from stages.objectives.clm import CausalLM, label_causally
+from stages.objectives.kind import Kind
+from stages.objectives.laws.causal import CausalTally
+from stages.objectives.laws.rows import Broken, no_label_is_pad, segments, unshifted
+from stages.objectives.learning import NEXT_TOKENS
+from stages.objectives.questions import Form, Questions
+from stages.objectives.rows import Columns, Restored, StoredRows, Widths
+from stages.objectives.traits import Traits
+from stages.objectives.vocabulary import Vocabulary
+
+
+def _traits(config: CausalLM) -> Traits:
+    return Traits(
+        "causal_within_document",
+        "unshifted",
+        dynamic=False,
+        copied=True,
+        unlabelled_starts=config.mask_first_token,
+        eos_may_pad=True,
+        other_conventions=("shifted",),
+    )
+
+
+def _draw(rows: StoredRows, config: CausalLM, vocabulary: Vocabulary, widths: Widths) -> Columns:
+    del vocabulary, widths
+    return label_causally(rows, config)
+
+
+def _restore(columns: Columns, config: CausalLM, vocabulary: Vocabulary) -> Restored:
+    del config
+    ids, pad = columns["input_ids"], vocabulary.named("pad")
+    filled = columns["segment_ids"] >= 0 if pad == vocabulary.named("eos") else ids != pad
+    return ids, np.count_nonzero(filled, axis=1)
+
+
+def _laws(rows: StoredRows, columns: Columns, config: CausalLM, vocabulary: Vocabulary) -> Broken:
+    del config
+    yield from segments(rows, columns)
+    yield from no_label_is_pad(columns, vocabulary)
+    yield from unshifted(rows, columns)
+
+
+CLM = Kind(
+    config=CausalLM,
+    traits=_traits,
+    widths=lambda _, seq_len: Widths(seq_len, seq_len, seq_len),
+    special_names=lambda _: (),
+    draw=_draw,
+    compiled=None,
+    restore=_restore,
+    learning=lambda _: NEXT_TOKENS,
+    questions=lambda _: Questions(Form.NEXT),
+    laws=_laws,
+    tally=CausalTally,
+    mixes=True,
+)

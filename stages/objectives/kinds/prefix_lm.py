@@ -1,0 +1,106 @@
+"""Prefix language modelling, as the program knows it."""
+
+import numpy as np
+
+from stages.objectives.kind import Documents, Draw, Kind, LaidOut, Same
+from stages.objectives.laws.rows import (
+    Broken,
+    covered_of,
+    no_label_is_pad,
+    segments,
+    targets,
+    unshifted,
+)
+from stages.objectives.learning import TARGET_TOKENS, LearningSettings
+from stages.objectives.prefix_lm import (
+    PrefixLM,
+    keeps_prompts,
+    prefix_widths,
+    restore_prefix_lm,
+    split_prefixes,
+)
+from stages.objectives.questions import Form, Questions
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.traits import TARGETS, Traits
+from stages.objectives.vocabulary import Vocabulary
+from stages.packing.sections import prompt_lengths
+from stages.packing.single import pack_single
+from stages.store.manifest import PROMPT, Column
+
+_PREFIX = LearningSettings(max_ids=1024, labelled_tokens=60_000, min_order_ablation=0.3)
+
+
+def _alone(config: PrefixLM) -> bool:
+    return config.architecture == "decoder_only"
+
+
+def _traits(config: PrefixLM) -> Traits:
+    return Traits(
+        "prefix" if _alone(config) else "encoder_decoder",
+        "unshifted" if _alone(config) else TARGETS,
+        single=not config.pack_rows,
+        sections=-1 if config.split == "source" else 0,
+    )
+
+
+def _compiled() -> Draw[PrefixLM]:
+    from stages.objectives.kernels import prefix_lm  # noqa: PLC0415  # numba takes half a second
+
+    return prefix_lm.split_prefixes
+
+
+def _matches(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Same:
+    """Compare tokens, and prefixes with the prompts that sources name."""
+    counts = None if _alone(config) else bodies(rows, vocabulary.named("eos"))
+    same = rows.match(restore_prefix_lm(columns, config, vocabulary), counts)
+    if rows.prompt is not None:
+        same &= keeps_prompts(rows, columns, config, vocabulary)
+    return same
+
+
+def _laws(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Broken:
+    if not _alone(config):
+        yield from targets(rows, columns, vocabulary)
+        return
+    yield from segments(rows, columns)
+    yield from no_label_is_pad(columns, vocabulary)
+    yield from unshifted(rows, columns)
+    covered, prefix = covered_of(rows, columns), columns["prefix_length"]
+    filled = np.count_nonzero(covered, axis=1)
+    yield "prefix", (prefix < np.minimum(filled, 1)) | (prefix > filled)
+    silent = np.arange(covered.shape[1]) < prefix[:, None]
+    yield "label_missing", ((columns["labels"] != IGNORED) != (covered & ~silent)).any(axis=1)
+
+
+def _lay_out(documents: Documents, config: PrefixLM, widths: Widths) -> LaidOut | None:
+    """Lay out documents whose sources name a target: a row for each, with the length of its prompt."""
+    if config.split != "source":
+        return None
+    assert documents.sections is not None
+    layout = pack_single(documents.lengths, row_length=widths.stored)
+    return LaidOut(layout, {PROMPT: prompt_lengths(layout, documents.sections)})
+
+
+def _stored_columns(config: PrefixLM) -> dict[str, Column]:
+    if config.split != "source":
+        return {}
+    meaning = "tokens before the target that the source names; 0 if it names none"
+    return {PROMPT: Column(dtype="<i4", shape=(), meaning=meaning)}
+
+
+PREFIX_LM = Kind(
+    config=PrefixLM,
+    traits=_traits,
+    widths=prefix_widths,
+    special_names=lambda config: (config.mode_token,) if config.mode_token else (),
+    draw=split_prefixes,
+    compiled=_compiled,
+    restore=restore_prefix_lm,
+    learning=lambda config: _PREFIX if _alone(config) else TARGET_TOKENS,
+    questions=lambda config: Questions(Form.PREFIX if _alone(config) else Form.REST),
+    matches=_matches,
+    lay_out=_lay_out,
+    stored_columns=_stored_columns,
+    laws=_laws,
+    mixes=True,
+)

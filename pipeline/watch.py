@@ -2,7 +2,7 @@
 
 A look at a process takes 5 ms or more, so all of them are looked at once a second. In between, how much
 each has grown is looked at twenty times a second, which takes 20 microseconds. Work is given up when the
-sum is over the bound, or would be at the next look if it went on to grow as it did since the last one.
+sum comes within 1.6% of the bound, or would at the next look if it grew as it did since the last one.
 """
 
 import os
@@ -22,6 +22,8 @@ PERIOD_SECONDS = 1.0
 """Between two looks at all processes."""
 GROWTH_SECONDS = 0.05
 """Between two looks at their growth: a process can write some 100 MiB meanwhile."""
+RESERVE = 64
+"""One part in so many of the limit is left free: work that is given up may write on for a moment."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SIGNAL = signal.SIGUSR1
 _ROOM = 1.5
@@ -45,6 +47,7 @@ class MemoryWatch:
         self, limit: int, note: Callable[[str], None], *, period: float = PERIOD_SECONDS
     ) -> None:
         self.limit = limit
+        self._most = limit - limit // RESERVE
         self.note = note
         self._period = period
         self._anonymous: dict[int, int] = {}
@@ -175,7 +178,7 @@ class MemoryWatch:
             else:
                 self._look_at_growth()
             growth = max(0, self._held - before) if before else 0
-            if self._held + growth > self.limit:
+            if self._held + growth > self._most:
                 self._relieve(growth)
             self._ended.wait(min(self._period, GROWTH_SECONDS))
 
@@ -192,7 +195,7 @@ class MemoryWatch:
         """Give up what is guarded, if looking at all processes says the same."""
         self.look()
         with self._giving:
-            if self._give_up is not None and self._held + growth > self.limit:
+            if self._give_up is not None and self._held + growth > self._most:
                 self._give_up()
                 self.look()
 

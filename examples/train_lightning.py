@@ -16,11 +16,7 @@ from torch import Tensor
 from train_torch import BATCH_ROWS, TinyTransformer
 
 import shardmill
-from stages.loading.attention import dense_masks
-from stages.loading.batches import Batches
-from stages.loading.dataset import ShardDataset
-from stages.loading.losses import causal_lm_loss
-from stages.loading.torch_loader import Loader
+from shardmill import Batches, Loader, ShardDataset, causal_lm_loss, dense_masks
 
 
 class Module(lightning.LightningModule):  # type: ignore[misc]  # its types are not read

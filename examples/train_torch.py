@@ -3,7 +3,7 @@
     python examples/train_torch.py DIR/datasets/clm --steps 300
 
 The two things to take over into another trainer are its mask and its loss: documents packed in one row
-must not see each other, and labels come unshifted. Each is a call of `stages.loading`, which has those
+must not see each other, and labels come unshifted. Each is a call of `shardmill`, which has those
 of the other objectives too.
 """
 
@@ -13,10 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import shardmill
-from stages.loading.attention import dense_masks
-from stages.loading.batches import Batches
-from stages.loading.losses import causal_lm_loss
-from stages.loading.torch_loader import Loader
+from shardmill import Batches, Loader, causal_lm_loss, dense_masks
 
 WIDTH, HEADS, BATCH_ROWS = 64, 4, 4
 

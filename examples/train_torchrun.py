@@ -17,10 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from train_torch import BATCH_ROWS, TinyTransformer
 
 import shardmill
-from stages.loading.attention import dense_masks
-from stages.loading.batches import Batches
-from stages.loading.losses import causal_lm_loss
-from stages.loading.torch_loader import Loader
+from shardmill import Batches, Loader, causal_lm_loss, dense_masks
 
 
 def main() -> None:

@@ -28,11 +28,7 @@ from transformers import (
 )
 
 import shardmill
-from stages.loading.batches import Batches
-from stages.loading.collate import collate
-from stages.loading.dataset import Batch, ShardDataset
-from stages.loading.losses import next_labels
-from stages.loading.torch_loader import Loader
+from shardmill import Batch, Batches, Loader, ShardDataset, collate, next_labels
 
 BATCH_ROWS, WIDTH, LAYERS, HEADS = 4, 64, 2, 4
 NEW_TOKENS = 8

@@ -64,11 +64,10 @@ def plan(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show what a run would do, and why; change nothing."""
+    from pipeline import api
     from pipeline.report.terminal import print_plan
-    from pipeline.session import plan_session
 
-    request = _request(run_file, output, overrides, workers=min(_cores(), 1))  # asks what `run` asks
-    print_plan(plan_session(request), as_json=as_json)
+    print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
 
 
 @app.command()
@@ -85,19 +84,19 @@ def run(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Run, or resume: what is committed is not done again."""
+    from pipeline import api
     from pipeline.report.terminal import print_report
-    from pipeline.session import run_session
 
-    request = _request(
+    report = api.run(
         run_file,
         output,
-        overrides,
-        workers=_cores() if workers is None else workers,
+        workers=workers,
         address=address,
         until=until,
         replace=replace,
+        settings=overrides or (),
+        stream=sys.stderr,
     )
-    report = run_session(request, stream=sys.stderr)
     print_report(report, as_json=as_json)
     _require_pass(report)
 
@@ -125,11 +124,10 @@ def verify(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Check the datasets of a finished run again, from their files."""
+    from pipeline import api
     from pipeline.report.terminal import print_report
-    from pipeline.session import verify_session
 
-    count = _cores() if workers is None else workers
-    report = verify_session(folder, workers=count, address=address, stream=sys.stderr, full=full)
+    report = api.verify(folder, workers=workers, address=address, full=full, stream=sys.stderr)
     print_report(report, as_json=as_json)
     _require_pass(report)
 
@@ -144,12 +142,10 @@ def inspect(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
-    from pipeline.disk_faults import disk_faults
-    from pipeline.report.inspection import describe_row, print_row
+    from pipeline import api
+    from pipeline.report.inspection import print_row
 
-    with disk_faults(folder):
-        content = describe_row(folder, dataset, split=split, row=row, epoch=epoch)
-    print_row(content, as_json=as_json)
+    print_row(api.inspect(folder, dataset, split=split, row=row, epoch=epoch), as_json=as_json)
 
 
 @app.command()
@@ -163,11 +159,11 @@ def export(  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset in the files of another trainer, or go on with it; say how it is read."""
-    from pipeline.export import Request, export_dataset
+    from pipeline import api
     from pipeline.report.terminal import print_export
 
-    request = Request(folder, dataset, format_, to, split=split, epoch=epoch)
-    print_export(export_dataset(request, stream=sys.stderr), as_json=as_json)
+    written = api.export(folder, dataset, format_, to, split=split, epoch=epoch, stream=sys.stderr)
+    print_export(written, as_json=as_json)
 
 
 @app.command()
@@ -279,14 +275,6 @@ def root(
     ] = False,
 ) -> None:
     """Turns a raw text corpus into verified, memory-mapped training shards, on Ray."""
-
-
-def _request(run_file: Path, output: Path, overrides: list[str] | None, **options: Any) -> Any:
-    from pipeline.config import load_run_file
-    from pipeline.session import Request
-
-    file = load_run_file(run_file, overrides or ())
-    return Request(file=file, base=run_file.resolve().parent, output=output, **options)
 
 
 def _cores() -> int:

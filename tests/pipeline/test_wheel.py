@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -24,8 +25,8 @@ def test_a_wheel_installed_elsewhere_runs_the_command_and_the_loader(
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"shardmill.py", "stages", "pipeline"}
-    assert "pipeline/report/report.html.j2" in names
+    assert tops == {"shardmill", "stages", "pipeline"}
+    assert {"pipeline/report/report.html.j2", "shardmill/py.typed"} <= set(names)
     assert not [name for name in names if name.startswith("tests") or name.endswith(".toml")]
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
@@ -63,7 +64,7 @@ def _bare_site(tmp_path: Path) -> Path:
     """Return a folder with this program and its base dependencies alone, as from a bare install."""
     site = tmp_path / "bare"
     site.mkdir()
-    for name in ("pipeline", "stages", "shardmill.py"):
+    for name in ("pipeline", "stages", "shardmill"):
         (site / name).symlink_to(ROOT / name)
     home = Path(pydantic.__file__).parents[1]
     for requirement in _with_dependencies(BASE):
@@ -105,7 +106,7 @@ def test_a_bare_install_says_in_one_line_what_the_command_line_needs(
 def test_a_stranger_named_stages_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "stages").mkdir()
     (tmp_path / "stages" / "__init__.py").write_text('"""Someone else\'s stages."""')
-    (tmp_path / "shardmill.py").write_text((ROOT / "shardmill.py").read_text())
+    shutil.copytree(ROOT / "shardmill", tmp_path / "shardmill")
     result = subprocess.run(
         [sys.executable, "-c", "import shardmill"],
         cwd=tmp_path,

@@ -1,0 +1,115 @@
+"""Shardmill: raw text to verified, memory-mapped training shards.
+
+>>> import shardmill
+>>> rows = shardmill.open_dataset("DIR/datasets/clm", split="train")
+
+Each name is imported when it is first used. Opening a dataset needs numpy, pydantic and xxhash. Tensors
+need torch. `plan`, `run`, `verify`, `inspect` and `export` need `pip install shardmill[run]`. The
+packages `stages` and `pipeline` are internal, and may change without notice.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import stages
+
+if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
+    raise ImportError(
+        f"another package named 'stages' shadows Shardmill's: {getattr(stages, '__file__', stages)};"
+        " remove it or put it later on the import path"
+    )
+
+if TYPE_CHECKING:
+    from pipeline.api import export, inspect, plan, run, verify
+    from stages.loading.attention import dense_masks, flex_block_masks
+    from stages.loading.batches import Batches
+    from stages.loading.blend import Blend
+    from stages.loading.collate import collate
+    from stages.loading.dataset import Batch, ShardDataset, open_dataset
+    from stages.loading.losses import (
+        Loss,
+        causal_lm_loss,
+        contrastive_loss,
+        duplicate_rows,
+        electra_loss,
+        masked_lm_loss,
+        next_labels,
+        pair_classification_loss,
+        replaced_token_loss,
+        seq2seq_loss,
+    )
+    from stages.loading.masks import cu_seqlens, masks_of
+    from stages.loading.torch_loader import Loader
+
+    __version__: str
+
+__all__ = [
+    "Batch",
+    "Batches",
+    "Blend",
+    "Loader",
+    "Loss",
+    "ShardDataset",
+    "causal_lm_loss",
+    "collate",
+    "contrastive_loss",
+    "cu_seqlens",
+    "dense_masks",
+    "duplicate_rows",
+    "electra_loss",
+    "export",
+    "flex_block_masks",
+    "inspect",
+    "masked_lm_loss",
+    "masks_of",
+    "next_labels",
+    "open_dataset",
+    "pair_classification_loss",
+    "plan",
+    "replaced_token_loss",
+    "run",
+    "seq2seq_loss",
+    "verify",
+]
+
+_MODULES = {
+    "pipeline.api": ("export", "inspect", "plan", "run", "verify"),
+    "stages.loading.attention": ("dense_masks", "flex_block_masks"),
+    "stages.loading.batches": ("Batches",),
+    "stages.loading.blend": ("Blend",),
+    "stages.loading.collate": ("collate",),
+    "stages.loading.dataset": ("Batch", "ShardDataset", "open_dataset"),
+    "stages.loading.losses": (
+        "Loss",
+        "causal_lm_loss",
+        "contrastive_loss",
+        "duplicate_rows",
+        "electra_loss",
+        "masked_lm_loss",
+        "next_labels",
+        "pair_classification_loss",
+        "replaced_token_loss",
+        "seq2seq_loss",
+    ),
+    "stages.loading.masks": ("cu_seqlens", "masks_of"),
+    "stages.loading.torch_loader": ("Loader",),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import what is asked for, once."""
+        if name == "__version__":
+            return version("shardmill")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'shardmill' has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return [*__all__, "__version__"]

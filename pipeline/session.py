@@ -35,7 +35,7 @@ from pipeline.steps.units import units_of
 from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.watch import MemoryWatch
-from stages.errors import ConfigError, VerificationError
+from stages.errors import ConfigError, Stopped, VerificationError
 
 _NAMED = 3
 STEPS = (
@@ -137,8 +137,12 @@ def verify_session(
         try:
             for name in STEPS:
                 _step(run, name, records)
-        except Exception:
-            _refuse_findings(records["audit"])  # the files that stop the other checks, each by its name
+        except Exception as error:
+            # Whatever a damaged file makes the other checks raise, the file is named. A stop, a setting
+            # and a fault of the disk have causes of their own.
+            own = isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
+            if not own:
+                _refuse_findings(records["audit"])
             raise
         report = write_report(output, file, records)
         execution.journal.status(_outcome(report))

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from pipeline import session
 from pipeline.commits import STEP_COMMIT, Commit, Commits
 from pipeline.session import Request, run_session, verify_session
 from pipeline.storage import LocalStorage
 from stages.config import canonical_json
-from stages.errors import ConfigError, DataError, VerificationError
+from stages.errors import ConfigError, DataError, ShardmillError, Stopped, VerificationError
 from tests.conftest import digests, run_small, small_run
 
 
@@ -194,3 +195,19 @@ def test_files_that_changed_places_are_named_whatever_they_do_to_the_other_check
         verify_session(own, workers=0, address=None, stream=None)
     for path in (read, stored):
         assert path.relative_to(own).as_posix() in str(caught.value)
+
+
+@pytest.mark.parametrize("error", [Stopped("SIGTERM"), ConfigError("memory"), OSError(28, "full")])
+def test_what_stops_a_verify_for_reasons_of_its_own_is_said_of_a_damaged_run_too(
+    error: Exception, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    damaged = next((own / "datasets").rglob("input_ids.npy"))
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"\x07")
+
+    def stop(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(session, "_step", stop)
+    with pytest.raises(ShardmillError) as caught:
+        verify_session(own, workers=0, address=None, stream=None)
+    assert not isinstance(caught.value, VerificationError)

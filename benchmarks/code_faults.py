@@ -14,7 +14,7 @@ import numpy as np
 from fault_copies import NUMBER, SPLIT, Array, Copy, NoPlaceError
 from stored_faults import Plant
 
-from pipeline.steps.materialise import draw_rows, material_of
+from pipeline.steps.draw.make import draw_rows, material_of
 from stages.loading import dataset as loader
 from stages.loading.dataset import ShardDataset
 from stages.loading.mapped import Part

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
 from stored_faults import OTHER, Plant, add_numbers
 
-from pipeline.steps.split import load_tokenizer
+from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.identity import content_digest
 from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, SENTENCES, UNIGRAM, WORD_STARTS
 from stages.tokenizer.encode import Tokenizer

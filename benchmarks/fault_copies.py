@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from fault_material import Material
 from numpy.typing import NDArray
 
-from pipeline.steps.decode import DecodeUnit, check_texts
-from pipeline.steps.materialise import DrawWork, draw_rows, draw_shard, material_of
-from pipeline.steps.shard import COUNTS, ShardWork, make_shard
-from pipeline.steps.tokenize import TokenizeUnit
-from pipeline.steps.verify import checks_of
-from pipeline.steps.verify_run import Settings
+from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.draw.make import DrawWork, draw_rows, draw_shard, material_of
+from pipeline.steps.shard.make import COUNTS, ShardWork, make_shard
+from pipeline.steps.tokenize.encode import TokenizeUnit
+from pipeline.steps.verify.check import checks_of
+from pipeline.steps.verify.settings import Settings
 from pipeline.tasks import Workspace
 from stages.loading.dataset import ShardDataset
 from stages.loading.mapped import vocabulary_for

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.steps.learn import LearningCheck, learn
+from pipeline.steps.verify.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
 from stages.loading.dataset import open_dataset
 from stages.objectives.learning import LearningConfig

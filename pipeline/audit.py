@@ -19,7 +19,14 @@ from pipeline.execution import Execution
 from pipeline.ledger import flow_faults, read_flows
 from pipeline.plan import CHECKS, SAMPLE, StepPlan, steps_before, unit_fingerprint
 from pipeline.scanning import SCAN
-from pipeline.steps.audit import RunAudit, ShardAudit, UnitAudit, audit_run, audit_shard, audit_unit
+from pipeline.steps.audit.tables import (
+    RunAudit,
+    ShardAudit,
+    UnitAudit,
+    audit_run,
+    audit_shard,
+    audit_unit,
+)
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.units import Unit, units_of
 from pipeline.strays import links, no_commits, stray_files

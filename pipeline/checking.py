@@ -12,9 +12,11 @@ from typing import Any
 from pipeline.commits import Commit
 from pipeline.config import Dataset
 from pipeline.runner import Run
-from pipeline.steps import decode, learn, verify
+from pipeline.steps.decode import check as decode
 from pipeline.steps.units import Unit
-from pipeline.steps.verify_run import Settings
+from pipeline.steps.verify import check as verify
+from pipeline.steps.verify import learn
+from pipeline.steps.verify.settings import Settings
 from pipeline.tasks import Task
 from stages.tokenizer.special import special_ids
 

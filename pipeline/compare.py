@@ -24,7 +24,7 @@ from pipeline.outputs import require_local
 from pipeline.progress import Progress
 from pipeline.report.comparison import render_comparison
 from pipeline.session import read_plan
-from pipeline.steps.adopt import tokenizer_of
+from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage, make_folder
 from stages.comparing.classes import Classes, classes_of

@@ -12,7 +12,7 @@ from pipeline.needs import Need
 from pipeline.plan import OWN_FILES, StepPlan, steps_before
 from pipeline.pools import PoolKind, Pools, Resources
 from pipeline.progress import Progress
-from pipeline.steps.held import compare_files, held_files
+from pipeline.steps.audit.held import compare_files, held_files
 from pipeline.storage import TEMPORARY
 from pipeline.tasks import Task
 from pipeline.watch import MemoryWatch

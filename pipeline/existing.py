@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.config import Dataset, RunFile
 from pipeline.regular_files import read_regular
-from pipeline.steps.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import Adoption
 from stages.errors import ConfigError
 from stages.objectives.table import refuse_impossible, special_names, traits_of
 from stages.tokenizer.existing import describe, existing_tokenizer, kind_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pipeline.config import RunFile
 from pipeline.inputs import InputFile
 from pipeline.memory import MIB, fitting_workers, room_of_worker, show_bytes
-from pipeline.steps.ingest import BATCH_BYTES
+from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.names import TABLE_BYTES
 from stages.dedup.lsh import MAX_KEYS
 from stages.mixing.placement import MAX_DOCUMENTS

@@ -17,7 +17,7 @@ from typing import Any
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile
 from pipeline.inputs import InputFile
-from pipeline.steps.adopt import Adoption
+from pipeline.steps.tokenizer.adopt import Adoption
 from stages.config import Config, canonical_json, changed_settings
 from stages.errors import ConfigError
 from stages.objectives.table import traits_of

@@ -20,24 +20,21 @@ from pipeline.needs import training_need
 from pipeline.plan import SAMPLE, StepPlan
 from pipeline.scanning import forgetting_changed
 from pipeline.settling import flows_of, let_out, settled
-from pipeline.steps import (
-    adopt,
-    dedup,
-    ingest,
-    materialise,
-    pairs,
-    parts,
-    resolve,
-    sentences,
-    shard,
-    split,
-    tokenize,
-    tokenizer,
-)
-from pipeline.steps.columns import Columns
-from pipeline.steps.coverage import require_whole_files
+from pipeline.steps.dedup import pairs, resolve
+from pipeline.steps.dedup import pieces as dedup
+from pipeline.steps.draw import make as materialise
+from pipeline.steps.ingest import part as ingest
+from pipeline.steps.ingest import reading as parts
+from pipeline.steps.ingest.columns import Columns
+from pipeline.steps.ingest.coverage import require_whole_files
+from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
+from pipeline.steps.sentences import find as sentences
+from pipeline.steps.shard import make as shard
+from pipeline.steps.split import choice as split
+from pipeline.steps.tokenize import encode as tokenize
+from pipeline.steps.tokenizer import adopt, load
+from pipeline.steps.tokenizer import training as tokenizer
 from pipeline.steps.units import Unit
-from pipeline.steps.unreadable import UnreadableSoFar, check_readable
 from pipeline.tasks import Function, Task
 from stages.dedup.lsh import band_shape, num_pieces
 from stages.errors import DataError
@@ -240,7 +237,7 @@ def _only_tokenizer(
 ) -> Mapping[str, Any]:
     """Finish the step when no tokenizer but the committed one is there: a kill may have left another."""
     storage = run.execution.commits.storage
-    for key in list(storage.list(adopt.FOLDER)):
+    for key in list(storage.list(load.FOLDER)):
         if key not in commit.files:
             storage.delete(key)
     return run.execution.finish(run.plan["tokenizer"], {**commit.record, **record}, flows).record

@@ -17,7 +17,7 @@ from pipeline.commits import Commits
 from pipeline.execution import Execution
 from pipeline.inputs import Blocks, FoundFile, InputFile
 from pipeline.plan import State, StepPlan, StepStatus
-from pipeline.steps.scan import (
+from pipeline.steps.scan.files import (
     ScannedFile,
     ScanRecord,
     ScanWork,
@@ -51,7 +51,7 @@ def scan_inputs(found: Sequence[FoundFile], execution: Execution) -> list[InputF
     """Return a run's files with what was scanned of them, after scanning those that are not known.
 
     Raises:
-        ShardmillError: as `pipeline.steps.scan.scan_file`.
+        ShardmillError: as `pipeline.steps.scan.files.scan_file`.
     """
     wanted = {_fingerprint(file, execution.attempt): file for file in found}
     known = _remembered(execution.commits, execution=execution)

@@ -14,7 +14,7 @@ import numpy as np
 import xxhash
 
 from pipeline.commits import COMMITS, Commits
-from pipeline.steps.verify_files import DATA_ENDINGS
+from pipeline.steps.verify.files import DATA_ENDINGS
 from pipeline.storage import is_key
 
 FOLDERS = (

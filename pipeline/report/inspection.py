@@ -17,7 +17,7 @@ from rich.text import Text
 from pipeline.datasets import find_dataset
 from pipeline.printable import printable
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
-from pipeline.steps.adopt import model_key
+from pipeline.steps.tokenizer.load import model_key
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED

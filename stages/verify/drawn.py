@@ -5,7 +5,7 @@
 The columns that the loader gives, put together again, are the stored row: all rows, in both epochs. Rows
 spread over each part are drawn once more by the plain functions, bit by bit, so an epoch that repeats
 another is found too; no id leaves the vocabulary. Kinds that need more than a row stand on disk, where
-all rows are drawn again as they were (pipeline/steps/verify_columns.py), but those that a model drew.
+all rows are drawn again as they were (pipeline/steps/verify/columns.py), but those that a model drew.
 """
 
 import math

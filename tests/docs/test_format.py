@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import BaseModel
 
-from pipeline.steps.scan import ScannedFile
+from pipeline.steps.scan.files import ScannedFile
 from stages import columns
 from stages.identity import document_id
 from stages.loading.order import MAX_SORTED, shuffled

@@ -15,16 +15,16 @@ import pytest
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.plan import plan_steps
-from pipeline.steps.decode import DecodeUnit, check_texts
-from pipeline.steps.split import (
+from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
     Choice,
     choose_validation,
     count_candidates,
 )
-from pipeline.steps.tokenize import TokenizeUnit, groups_of, tokenize_unit
-from pipeline.steps.tokenizer import SampleUnit, sample_key, sample_unit
+from pipeline.steps.tokenize.encode import TokenizeUnit, groups_of, tokenize_unit
+from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_unit
 from pipeline.steps.units import Unit, fixed_bytes, units_of
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.steps.decode import DecodeUnit, check_texts
-from pipeline.steps.tokenize import TokenizeUnit
+from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.units import Unit, kept_mask, units_of
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace

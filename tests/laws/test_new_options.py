@@ -15,10 +15,10 @@ from fault_material import OBJECTIVES
 from pydantic import TypeAdapter, create_model
 
 from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.steps.shard import ManifestWork, manifest_of
+from pipeline.steps.shard.make import ManifestWork, manifest_of
 from pipeline.steps.units import units_of
-from pipeline.steps.verify import checks_of
-from pipeline.steps.verify_run import Settings, check_declared
+from pipeline.steps.verify.check import checks_of
+from pipeline.steps.verify.settings import Settings, check_declared
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.config import Config

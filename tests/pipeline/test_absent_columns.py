@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.steps.unreadable import MIN_RECORDS
+from pipeline.steps.ingest.unreadable import MIN_RECORDS
 from stages.errors import ConfigError
 from tests.conftest import run_small
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.commits import Commit
 from pipeline.inputs import InputFile
-from pipeline.steps.coverage import Covered, require_chain, require_whole_files
+from pipeline.steps.ingest.coverage import Covered, require_chain, require_whole_files
 from stages.errors import VerificationError
 
 NAME = "sources.web: /corpus/a.jsonl"

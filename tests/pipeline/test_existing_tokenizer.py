@@ -20,8 +20,8 @@ from pipeline.plan import State
 from pipeline.report.inspection import describe_row
 from pipeline.report.terminal import print_report
 from pipeline.session import Request, plan_session, run_session, verify_session
-from pipeline.steps import decode
-from pipeline.steps.adopt import Adoption, adopt_tokenizer
+from pipeline.steps.decode import check as decode
+from pipeline.steps.tokenizer.adopt import Adoption, adopt_tokenizer
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace

@@ -17,14 +17,13 @@ import pytest
 from numpy.typing import NDArray
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits
-from pipeline.steps.adopt import special_ids_of
-from pipeline.steps.decode import DecodeUnit, check_texts
-from pipeline.steps.materialise import DrawnWork, DrawWork, make_drawn
-from pipeline.steps.split import load_tokenizer
-from pipeline.steps.tokenize import TokenizeUnit
+from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.draw.make import DrawnWork, DrawWork, make_drawn
+from pipeline.steps.tokenize.encode import TokenizeUnit
+from pipeline.steps.tokenizer.load import load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit, units_of
-from pipeline.steps.verify import ShardCheck, SplitCheck, check_shard, check_split
-from pipeline.steps.verify_run import Settings, check_settings
+from pipeline.steps.verify.check import ShardCheck, SplitCheck, check_shard, check_split
+from pipeline.steps.verify.settings import Settings, check_settings
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.errors import DataError

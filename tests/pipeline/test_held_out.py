@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.session import Request, run_session
-from pipeline.steps.split import (
+from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
     Choice,
     choose_validation,
     count_candidates,
-    load_tokenizer,
 )
-from pipeline.steps.tokenize import TokenizeUnit, groups_of
-from pipeline.steps.tokenizer import SampleUnit, sample_key, sample_unit
+from pipeline.steps.tokenize.encode import TokenizeUnit, groups_of
+from pipeline.steps.tokenizer.load import load_tokenizer
+from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_unit
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.commits import Commit
-from pipeline.steps import ingest as ingest_step
-from pipeline.steps import ingest_files
+from pipeline.steps.ingest import files as ingest_files
+from pipeline.steps.ingest import part as ingest_step
 from stages.cleaning.text import clean_text
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, VerificationError

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.steps.learn import LearningCheck, learn
+from pipeline.steps.verify.learn import LearningCheck, learn
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import open_dataset

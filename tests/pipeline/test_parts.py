@@ -9,11 +9,11 @@ import pytest
 from pipeline.config import Ingest
 from pipeline.inputs import Blocks, FoundFile
 from pipeline.places import place_status
-from pipeline.steps.pairs import RUN_BYTES, unit_runs
-from pipeline.steps.parts import Part, Reading
-from pipeline.steps.scan import scan_file
+from pipeline.steps.dedup.pairs import RUN_BYTES, unit_runs
+from pipeline.steps.ingest.reading import Part, Reading
+from pipeline.steps.ingest.unreadable import BAD, check_readable
+from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit
-from pipeline.steps.unreadable import BAD, check_readable
 from pipeline.tasks import Workspace
 from stages.columns import DropReason
 from stages.errors import DataError

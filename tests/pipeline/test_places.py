@@ -13,7 +13,7 @@ from pipeline.inputs import FoundFile, find_files
 from pipeline.listing import is_pattern
 from pipeline.place_files import open_place
 from pipeline.places import is_url, place_status
-from pipeline.steps.scan import scan_file
+from pipeline.steps.scan.files import scan_file
 from stages.errors import ConfigError, Stopped
 
 

@@ -28,7 +28,7 @@ from pipeline.inputs import FoundFile, find_files
 from pipeline.journal import read_log
 from pipeline.plan import State
 from pipeline.session import Request, plan_session, run_session
-from pipeline.steps.scan import ScanRecord, scan_file
+from pipeline.steps.scan.files import ScanRecord, scan_file
 from pipeline.storage import LocalStorage
 from stages.errors import ChangedInputError, ConfigError, DataError, Stopped
 from stages.reading.checked import BLOCK_BYTES

@@ -24,12 +24,14 @@ from pipeline.journal import read_log
 from pipeline.plan import State
 from pipeline.report.terminal import print_plan
 from pipeline.session import Request, plan_session, run_session
-from pipeline.steps import decode, split, verify
-from pipeline.steps.split import Choice, HeldOut, choose_validation
-from pipeline.steps.tokenize import TokenizeUnit
-from pipeline.steps.tokenizer import FAIRNESS
+from pipeline.steps.decode import check as decode
+from pipeline.steps.split import choice as split
+from pipeline.steps.split.choice import Choice, HeldOut, choose_validation
+from pipeline.steps.tokenize.encode import TokenizeUnit
+from pipeline.steps.tokenizer.training import FAIRNESS
 from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
-from pipeline.steps.verify_run import Settings
+from pipeline.steps.verify import check as verify
+from pipeline.steps.verify.settings import Settings
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
 from stages.errors import ConfigError

@@ -18,14 +18,23 @@ from datasketch import MinHash, MinHashLSH
 from pipeline.config import Ingest
 from pipeline.inputs import Blocks, FoundFile
 from pipeline.places import place_status
-from pipeline.steps import dedup, ingest, pairs
-from pipeline.steps import resolve as resolving
-from pipeline.steps.dedup import Piece, UnitKeys, cut_digests, cut_keys, find_candidates, find_exact
-from pipeline.steps.ingest import ingest_part
-from pipeline.steps.pairs import PairRange, pairs_key, unit_runs, verify_pairs
-from pipeline.steps.parts import Part
-from pipeline.steps.resolve import Resolution, resolve
-from pipeline.steps.scan import ScanRecord, ScanWork, scan_files
+from pipeline.steps.dedup import pairs
+from pipeline.steps.dedup import pieces as dedup
+from pipeline.steps.dedup import resolve as resolving
+from pipeline.steps.dedup.pairs import PairRange, pairs_key, unit_runs, verify_pairs
+from pipeline.steps.dedup.pieces import (
+    Piece,
+    UnitKeys,
+    cut_digests,
+    cut_keys,
+    find_candidates,
+    find_exact,
+)
+from pipeline.steps.dedup.resolve import Resolution, resolve
+from pipeline.steps.ingest import part as ingest
+from pipeline.steps.ingest.part import ingest_part
+from pipeline.steps.ingest.reading import Part
+from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from pipeline.tasks import Function, Task, Worker
 from stages.cleaning.text import clean_text

@@ -10,10 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
-from pipeline.steps.adopt import model_key, special_ids_of
-from pipeline.steps.merge import MergedGroup, merge_group
-from pipeline.steps.split import load_tokenizer
-from pipeline.steps.tokenize import COPY
+from pipeline.steps.shard.merge import MergedGroup, merge_group
+from pipeline.steps.tokenize.encode import COPY
+from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
 from pipeline.steps.units import Unit, from_hex, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.adopt import model_key, tokenizer_of
+from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
@@ -32,8 +32,6 @@ from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, tally_of
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
-from stages.pieces import Pieces
-from stages.tokenizer.existing import RunTokenizer
 
 VALIDATION = "split/validation.parquet"
 
@@ -186,26 +184,6 @@ class HeldOut:
         inside = places < len(self.names)
         found[inside] = self.names[places[inside]] == clusters[inside]
         return found
-
-
-def load_tokenizer(workspace: Workspace) -> RunTokenizer:
-    """Give the run's tokenizer, loaded once a worker."""
-    path = workspace.path(model_key(workspace.root))
-    key = f"tokenizer {path} {path.stat().st_ino}"
-    if key not in workspace.cache:
-        workspace.cache[key] = tokenizer_of(workspace.root)
-    tokenizer: RunTokenizer = workspace.cache[key]
-    return tokenizer
-
-
-def load_pieces(workspace: Workspace) -> Pieces:
-    """Give what each id of the run's tokenizer decodes to, found once a worker."""
-    tokenizer = load_tokenizer(workspace)
-    key = f"pieces {id(tokenizer)}"
-    if key not in workspace.cache:
-        workspace.cache[key] = Pieces(tokenizer.piece_bytes())
-    pieces: Pieces = workspace.cache[key]
-    return pieces
 
 
 def _counts_key(unit: Unit) -> str:

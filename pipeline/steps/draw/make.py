@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
-from pipeline.steps.split import load_pieces, load_tokenizer
+from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
 from pipeline.tasks import Workspace
 from stages.errors import DataError
 from stages.ledger import Flow, Tally

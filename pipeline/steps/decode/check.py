@@ -24,11 +24,11 @@ import xxhash
 from numpy.typing import NDArray
 
 from pipeline.steps.findings import result_of, unreadable
-from pipeline.steps.ingested import check_ingested
+from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
-from pipeline.steps.sentences import languages_of
-from pipeline.steps.split import load_pieces, load_tokenizer
-from pipeline.steps.tokenize import COPY, TokenizeUnit, groups_of
+from pipeline.steps.sentences.find import languages_of
+from pipeline.steps.tokenize.encode import COPY, TokenizeUnit, groups_of
+from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.columns import column_counts
-from pipeline.steps.ingest_files import DropsFile, SignaturesFile
-from pipeline.steps.parts import Part, Reading
+from pipeline.steps.ingest.columns import column_counts
+from pipeline.steps.ingest.files import DropsFile, SignaturesFile
+from pipeline.steps.ingest.reading import Part, Reading
 from pipeline.steps.units import fixed_bytes
 from pipeline.tasks import Workspace
 from stages.cleaning.text import CleanedText, cleaned

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.parts import Part
+from pipeline.steps.ingest.reading import Part
 from stages.columns import DROPS, Drop
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signature_of

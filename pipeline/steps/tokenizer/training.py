@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.steps.tokenizer.load import SPECIAL_IDS
 from pipeline.steps.units import (
     Clusters,
     Unit,
@@ -34,7 +35,6 @@ from stages.tokenizer.special import special_ids
 from stages.tokenizer.train import TrainConfig, train_model
 
 MODEL = "tokenizer/tokenizer.model"
-SPECIAL_IDS = "tokenizer/special_ids.json"
 FAIRNESS = "tokenizer/fairness.json"
 
 _SAMPLE = pa.schema(

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.steps.names import Names
-from pipeline.steps.split import HeldOut, load_tokenizer
+from pipeline.steps.split.choice import HeldOut
+from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,

@@ -18,18 +18,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.steps.findings import result_of, unreadable
-from pipeline.steps.merge import MergedGroup, merge_group
-from pipeline.steps.shard import ShardWork, lay_out
-from pipeline.steps.tokenize import COPY
+from pipeline.steps.shard.make import ShardWork, lay_out
+from pipeline.steps.shard.merge import MergedGroup, merge_group
+from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.units import Unit
-from pipeline.steps.verify_columns import DrawnCheck, check_columns
-from pipeline.steps.verify_files import check_dataset, check_files, check_names, check_split_files
-from pipeline.steps.verify_run import (
-    Settings,
-    check_declared,
-    check_documents,
-    check_settings,
-)
+from pipeline.steps.verify.columns import DrawnCheck, check_columns
+from pipeline.steps.verify.files import check_dataset, check_files, check_names, check_split_files
+from pipeline.steps.verify.settings import Settings, check_declared, check_documents, check_settings
 from pipeline.tasks import Function, Workspace
 from stages.errors import DataError, FormatError
 from stages.findings import Finding

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.ledger import ledger_key, write_flows
-from pipeline.steps.dedup import equal_texts, repeats_of
+from pipeline.steps.dedup.pairs import pairs_key, unit_runs
+from pipeline.steps.dedup.pieces import equal_texts, repeats_of
 from pipeline.steps.names import READ_ROWS, Names
-from pipeline.steps.pairs import pairs_key, unit_runs
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED

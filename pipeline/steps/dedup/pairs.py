@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.dedup import band_key
+from pipeline.steps.dedup.pieces import band_key
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.dedup.jaccard import jaccard

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.steps.dedup.resolve import EXACT, NEAR
 from pipeline.steps.findings import result_of
-from pipeline.steps.resolve import EXACT, NEAR
-from pipeline.steps.split import VALIDATION
+from pipeline.steps.split.choice import VALIDATION
 from pipeline.steps.units import Unit, fixed_bytes, from_hex, kept_mask, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.errors import FormatError, is_of_the_system

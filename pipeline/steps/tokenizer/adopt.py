@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.regular_files import read_regular
-from pipeline.steps.tokenizer import SPECIAL_IDS
+from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.store.digests import digest_file
-from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
-
-FOLDER = "tokenizer"
+from stages.tokenizer.existing import TokenizerKind
 
 
 @dataclass(frozen=True)
@@ -56,45 +54,3 @@ def adopt_tokenizer(workspace: Workspace, work: Adoption) -> dict[str, Any]:
 def _require_file(path: Path, kind: str | None) -> None:
     if kind is not None:
         raise FormatError(f"{path}: is {kind}, not a file; put the tokenizer back and run again")
-
-
-def model_key(root: Path) -> str:
-    """Give the key of a run's tokenizer.
-
-    Raises:
-        FormatError: there is none.
-    """
-    for kind in TokenizerKind:
-        if (root / FOLDER / kind).exists():
-            return f"{FOLDER}/{kind}"
-    committed = root / "commits" / FOLDER
-    if not (committed / "_step.json").exists():
-        raise FormatError(f"{root / FOLDER}: holds no tokenizer yet; run the run to its end")
-    names = " or ".join(kind.value for kind in TokenizerKind)
-    raise FormatError(
-        f"{root / FOLDER}: {names} is gone, though the run made its tokenizer; put the file back, or"
-        " run again with --replace to make the tokenizer and all later steps anew"
-    )
-
-
-def special_ids_of(root: Path) -> dict[str, int]:
-    """Give the special ids of a run's tokenizer by role.
-
-    Raises:
-        FormatError: they are not there, or damaged.
-    """
-    place = root / SPECIAL_IDS
-    try:
-        content = json.loads(place.read_text(encoding="utf-8"))
-        return {str(name): int(number) for name, number in content.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise FormatError(f"{place}: cannot be read: {error}") from error
-
-
-def tokenizer_of(root: Path) -> RunTokenizer:
-    """Give a run's tokenizer, trained or adopted.
-
-    Raises:
-        FormatError: there is none, or it is damaged.
-    """
-    return open_tokenizer(root / model_key(root), special_ids_of(root))

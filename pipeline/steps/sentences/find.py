@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.steps.names import read_rows
-from pipeline.steps.split import load_pieces
+from pipeline.steps.tokenizer.load import load_pieces
 from pipeline.steps.units import Unit, stored_tally
 from pipeline.tasks import Workspace
 from stages.ledger import Flow

@@ -10,8 +10,8 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from pipeline.steps.materialise import DrawWork
-from pipeline.steps.shard import EPOCH_FOLDER
+from pipeline.steps.draw.make import DrawWork
+from pipeline.steps.shard.make import EPOCH_FOLDER
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.findings import Finding

@@ -11,7 +11,7 @@ from typing import Any
 
 from pipeline.config import Source
 from pipeline.inputs import InputFile
-from pipeline.steps.columns import Columns
+from pipeline.steps.ingest.columns import Columns
 from stages.columns import DropReason
 from stages.errors import DataError
 

@@ -1,0 +1,1 @@
+"""Decode: the token store held to the texts."""

@@ -1,0 +1,1 @@
+"""Dedup: which documents go, and for which of their duplicates."""

@@ -1,0 +1,1 @@
+"""Draw: epochs of a dataset written out."""

@@ -1,0 +1,1 @@
+"""Sentences: where they end, for the objectives that ask."""

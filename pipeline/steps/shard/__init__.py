@@ -1,0 +1,1 @@
+"""Shard: the token store packed into the rows of a dataset."""

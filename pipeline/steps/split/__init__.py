@@ -1,0 +1,1 @@
+"""Split: which documents are held out, and how many shards there are."""

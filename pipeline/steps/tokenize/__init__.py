@@ -1,0 +1,1 @@
+"""Tokenize: every kept document as ids, in the token store."""

@@ -1,0 +1,1 @@
+"""Tokenizer: trained on a balanced sample, or taken as it is."""

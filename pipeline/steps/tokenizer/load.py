@@ -1,0 +1,74 @@
+"""The tokenizer of a run, trained or adopted: its files, and what a worker keeps of it."""
+
+import json
+from pathlib import Path
+
+from pipeline.tasks import Workspace
+from stages.errors import FormatError
+from stages.pieces import Pieces
+from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
+
+FOLDER = "tokenizer"
+SPECIAL_IDS = "tokenizer/special_ids.json"
+
+
+def model_key(root: Path) -> str:
+    """Give the key of a run's tokenizer.
+
+    Raises:
+        FormatError: there is none.
+    """
+    for kind in TokenizerKind:
+        if (root / FOLDER / kind).exists():
+            return f"{FOLDER}/{kind}"
+    committed = root / "commits" / FOLDER
+    if not (committed / "_step.json").exists():
+        raise FormatError(f"{root / FOLDER}: holds no tokenizer yet; run the run to its end")
+    names = " or ".join(kind.value for kind in TokenizerKind)
+    raise FormatError(
+        f"{root / FOLDER}: {names} is gone, though the run made its tokenizer; put the file back, or"
+        " run again with --replace to make the tokenizer and all later steps anew"
+    )
+
+
+def special_ids_of(root: Path) -> dict[str, int]:
+    """Give the special ids of a run's tokenizer by role.
+
+    Raises:
+        FormatError: they are not there, or damaged.
+    """
+    place = root / SPECIAL_IDS
+    try:
+        content = json.loads(place.read_text(encoding="utf-8"))
+        return {str(name): int(number) for name, number in content.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        raise FormatError(f"{place}: cannot be read: {error}") from error
+
+
+def tokenizer_of(root: Path) -> RunTokenizer:
+    """Give a run's tokenizer, trained or adopted.
+
+    Raises:
+        FormatError: there is none, or it is damaged.
+    """
+    return open_tokenizer(root / model_key(root), special_ids_of(root))
+
+
+def load_tokenizer(workspace: Workspace) -> RunTokenizer:
+    """Give the run's tokenizer, loaded once a worker."""
+    path = workspace.path(model_key(workspace.root))
+    key = f"tokenizer {path} {path.stat().st_ino}"
+    if key not in workspace.cache:
+        workspace.cache[key] = tokenizer_of(workspace.root)
+    tokenizer: RunTokenizer = workspace.cache[key]
+    return tokenizer
+
+
+def load_pieces(workspace: Workspace) -> Pieces:
+    """Give what each id of the run's tokenizer decodes to, found once a worker."""
+    tokenizer = load_tokenizer(workspace)
+    key = f"pieces {id(tokenizer)}"
+    if key not in workspace.cache:
+        workspace.cache[key] = Pieces(tokenizer.piece_bytes())
+    pieces: Pieces = workspace.cache[key]
+    return pieces

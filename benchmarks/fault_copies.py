@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.make import DrawWork, draw_rows, draw_shard, material_of
-from pipeline.steps.shard.make import COUNTS, ShardWork, make_shard
+from pipeline.steps.findings import CheckRecord, FoundIn
+from pipeline.steps.shard.make import ShardCounts, ShardWork, make_shard
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings
@@ -174,17 +175,16 @@ class Copy:
             vocab_size=self.manifest.vocab_size,
         )
         made = make_shard(workspace, work)
-        record = {name: made[name] for name in COUNTS}
+        record = made.model_dump(include=set(ShardCounts.model_fields))
         shutil.rmtree(self.shard)
         shutil.move(workspace.folder / work.key, self.shard)
         self.change_manifest(lambda content: content["shards"][NUMBER].update(record, remade=1))
         self.sign()
         for epoch in range(dataset.epochs_on_disk if self.written else 0):
             item = DrawWork(self.name, SPLIT, NUMBER, epoch)
-            made = draw_shard(workspace, item)
+            counts = draw_shard(workspace, item).counts
             shutil.rmtree(self.split / item.path)
             shutil.move(workspace.folder / item.folder / item.path, self.split / item.path)
-            counts = made["counts"]
             drawn = json.loads((self.split / DRAWN_NAME).read_text())
             drawn["shards"][epoch][NUMBER]["counts"] = counts
             (self.split / DRAWN_NAME).unlink()
@@ -228,7 +228,7 @@ class Copy:
             place.unlink()
             write_drawn(place, DrawnManifest.model_validate(content).signed())
 
-    def findings(self) -> list[dict[str, str]]:
+    def findings(self) -> list[FoundIn]:
         """Give all that verify finds of the split and of the shards that were touched, or of all."""
         run, dataset = self.material.run, self.material.dataset(self.name)
         epochs = dataset.epochs_on_disk if self.written else 0
@@ -238,15 +238,17 @@ class Copy:
             self.name, settings, self.material.units, {"train": train, "validation": validation}
         )
         wanted = {f"split-{SPLIT}", *(f"shard-{SPLIT}-{number:05d}" for number in self.shards)}
-        found: list[dict[str, str]] = []
+        found: list[FoundIn] = []
         for name, function, check in checks:
             if self.everything or name in wanted:
-                found += function(self.workspace, check)["findings"]
+                record = function(self.workspace, check)
+                assert isinstance(record, CheckRecord), "what a check returns"
+                found += record.findings
         for unit in self.material.units:
             if self.everything or unit.name in self.units:
                 work = TokenizeUnit(unit, train, validation, run.seed)
                 check_ = DecodeUnit(work, run.needs_sentences)
-                found += check_texts(self.workspace, check_)["findings"]
+                found += check_texts(self.workspace, check_).findings
         return found
 
 

@@ -12,6 +12,8 @@ from contest_material import EXAMPLES
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile
 from pipeline.session import Request, run_session
+from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage
 from stages.reading.decompress import stream_chunks
@@ -109,8 +111,8 @@ def make_material(folder: Path, *, seed: int, names: Iterable[str] | None = None
 def read_material(output: Path, file: RunFile) -> Material:
     """Give a run that is there."""
     steps = {step: dict(Commits(LocalStorage(output)).all(step)) for step in ("ingest", "split")}
-    ingest, split = (steps[step][STEP_COMMIT].record for step in steps)
-    return Material(output, file, units_of(ingest), **split["shards"])
+    units = units_of(steps["ingest"][STEP_COMMIT].read(IngestRecord).units)
+    return Material(output, file, units, **steps["split"][STEP_COMMIT].read(SplitRecord).shards)
 
 
 def _run_file(seed: int, names: Iterable[str]) -> RunFile:

@@ -161,7 +161,7 @@ def check_correct(dataset: Path, seed: int, *, full: bool) -> Record:
     """Do to a dataset as it is all that `shardmill verify` does by training, with any seed."""
     root, splits = dataset.resolve().parent.parent, _splits(dataset)
     check = LearningCheck(dataset.name, splits, LearningConfig(full=full), seed)
-    return learn(Workspace(root, root / "tmp"), check)
+    return learn(Workspace(root, root / "tmp"), check).model_dump()
 
 
 def fault_checks(dataset: Path) -> dict[str, Callable[[int], Record]]:

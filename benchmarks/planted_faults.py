@@ -71,8 +71,8 @@ def plant(
 
 def _case(copy: Copy, form: str, fault: str) -> Case:
     found = copy.findings()
-    checks = tuple(sorted({finding["check"] for finding in found}))
-    return Case(copy.name, form, fault, checks, found[0]["message"] if found else "")
+    checks = tuple(sorted({finding.check for finding in found}))
+    return Case(copy.name, form, fault, checks, found[0].message if found else "")
 
 
 def campaign(
@@ -96,7 +96,7 @@ def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict
         cache: dict[str, Any] = {}
         with copied(material, name, root, written=True, cache=cache) as copy:
             copy.everything = True
-            found += [{"dataset": name, **finding} for finding in copy.findings()]
+            found += [{"dataset": name, **finding.model_dump()} for finding in copy.findings()]
     return found
 
 

@@ -16,33 +16,19 @@ from typing import Any
 from pipeline.commits import STEP_COMMIT
 from pipeline.damage import left_over
 from pipeline.execution import Execution
-from pipeline.ledger import flow_faults, read_flows
-from pipeline.plan import CHECKS, SAMPLE, StepPlan, steps_before, unit_fingerprint
-from pipeline.scanning import SCAN
-from pipeline.steps.audit.tables import (
-    RunAudit,
-    ShardAudit,
-    UnitAudit,
-    audit_run,
-    audit_shard,
-    audit_unit,
-)
-from pipeline.steps.findings import FoundIn
-from pipeline.steps.units import Unit, units_of
+from pipeline.ledger import flow_faults, ledger_key, read_flows
+from pipeline.plan import steps_before
+from pipeline.steps.decode.step import DECODE
+from pipeline.steps.findings import CheckRecord, FoundIn
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.step import Evidence, Records, StepPlan
+from pipeline.steps.table import SCAN, step_of
+from pipeline.steps.tokenizer.step import SAMPLE
+from pipeline.steps.units import units_of
 from pipeline.strays import links, no_commits, stray_files
-from pipeline.tasks import Task
 from stages.config import Config
 from stages.errors import FormatError
 from stages.ledger import Flow, Tally, total_flow
-
-_SAME_UNITS = {
-    "dedup": "ingest",
-    "tokenizer": "dedup",
-    "split": "dedup",
-    "tokenize": "dedup",
-    "sentences": "tokenize",
-}
-"""Steps that have the units of another one, and take what it lets out of them."""
 
 
 class AuditReport(Config):
@@ -65,18 +51,17 @@ def audit(
         found: what was found before, to be reported with the rest.
     """
     files, size, of_files = _committed(execution, plan)
-    records = {
-        name: commit.record
-        for name in plan
-        if (commit := execution.commits.survey(name).commits.get(STEP_COMMIT)) is not None
-    }
-    units = units_of(records["ingest"]) if "ingest" in records else ()
+    records = Records()
+    for name in plan:
+        commit = execution.commits.survey(name).commits.get(STEP_COMMIT)
+        if commit is not None:
+            records.put(name, commit.read(step_of(name).record))
     every = (
         *found,
         *of_files,
         *_lost_steps(execution, plan),
         *_strays(execution, plan),
-        *_flows(execution, plan, records, units),
+        *_flows(execution, plan, records),
     )
     return AuditReport(files=files, bytes=size, findings=every)
 
@@ -109,7 +94,7 @@ def _committed(execution: Execution, plan: Mapping[str, StepPlan]) -> tuple[int,
             message = f"{fault}{then}"
             found.append(FoundIn(file=f"commits/{name}/{unit}.json", check="files", message=message))
         for unit, commit in survey.commits.items():
-            wanted = None if name not in plan else unit_fingerprint(plan[name], unit)
+            wanted = None if name not in plan else plan[name].fingerprint_of(unit)
             if name in plan and commit.fingerprint != wanted:
                 message = "committed by another plan than the run's"
                 found.append(
@@ -145,46 +130,58 @@ def _strays(execution: Execution, plan: Mapping[str, StepPlan]) -> Iterator[Foun
         yield FoundIn(file=key, check="stray", message=message)
     message = "no step of the run wrote it; remove it, or put it elsewhere"
     root, commits = execution.root, execution.commits
-    makers = [commits.survey(name).commits for name in plan if not name.startswith(CHECKS)]
+    makers = [commits.survey(name).commits for name in plan if not step_of(name).is_check]
     data = () if any(own and STEP_COMMIT not in own for own in makers) else stray_files(root, commits)
     for key in (*no_commits(root, commits), *data):
         yield FoundIn(file=key, check="stray", message=message)
 
 
-def _flows(
-    execution: Execution,
-    plan: Mapping[str, StepPlan],
-    records: Mapping[str, Mapping[str, Any]],
-    units: tuple[Unit, ...],
-) -> Iterator[FoundIn]:
+def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records) -> Iterator[FoundIn]:
     """Hold the tables of the ledger to each other and to the evidence."""
     flows: dict[str, dict[str, Flow]] = {}
-    for name in plan:
-        if name not in records or "ledger" not in records[name]:
+    for name, record in records.items():
+        if record.ledger is None:
             continue
         try:
             flows[name] = read_flows(execution.root, name)
         except FormatError as error:
-            yield FoundIn(file=f"ledger/{name}.parquet", check="readable", message=str(error))
+            yield FoundIn(file=ledger_key(name), check="readable", message=str(error))
     for name, own in flows.items():
-        before = flows.get(_SAME_UNITS.get(name, ""))
-        let_out = None if before is None else {unit: flow.output for unit, flow in before.items()}
-        for fault in flow_faults(name, own, let_out):
-            yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=fault)
-        yield from _recorded(execution, name, own, records[name])
-        if name.startswith("shard-") and "tokenize" in flows:
-            stored, packed = (_total(flows[step]) for step in ("tokenize", name))
-            for fault in packed.input.differences(stored.output):
-                message = f"its shards received {fault} that tokenize let out"
-                yield FoundIn(file=f"ledger/{name}.parquet", check="ledger", message=message)
+        yield from _taken(name, own, flows)
+        yield from _recorded(execution, name, own, records)
+    ingested = records.get(INGEST)
+    units = () if ingested is None else units_of(ingested.units)
     for unit in units:
-        found = flows.get("ingest", {}).get(unit.commit_name)
+        found = flows.get(INGEST.name, {}).get(unit.commit_name)
         if found is not None and found.output.documents != unit.documents:
             message = (
                 f"unit {unit.name} has {unit.documents:,} documents, not {found.output.documents:,}"
             )
             yield FoundIn(file="commits/ingest/_step.json", check="ledger", message=message)
-    yield from _evidence(execution, plan, records, units, flows)
+    tasks = [
+        task
+        for name, own in flows.items()
+        for task in step_of(name).evidence(Evidence(name, units, own, records))
+    ]
+    for checked in execution.ask(plan[DECODE.name], tasks, CheckRecord):
+        yield from checked.findings
+
+
+def _taken(
+    name: str, own: Mapping[str, Flow], flows: Mapping[str, Mapping[str, Flow]]
+) -> Iterator[FoundIn]:
+    """Hold what a step took to what the step before it let out."""
+    takes = step_of(name).takes
+    before = None if takes is None else flows.get(takes.step)
+    let_out = None
+    if takes is not None and takes.by_unit and before is not None:
+        let_out = {unit: flow.output for unit, flow in before.items()}
+    for fault in flow_faults(name, own, let_out):
+        yield FoundIn(file=ledger_key(name), check="ledger", message=fault)
+    if takes is not None and not takes.by_unit and before is not None:
+        for fault in _total(own).input.differences(_total(before).output):
+            message = f"its units received {fault} that {takes.step} let out"
+            yield FoundIn(file=ledger_key(name), check="ledger", message=message)
 
 
 def _total(flows: Mapping[str, Flow]) -> Flow:
@@ -192,10 +189,10 @@ def _total(flows: Mapping[str, Flow]) -> Flow:
 
 
 def _recorded(
-    execution: Execution, name: str, flows: Mapping[str, Flow], record: Mapping[str, Any]
+    execution: Execution, name: str, flows: Mapping[str, Flow], records: Records
 ) -> Iterator[FoundIn]:
     """Hold what the commits of a step record of its flows to its table."""
-    if Flow.model_validate(record["ledger"]) != _total(flows):
+    if dict(records.items())[name].ledger != _total(flows):
         message = "the sum of its flows is not that of the ledger's table"
         yield FoundIn(file=f"commits/{name}/{STEP_COMMIT}.json", check="ledger", message=message)
     for unit, commit in execution.commits.survey(name).commits.items():
@@ -204,38 +201,3 @@ def _recorded(
         if own is not None and (known is None or Flow.model_validate(own) != known):
             message = "its flow is not that of the ledger's table"
             yield FoundIn(file=f"commits/{name}/{unit}.json", check="ledger", message=message)
-
-
-def _evidence(
-    execution: Execution,
-    plan: Mapping[str, StepPlan],
-    records: Mapping[str, Mapping[str, Any]],
-    units: tuple[Unit, ...],
-    flows: Mapping[str, Mapping[str, Flow]],
-) -> Iterator[FoundIn]:
-    """Count the evidence again, on workers."""
-    by_unit = ("ingest", "dedup", "tokenize")
-    tasks = []
-    for unit in units:
-        name = unit.commit_name
-        own = {step: flows[step][name] for step in by_unit if name in flows.get(step, {})}
-        tasks.append(Task(f"audit-{name}", audit_unit, UnitAudit(unit, own), ""))
-    for name, of_shards in flows.items():
-        if name.startswith("shard-"):
-            dataset = name.removeprefix("shard-")
-            for unit_name, flow in of_shards.items():
-                split, _, number = unit_name.rpartition("-")
-                folder = f"datasets/{dataset}/{split}/epoch-0000/{number}"
-                tasks.append(
-                    Task(f"audit-{name}-{unit_name}", audit_shard, ShardAudit(folder, flow), "")
-                )
-    removed, split_ = records.get("dedup", {}), records.get("split", {})
-    whole = RunAudit(
-        Flow.model_validate(removed["ledger"]) if "ledger" in removed else None,
-        Flow.model_validate(removed["clusters"]) if "clusters" in removed else None,
-        Tally.model_validate(split_["held_out"]) if "held_out" in split_ else None,
-    )
-    tasks.append(Task("audit-run", audit_run, whole, ""))
-    worker = plan.get("decode") or next(iter(plan.values()))
-    for record in execution.ask(worker, tasks):
-        yield from (FoundIn.model_validate(finding) for finding in record["findings"])

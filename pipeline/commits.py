@@ -14,10 +14,10 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import xxhash
-from pydantic import Field
+from pydantic import BaseModel, Field, JsonValue
 
 from pipeline.state_files import as_model, parse_object, readable
 from pipeline.storage import LocalStorage, is_key
@@ -32,6 +32,7 @@ STEP_COMMIT = "_step"
 DATASETS = "datasets"
 DRAWN_FOLDER = "drawn"
 _ENDING = ".json"
+Reported = TypeVar("Reported", bound=BaseModel)
 
 
 class Commit(Config):
@@ -43,12 +44,21 @@ class Commit(Config):
     """Of the work: config, code version and inputs."""
     files: dict[str, FileDigest]
     """Final key of every file."""
-    record: dict[str, Any]
+    record: dict[str, JsonValue]
     """What the work reports: counts, and what later steps need."""
     units: dict[str, str] = Field(default_factory=dict)
     """Of a step that is whole: the digest of the commit of each of its units."""
     xxh3: str = ""
     """XXH3-128 of the canonical JSON of the other fields."""
+
+    def read(self, kind: type[Reported]) -> Reported:
+        """Return the record as what made it gave it.
+
+        Raises:
+            FormatError: it is another, as of another version of the program.
+        """
+        place = _key(self.step, self.unit)
+        return as_model(kind, self.record, Path(place), way_out=way_out(self.step))
 
     def sealed(self) -> Self:
         """Return the commit with the digest of what it says."""
@@ -62,7 +72,7 @@ class Outcome:
     folder: Path
     """Where the files are; their final keys are relative to it."""
     files: Mapping[str, FileDigest]
-    record: dict[str, Any] = field(default_factory=dict)
+    record: dict[str, JsonValue] = field(default_factory=dict)
     """Part of the commit: a function of the work alone."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Part of the log: seconds and bytes of memory."""

@@ -24,6 +24,10 @@ from pipeline.outputs import require_local
 from pipeline.progress import Progress
 from pipeline.report.comparison import render_comparison
 from pipeline.session import read_plan
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Records
+from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage, make_folder
@@ -132,16 +136,18 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 def _open_run(folder: Path, name: str) -> _Run:
     steps, commits = read_plan(folder)["steps"], Commits(LocalStorage(folder))
-    records = {}
-    for step in ("ingest", "split", "tokenize"):
-        commit = commits.get(step, STEP_COMMIT, steps[step]["fingerprint"]) if step in steps else None
+    records = Records()
+    for step in (INGEST, SPLIT, TOKENIZE):
+        name, commit = step.name, None
+        if name in steps:
+            commit = commits.get(name, STEP_COMMIT, steps[name]["fingerprint"])
         if commit is None:
-            raise ConfigError(f"{folder}: step {step} is not done; finish the run first")
-        records[step] = commit.record
+            raise ConfigError(f"{folder}: step {name} is not done; finish the run first")
+        records.put(name, commit.read(step.record))
     num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
     run = _Run(folder, name, Ids(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
-    for unit in units_of(records["ingest"]):
-        _add_unit(run, unit, train_groups=records["split"]["shards"]["train"])
+    for unit in units_of(records.of(INGEST).units):
+        _add_unit(run, unit, train_groups=records.of(SPLIT).shards["train"])
     return run
 
 

@@ -7,8 +7,9 @@ made anew, and so is all that depends on it.
 
 from pipeline.commits import STEP_COMMIT, way_out
 from pipeline.execution import Execution
-from pipeline.plan import StepPlan, steps_before
-from pipeline.scanning import SCAN
+from pipeline.plan import steps_before
+from pipeline.steps.step import StepPlan
+from pipeline.steps.table import SCAN
 from stages.errors import DataError
 
 _NAMED = 3

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, way_out
+from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, Reported, way_out
 from pipeline.journal import Journal
 from pipeline.ledger import ledger_key, write_flows
-from pipeline.needs import Need
-from pipeline.plan import OWN_FILES, StepPlan, steps_before
+from pipeline.memory import Need
+from pipeline.plan import steps_before
 from pipeline.pools import PoolKind, Pools, Resources
 from pipeline.progress import Progress
-from pipeline.steps.audit.held import compare_files, held_files
+from pipeline.steps.held import HeldRecord, compare_files, held_files
+from pipeline.steps.records import Record
+from pipeline.steps.step import StepPlan
 from pipeline.storage import TEMPORARY
 from pipeline.tasks import Task
 from pipeline.watch import MemoryWatch
@@ -115,9 +116,7 @@ class Execution:
         """Give the commit of a whole step."""
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
 
-    def finish(
-        self, step: StepPlan, record: Mapping[str, object], flows: Mapping[str, Flow] | None = None
-    ) -> Commit:
+    def finish(self, step: StepPlan, record: Record, flows: Mapping[str, Flow] | None = None) -> Commit:
         """Commit a step as a whole, with what later steps read of it.
 
         Args:
@@ -132,7 +131,7 @@ class Execution:
             write_flows(folder / key, flows)
             sync_files(folder)
             files[key] = digest_file(folder / key)
-        outcome = Outcome(folder, files, dict(record))
+        outcome = Outcome(folder, files, record.model_dump(mode="json"))
         commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
         return commit
@@ -149,21 +148,26 @@ class Execution:
             for number, part in enumerate(held_files(files))
         ]
         changed: dict[str, str] = {}
-        for record in self.ask(step, tasks):
-            changed |= record["changed"]
+        for record in self.ask(step, tasks, HeldRecord):
+            changed |= record.changed
         return changed
 
-    def ask(self, step: StepPlan, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+    def ask(self, step: StepPlan, tasks: Sequence[Task], kind: type[Reported]) -> list[Reported]:
         """Do tasks that leave no file and are not committed; return their records in any order.
 
         Args:
             step: whose workers do them.
             tasks: with units of different names.
+            kind: of their records.
         """
-        records: list[dict[str, Any]] = []
+        records: list[Reported] = []
+
+        def take(_: Task, outcome: Outcome) -> None:
+            records.append(kind.model_validate(outcome.record))
+
         if tasks:
             with self.pools.for_step(step.name, None) as pool:
-                pool.run(tasks, lambda _, outcome: records.append(outcome.record))
+                pool.run(tasks, take)
         return records
 
     def close(self) -> None:
@@ -258,7 +262,7 @@ class Execution:
             return
         for name in (*steps_before(self.plan, step.name), step.name):
             files = self.commits.unchecked(name)
-            skipped = () if name == step.name else OWN_FILES.get(name, ())
+            skipped = () if name == step.name else self.plan[name].unread
             read = {key: digest for key, digest in files.items() if not key.startswith(skipped)}
             for key, fault in self.changed_files(step, read).items():
                 raise DataError(f"{self.root / key}: {fault}; {way_out(name)}")

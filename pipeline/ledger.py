@@ -71,6 +71,15 @@ def read_flows(root: Path, step: str) -> dict[str, Flow]:
         ) from error
 
 
+def let_out(root: Path, step: str) -> dict[str, Tally]:
+    """Return what a finished step let out of each of its units.
+
+    Raises:
+        FormatError: as `read_flows`.
+    """
+    return {unit: flow.output for unit, flow in read_flows(root, step).items()}
+
+
 def settle(step: str, flows: Mapping[str, Flow], before: Mapping[str, Tally] | None = None) -> Flow:
     """Check that the flows of a step's units add up, and return their sum.
 

@@ -11,6 +11,7 @@ before the sum passes the bound.
 
 import contextlib
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 from stages.errors import ConfigError
@@ -23,6 +24,18 @@ WORKER = 96 * MIB
 INLINE = 256 * MIB
 """This process when it does the work itself, idle: 65 MiB measured, 245 MiB once it has compiled the
 kernels of all steps."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """The memory that a step asks for."""
+
+    bytes: int
+    """Of one worker, beyond `WORKER`."""
+    remedy: str = ""
+    """What lowers it, if the step takes more than there is."""
+    lowered: int | None = None
+    """Bytes once the remedy is followed; None if that depends on the value of a setting."""
 
 
 def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: str = "") -> int:

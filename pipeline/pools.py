@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.memory import BASE, WORKER, fitting_workers, show_bytes
-from pipeline.needs import Need
+from pipeline.memory import BASE, WORKER, Need, fitting_workers, show_bytes
 from pipeline.progress import Progress
 from pipeline.watch import MemoryWatch
 

@@ -28,6 +28,7 @@ from pipeline.export_folder import (
 )
 from pipeline.outputs import require_local
 from pipeline.plan import State
+from pipeline.steps.shard.step import SHARD
 from stages.errors import ConfigError, VerificationError
 from stages.export.format import Format, Holds
 
@@ -109,7 +110,7 @@ def _refuse_target(request: Request) -> bool:
 def _refuse_redoing(request: Request, run: session.Request) -> None:
     """Refuse to make a dataset anew of which a finished export stands at the target."""
     stale = [step.step.name for step in session.plan_session(run) if step.state is State.STALE]
-    if f"shard-{DATASET}" in stale:
+    if f"{SHARD.name}-{DATASET}" in stale:
         raise ConfigError(
             f"--to {request.to}: holds a finished export of what --replace would make anew; delete it,"
             " or choose another --to"

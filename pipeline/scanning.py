@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import xxhash
-from pydantic import ValidationError
 
 from pipeline.commits import Commits
 from pipeline.execution import Execution
 from pipeline.inputs import Blocks, FoundFile, InputFile
-from pipeline.plan import State, StepPlan, StepStatus
+from pipeline.plan import State, StepStatus
 from pipeline.steps.scan.files import (
     ScannedFile,
     ScanRecord,
@@ -25,12 +24,13 @@ from pipeline.steps.scan.files import (
     scan_file,
     scan_files,
 )
+from pipeline.steps.step import StepPlan
+from pipeline.steps.table import SCAN
 from pipeline.tasks import Task
 from stages.config import canonical_json
-from stages.errors import ChangedInputError
+from stages.errors import ChangedInputError, FormatError
 from stages.reading.formats import Slice
 
-SCAN = "scan"
 VERSION = 1
 """Raised when what is kept of a file changes."""
 TASK_BYTES = 64 << 20
@@ -158,9 +158,9 @@ def _remembered(commits: Commits, *, execution: Execution | None = None) -> dict
         if unit in faults:
             continue
         try:
-            record = ScanRecord.model_validate(commit.record)
+            record = commit.read(ScanRecord)
             ((key, digest),) = commit.files.items()
-        except (ValidationError, ValueError) as error:
+        except (FormatError, ValueError) as error:
             faults[unit] = str(error)
             continue
         for file in record.files:

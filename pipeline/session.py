@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from pipeline import checking, runner
 from pipeline.audit import AuditReport, audit, changed_plan
 from pipeline.commits import COMMITS, Commits
 from pipeline.config import RunFile
@@ -24,32 +23,23 @@ from pipeline.generators import require_generators
 from pipeline.inputs import find_files
 from pipeline.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.kept_plan import kept_run, read_kept_plan
-from pipeline.needs import Need, require_for_inputs, require_memory, step_needs
+from pipeline.memory import Need
+from pipeline.needs import require_for_inputs, require_memory
 from pipeline.outputs import PLAN, require_run_folder
-from pipeline.plan import CHECKS, State, StepPlan, StepStatus, plan_again, plan_steps, status_of
+from pipeline.plan import State, StepStatus, plan_again, plan_steps, status_of
 from pipeline.pools import Resources
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
-from pipeline.scanning import SCAN, planned_inputs, scan_inputs, scan_status
-from pipeline.steps.units import units_of
+from pipeline.runner import Runner
+from pipeline.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
+from pipeline.steps.step import Scope, StepPlan
+from pipeline.steps.table import NAMES, SCAN, STEPS, planned_steps, step_needs, steps_until
 from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.watch import MemoryWatch
 from stages.errors import ConfigError, Stopped, VerificationError
 
 _NAMED = 3
-STEPS = (
-    "ingest",
-    "dedup",
-    "tokenizer",
-    "split",
-    "tokenize",
-    "sentences",
-    "shard",
-    "draw",
-    "decode",
-    "verify",
-)
 
 
 @dataclass(frozen=True)
@@ -70,13 +60,13 @@ def plan_session(request: Request) -> list[StepStatus]:
     """Give what a run would do, touching nothing."""
     require_run_folder(request.output)
     require_generators(request.file)
-    require_memory(request.file, step_needs(request.file), workers=request.workers)
+    require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
     with disk_faults(request.output):
         adopted = find_tokenizer(request.file, request.base)
         commits = Commits(LocalStorage(request.output))
         found = find_files(request.file, request.base)
         files = planned_inputs(found, commits)
-        require_for_inputs(request.file, step_needs(request.file), files, workers=request.workers)
+        require_for_inputs(request.file, files, workers=request.workers)
         steps = plan_steps(request.file, files, adopted)
         if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
             steps = [replace(step, fingerprint="", units={}) for step in steps]
@@ -90,15 +80,15 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     Raises:
         ShardmillError: as its message says; what is committed stays.
     """
-    if request.until is not None and request.until not in (SCAN, *STEPS):
-        raise ConfigError(f"--until {request.until}: no such step; steps: {SCAN}, {', '.join(STEPS)}")
+    if request.until is not None and request.until not in NAMES:
+        raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(NAMES)}")
     require_run_folder(request.output)
-    require_memory(request.file, step_needs(request.file), workers=request.workers)
+    needs = step_needs(Scope(request.file))
+    require_memory(request.file, needs, workers=request.workers)
     require_generators(request.file)
     with making(request.output, "--output"):
         make_folder(request.output.absolute())
     resources = Resources(request.workers, request.address, request.file.resources.memory)
-    needs = step_needs(request.file)
     with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
         report = _steps(request, execution)
         execution.journal.status(_outcome(report), until=request.until)
@@ -121,30 +111,29 @@ def verify_session(
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
     resources = Resources(workers, address, file.resources.memory)
-    with open_execution(output, resources, needs=step_needs(file), stream=stream) as execution:
-        run = runner.Run(file, (), plan, execution)
+    with open_execution(output, resources, needs=step_needs(Scope(file)), stream=stream) as execution:
+        runner = Runner(Scope(file), plan, execution)
         execution.trusting = True  # what was changed is a finding of the checks
         found = changed_plan(kept, plan, file=output / PLAN)
-        records: dict[str, Any] = {"audit": audit(execution, plan, found)}
-        for name in STEPS:
-            steps = [step for step in plan if step == name or step.startswith(f"{name}-")]
-            if name not in CHECKS and any(execution.whole(plan[step]) is None for step in steps):
-                _refuse_findings(records["audit"])
+        audited = audit(execution, plan, found)
+        for name, step in planned_steps(Scope(file)):
+            if not step.is_check and execution.whole(plan[name]) is None:
+                _refuse_findings(audited)
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
-        for step in plan:  # all before the first is done again: no old verdict beside a new decode
-            if step.startswith(CHECKS):
-                execution.commits.drop(step)
+        for name, step in planned_steps(Scope(file)):
+            if step.is_check:  # all before the first is done again: no old verdict beside a new decode
+                execution.commits.drop(name)
         try:
-            for name in STEPS:
-                _step(run, name, records)
+            for step in STEPS:
+                runner.do(step)
         except Exception as error:
             # Whatever a damaged file makes the other checks raise, the file is named. A stop, a setting
             # and a fault of the disk have causes of their own.
             own = isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
             if not own:
-                _refuse_findings(records["audit"])
+                _refuse_findings(audited)
             raise
-        report = write_report(output, file, records)
+        report = write_report(output, file, runner.records, audited=audited)
         execution.journal.status(_outcome(report))
         return report
 
@@ -199,7 +188,7 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     adopted = find_tokenizer(request.file, request.base)
     files = scan_inputs(find_files(request.file, request.base), execution)
     pools = execution.pools
-    pools.needs = require_for_inputs(request.file, pools.needs, files, workers=request.workers)
+    pools.needs = require_for_inputs(request.file, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
     execution.plan = plan
@@ -207,54 +196,12 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, replace=request.replace)
     _keep_plan(request, steps)
-    run = runner.Run(request.file, files, plan, execution, adopted)
+    runner = Runner(Scope(request.file, files, adopted), plan, execution)
+    with forgetting_changed(execution, files):
+        for step in steps_until(request.until):
+            runner.do(step)
     size = sum(file.size for file in files)
-    records: dict[str, Any] = {SCAN: {"files": len(files), "bytes": size}}
-    for name in () if request.until == SCAN else STEPS:
-        _step(run, name, records)
-        if name == request.until:
-            break
-    return write_report(request.output, request.file, records)
-
-
-def _step(run: runner.Run, name: str, records: dict[str, Any]) -> None:
-    """Do one step; what it reports is what later ones need."""
-    file = run.file
-    units = units_of(records["ingest"]) if "ingest" in records else ()
-    if name == "ingest":
-        records[name] = runner.run_ingest(run)
-    elif name == "dedup":
-        records[name] = runner.run_dedup(run, units)
-    elif name == "tokenizer":
-        records[name] = runner.run_tokenizer(run, units, records["dedup"])
-    elif name == "split":
-        records[name] = runner.run_split(run, units, records["dedup"])
-    elif name == "tokenize":
-        records[name] = runner.run_tokenize(run, units, records["split"]["shards"])
-    elif name == "sentences":
-        records[name] = runner.run_sentences(run, units)
-    elif name == "shard":
-        records[name] = {
-            dataset.name: runner.run_shards(
-                run,
-                dataset,
-                units,
-                records["split"]["shards"],
-                vocab_size=records["tokenizer"]["vocab_size"],
-            )
-            for dataset in file.datasets
-        }
-    elif name == "draw":
-        records[name] = {
-            dataset.name: runner.run_draw(run, dataset, records["split"]["shards"])
-            for dataset in file.datasets
-        }
-    elif name == "decode":
-        records[name] = checking.run_decode(run, units, records["split"]["shards"])
-    else:
-        records[name] = checking.run_verify(
-            run, units, records["split"]["shards"], texts=records["decode"]
-        )
+    return write_report(request.output, request.file, runner.records, input_bytes=size)
 
 
 def _settle_stale(request: Request, execution: Execution, steps: Sequence[StepStatus]) -> None:

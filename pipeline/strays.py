@@ -14,21 +14,11 @@ import numpy as np
 import xxhash
 
 from pipeline.commits import COMMITS, Commits
+from pipeline.steps.table import SCAN, written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS
 from pipeline.storage import is_key
 
-FOLDERS = (
-    "scan",
-    "ingest",
-    "dedup",
-    "ledger",
-    "tokenizer",
-    "split",
-    "tokens",
-    "sentences",
-    "datasets",
-    "work",
-)
+FOLDERS = (SCAN, "ledger", *written_folders())
 """Where steps write."""
 
 

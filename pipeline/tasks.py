@@ -20,6 +20,7 @@ import pyarrow as pa
 from pipeline.commits import Outcome
 from pipeline.disk_faults import named
 from pipeline.storage import TEMPORARY
+from stages.config import Config
 from stages.store.digests import digest_file, sync_files
 
 
@@ -55,7 +56,8 @@ class Workspace:
             shutil.rmtree(folder)
 
 
-Function = Callable[[Workspace, Any], dict[str, Any]]
+Function = Callable[[Workspace, Any], Config]
+"""Does the work of a payload and returns its record."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Worker:
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         }
         _trim()
-        return Outcome(folder, files, record, metrics)
+        return Outcome(folder, files, record.model_dump(mode="json"), metrics)
 
 
 def _trim() -> None:

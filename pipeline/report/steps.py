@@ -2,7 +2,6 @@
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.journal import read_log
+from pipeline.steps.step import Amounts, Records
+from pipeline.steps.table import SCAN, step_of
 
 
 class _Event(BaseModel):
@@ -53,7 +54,9 @@ class _Cost:
         return sum(last - first for first, last in self.spans.values())
 
 
-def step_metrics(output: Path, records: Mapping[str, Any]) -> list[dict[str, Any]]:
+def step_metrics(
+    output: Path, records: Records, *, input_bytes: int | None = None
+) -> list[dict[str, Any]]:
     """Give for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
     `peak_memory` is the most that all processes of the run held on the driver's node (see
@@ -65,15 +68,19 @@ def step_metrics(output: Path, records: Mapping[str, Any]) -> list[dict[str, Any
             event = _Event.model_validate(line)
             if event.step is not None:
                 costs[event.step].add(event)
+    amounts_of = {name: step_of(name).amounts(record, records) for name, record in records.items()}
+    amounts_of[SCAN] = Amounts(bytes=input_bytes)
     rows = []
     for name, cost in costs.items():
-        amounts = _amounts(name, records)
-        size, wall = amounts.get("bytes"), cost.wall_seconds
+        amounts = amounts_of.get(name, Amounts())
+        size, wall = amounts.bytes, cost.wall_seconds
         rows.append(
             {
                 "step": name,
                 "units": cost.units,
-                **{key: amounts.get(key) for key in ("documents", "bytes", "tokens")},
+                "documents": amounts.documents or None,
+                "bytes": size or None,
+                "tokens": amounts.tokens or None,
                 "wall_seconds": round(wall, 2),
                 "worker_seconds": round(cost.worker_seconds, 2),
                 "cpu_seconds": round(cost.cpu_seconds, 2),
@@ -82,35 +89,3 @@ def step_metrics(output: Path, records: Mapping[str, Any]) -> list[dict[str, Any
             }
         )
     return rows
-
-
-def _amounts(name: str, records: Mapping[str, Any]) -> dict[str, int]:
-    """Give what a step went through: documents, bytes of text, tokens, as far as it knows them."""
-    step, _, dataset = name.partition("-")
-    ingest, stored = records.get("ingest", {}), records.get("tokenize", {})
-    text = sum(unit["text_bytes"] for unit in ingest.get("units", ()))
-    kept = sum(counts["bytes"] for counts in stored.get("languages", {}).values())
-    amounts = {
-        "scan": {"bytes": records.get("scan", {}).get("bytes")},
-        "ingest": {"documents": ingest.get("read"), "bytes": text},
-        "dedup": {"documents": sum(u["documents"] for u in ingest.get("units", ())), "bytes": text},
-        "tokenizer": {"bytes": records.get("tokenizer", {}).get("sample_bytes")},
-        "tokenize": {
-            "documents": stored.get("documents"),
-            "bytes": kept,
-            "tokens": stored.get("tokens"),
-        },
-        "decode": {
-            "documents": records.get("decode", {}).get("documents"),
-            "bytes": kept,
-            "tokens": stored.get("tokens"),
-        },
-    }.get(step, {})
-    if step == "shard" and dataset in records.get("shard", {}):
-        splits = records["shard"][dataset]["splits"].values()
-        amounts = {key: sum(split[key] for split in splits) for key in ("documents", "tokens")}
-        amounts["bytes"] = kept
-    if step == "verify" and dataset in records.get("verify", {}):
-        checked = records["verify"][dataset]["checked"]
-        amounts = {"documents": checked["documents"], "tokens": checked["tokens"], "bytes": kept}
-    return {key: value for key, value in amounts.items() if value}

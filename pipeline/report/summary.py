@@ -5,23 +5,40 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.audit import AuditReport
 from pipeline.config import RunFile
-from pipeline.plan import section_loss
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
+from pipeline.steps.dedup.step import DEDUP, section_loss
+from pipeline.steps.draw.step import DRAW
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import Record
+from pipeline.steps.shard.step import SHARD
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Records, Scope
+from pipeline.steps.tokenize.step import TOKENIZE
+from pipeline.steps.tokenizer.step import TOKENIZER
+from pipeline.steps.verify.step import VERIFY
 from stages.errors import VerificationError
 from stages.tokenizer.normalization import normalization_loss
 
 REPORT = "report"
 
 
-def write_report(output: Path, file: RunFile, records: Mapping[str, Any]) -> dict[str, Any]:
+def write_report(
+    output: Path,
+    file: RunFile,
+    records: Records,
+    *,
+    audited: AuditReport | None = None,
+    input_bytes: int | None = None,
+) -> dict[str, Any]:
     """Sum up a run; write DIR/report/report.json and report.html, and the verdicts.
 
     Raises:
         VerificationError: documents or tokens do not add up.
     """
-    report = summarise(file, records, output)
+    report = summarise(file, records, output, audited=audited, input_bytes=input_bytes)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
     text = json.dumps(report, indent=1, ensure_ascii=False)
@@ -34,62 +51,60 @@ def write_report(output: Path, file: RunFile, records: Mapping[str, Any]) -> dic
     return report
 
 
-def summarise(file: RunFile, records: Mapping[str, Any], output: Path) -> dict[str, Any]:
-    """Give the report of a run that has come as far as its records."""
-    verify = records.get("verify")
+def summarise(
+    file: RunFile,
+    records: Records,
+    output: Path,
+    *,
+    audited: AuditReport | None = None,
+    input_bytes: int | None = None,
+) -> dict[str, Any]:
+    """Return the report of a run that has come as far as its records."""
+    verdicts = records.datasets(VERIFY)
+    passed = None
+    if verdicts:
+        sound = audited is None or not audited.findings
+        passed = sound and all(verdict.passed for verdict in verdicts.values())
+    tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
     report: dict[str, Any] = {
         "name": file.name,
         "output": str(output),
         "sources": {s.name: {"license": s.license} for s in file.sources},
-        "passed": _passed(records),
-        "audit": audit.model_dump(mode="json") if (audit := records.get("audit")) else None,
-        "ledger": _ledger(records),
+        "passed": passed,
+        "audit": audited.model_dump(mode="json") if audited else None,
+        "ledger": {
+            name: record.ledger.model_dump(mode="json")
+            for name, record in records.items()
+            if record.ledger is not None
+        },
         "documents": _documents(records),
-        "tokenizer": records.get("tokenizer"),
+        "tokenizer": None if tokenizer is None else _plain(tokenizer),
         "warnings": list(filter(None, _warnings(file, records))),
         "languages": _languages(records),
-        "split": records.get("split"),
-        "datasets": {name: record["splits"] for name, record in records.get("shard", {}).items()},
-        "epochs_on_disk": {
-            name: record["splits"] for name, record in records.get("draw", {}).items() if record
-        },
-        "verify": verify,
-        "steps": step_metrics(output, records),
+        "split": None if split is None else _plain(split),
+        "datasets": {name: _plain(one)["splits"] for name, one in records.datasets(SHARD).items()},
+        "epochs_on_disk": {name: _plain(one)["splits"] for name, one in records.datasets(DRAW).items()},
+        "verify": {name: _plain(verdict) for name, verdict in verdicts.items()} or None,
+        "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
     _require_conservation(report, records)
     return report
 
 
-def _passed(records: Mapping[str, Any]) -> bool | None:
-    """Say whether all checks of a run passed; None if it was not verified."""
-    verify, audit = records.get("verify"), records.get("audit")
-    if not verify:
-        return None
-    return all(verdict["passed"] for verdict in verify.values()) and not (audit and audit.findings)
+def _plain(record: Record) -> dict[str, Any]:
+    """Return a record as JSON, without what the report has in places of its own."""
+    return record.model_dump(mode="json", exclude={"ledger", "warnings"})
 
 
-def _ledger(records: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what went through each step, by its name in the plan."""
-    flows = {}
-    for name, record in records.items():
-        if name in ("shard", "draw"):
-            of_datasets = {f"{name}-{dataset}": own for dataset, own in record.items()}
-        else:
-            of_datasets = {name: record}
-        for step, own in of_datasets.items():
-            if isinstance(own, Mapping) and "ledger" in own:
-                flows[step] = own["ledger"]
-    return flows
-
-
-def _warnings(file: RunFile, records: Mapping[str, Any]) -> Iterator[str | None]:
+def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     """Give what settings and the tokenizer cost."""
-    yield section_loss(file)
-    yield from records.get("ingest", {}).get("warnings", ())
+    yield section_loss(Scope(file))
+    yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:
         yield normalization_loss(file.tokenizer.train.normalization)
         return
-    yield records.get("tokenizer", {}).get("warning")
+    tokenizer = records.get(TOKENIZER)
+    yield None if tokenizer is None else tokenizer.warning
     rows = [row for row in _languages(records) if row.get("unknown")]
     if rows:
         unknown, tokens = (sum(row[key] for row in _languages(records)) for key in ("unknown", "tokens"))
@@ -101,29 +116,37 @@ def _warnings(file: RunFile, records: Mapping[str, Any]) -> Iterator[str | None]
         )
 
 
-def _documents(records: Mapping[str, Any]) -> dict[str, Any]:
-    nothing: dict[str, Any] = {"read": 0, "drops": {}, "named": [], "cleaned": 0, "units": []}
-    ingest = records.get("ingest", nothing)  # of a run that only scanned
-    documents = {
-        "read": ingest["read"],
-        "dropped": ingest["drops"],
-        "named_drops": ingest["named"],
-        "cleaned": ingest["cleaned"],
-        "text_bytes": sum(unit["text_bytes"] for unit in ingest["units"]),
+def _documents(records: Records) -> dict[str, Any]:
+    ingest, dedup = records.get(INGEST), records.get(DEDUP)
+    documents: dict[str, Any] = {
+        "read": 0,
+        "dropped": {},
+        "named_drops": [],
+        "cleaned": 0,
+        "text_bytes": 0,
     }
-    if "dedup" in records:
-        documents |= {"removed": records["dedup"]["removed"], "kept": records["dedup"]["kept"]}
+    if ingest is not None:  # the run did more than scan
+        documents = {
+            "read": ingest.read,
+            "dropped": ingest.drops,
+            "named_drops": list(ingest.named),
+            "cleaned": ingest.cleaned,
+            "text_bytes": sum(unit.text_bytes for unit in ingest.units),
+        }
+    if dedup is not None:
+        documents |= {"removed": dedup.removed, "kept": dedup.kept}
     return documents
 
 
-def _languages(records: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give documents, bytes and tokens by language, most tokens first."""
-    counts = records.get("tokenize", {}).get("languages", {})
-    rows = [{"language": name, **values} for name, values in counts.items()]
+def _languages(records: Records) -> list[dict[str, Any]]:
+    """Return documents, bytes and tokens by language, most tokens first."""
+    stored = records.get(TOKENIZE)
+    counts = {} if stored is None else stored.languages
+    rows = [{"language": name, **one.model_dump(exclude_none=True)} for name, one in counts.items()]
     return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
 
 
-def _require_conservation(report: Mapping[str, Any], records: Mapping[str, Any]) -> None:
+def _require_conservation(report: Mapping[str, Any], records: Records) -> None:
     """Documents and tokens add up, or the run fails."""
     documents = report["documents"]
     if "kept" in documents:
@@ -135,7 +158,7 @@ def _require_conservation(report: Mapping[str, Any], records: Mapping[str, Any])
             )
     for name, splits in report["datasets"].items():
         made = sum(split["tokens"] + split["tokens_cut"] for split in splits.values())
-        stored = records["tokenize"]["tokens"]
+        stored = records.of(TOKENIZE).tokens
         if made != stored:
             raise VerificationError(
                 f"tokens of {name} do not add up: {stored:,} stored, {made:,} in rows or cut; this"

@@ -1,8 +1,8 @@
 """Findings as the record of a commit."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from pipeline.steps.records import UnitRecord
 from stages.config import Config
 from stages.errors import is_of_the_system
 from stages.findings import Finding
@@ -17,10 +17,15 @@ class FoundIn(Config):
     message: str
 
 
-def result_of(findings: Sequence[tuple[str, Finding]], **numbers: Any) -> dict[str, Any]:
-    """Give a record of what was found, each with its file, beside what was looked at."""
-    listed = [{"file": file, "check": f.check, "message": f.message} for file, f in findings]
-    return {"findings": listed, **numbers}
+class CheckRecord(UnitRecord):
+    """What a check found; none if the files are sound."""
+
+    findings: tuple[FoundIn, ...] = ()
+
+
+def found_in(findings: Sequence[tuple[str, Finding]]) -> tuple[FoundIn, ...]:
+    """Return findings as a record has them, each with its file."""
+    return tuple(FoundIn(file=file, check=f.check, message=f.message) for file, f in findings)
 
 
 def unreadable(error: Exception) -> Finding:

@@ -4,12 +4,11 @@ The documents of all units are numbered through in canonical order (source, path
 number is a document's rank, and it does not depend on how files are cut into units.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS
+from stages.config import Config
 from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES
 from stages.ledger import IdSum, Tally, tally_of
@@ -82,13 +82,29 @@ class Unit:
         return f"sentences/{self.name}"
 
 
-def units_of(record: Mapping[str, Any]) -> tuple[Unit, ...]:
-    """Give ingest's units with the numbers of their documents."""
+class UnitSize(Config):
+    """What ingest's record says of a unit."""
+
+    name: str
+    source: str
+    path: str
+    documents: int
+    text_bytes: int
+    sections: int
+
+    @classmethod
+    def taken(cls) -> set[str]:
+        """Return what the record of the unit itself says in the same words."""
+        return set(cls.model_fields) - {"name"}
+
+
+def units_of(sizes: Iterable[UnitSize]) -> tuple[Unit, ...]:
+    """Return ingest's units with the numbers of their documents."""
     units: list[Unit] = []
     first = 0
-    for unit in record["units"]:
-        units.append(Unit(first=first, **unit))
-        first += unit["documents"]
+    for size in sizes:
+        units.append(Unit(first=first, **size.model_dump()))
+        first += size.documents
     return tuple(units)
 
 

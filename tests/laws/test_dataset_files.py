@@ -43,7 +43,7 @@ def damage(material: Material, tmp_path: Path) -> Callable[..., set[tuple[str, s
             change(copy)
             if sign:
                 copy.sign()
-            return {(finding["file"], finding["check"]) for finding in copy.findings()}
+            return {(finding.file, finding.check) for finding in copy.findings()}
 
     return found
 

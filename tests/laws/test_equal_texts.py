@@ -16,6 +16,7 @@ import pytest
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.plan import plan_steps
 from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
@@ -62,7 +63,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def units(output: Path) -> tuple[Unit, ...]:
     """Of its ingest."""
-    return units_of(dict(Commits(LocalStorage(output)).all("ingest"))[STEP_COMMIT].record)
+    commits = dict(Commits(LocalStorage(output)).all("ingest"))
+    return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
 
 
 def workspace_of(output: Path, folder: Path) -> Workspace:
@@ -78,9 +80,7 @@ def split_of(workspace: Workspace, units: tuple[Unit, ...], seed: int, share: fl
     validation = ValidationConfig(fraction=share, max_tokens=3_000)
     for unit in units:
         count_candidates(workspace, CandidateUnit(unit, validation, seed))
-    record = choose_validation(workspace, Choice(units, validation, PACKING, seed, 1 << 20, 81))
-    shards: dict[str, int] = record["shards"]
-    return shards
+    return choose_validation(workspace, Choice(units, validation, PACKING, seed, 1 << 20, 81)).shards
 
 
 def sides_of(
@@ -150,10 +150,10 @@ def test_decode_holds_the_groups_to_the_same_split(
     for work in made:
         tokenize_unit(workspace, work)
     found = [check_texts(workspace, DecodeUnit(work, sentences=False)) for work in made]
-    assert [one["findings"] for one in found] == [[]] * len(units)
+    assert [one.findings for one in found] == [()] * len(units)
     pq.write_table(chosen.slice(1), workspace.path(VALIDATION))
     found = [check_texts(workspace, DecodeUnit(work, sentences=False)) for work in made]
-    assert {finding["check"] for one in found for finding in one["findings"]} == {"placement"}
+    assert {finding.check for one in found for finding in one.findings} == {"placement"}
 
 
 def test_nothing_is_removed_and_each_repeated_text_is_a_cluster(

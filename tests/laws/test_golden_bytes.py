@@ -1,6 +1,6 @@
-"""What BYTES_VERSIONS promises: a step's bytes change only together with its number.
+"""What the version of a step promises: the step's bytes change only together with it.
 
-`python -m tests.laws.test_golden_bytes` writes the digests anew; do it only after raising the number of
+`python -m tests.laws.test_golden_bytes` writes the digests anew; do it only after raising the version of
 the first step that changed, since those after it follow.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.plan import BYTES_VERSIONS
+from pipeline.steps.table import step_of
 from tests.conftest import digests, run_small, write_small_corpus
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -38,7 +38,7 @@ def digests_by_step(output: Path, folders: dict[str, str]) -> dict[str, list[str
     result = {}
     for step, folder in folders.items():
         files = json.dumps(digests(output, folder), sort_keys=True).encode()
-        result[step] = [str(BYTES_VERSIONS[step]), hashlib.sha256(files).hexdigest()]
+        result[step] = [str(step_of(step).version), hashlib.sha256(files).hexdigest()]
     return result
 
 
@@ -56,7 +56,7 @@ def found(
 def test_the_bytes_of_a_step_are_those_of_its_version(step: str, found: dict[str, list[str]]) -> None:
     golden = json.loads(GOLDEN.read_text())
     assert found[step] == golden[step], (
-        f"the bytes of {step} changed: raise its number in BYTES_VERSIONS, then write golden.json anew"
+        f"the bytes of {step} changed: raise its version in its step.py, then write golden.json anew"
     )
 
 

@@ -16,6 +16,8 @@ import pytest
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.findings import FoundIn
+from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.units import Unit, kept_mask, units_of
 from pipeline.storage import LocalStorage
@@ -41,14 +43,13 @@ def run(reference: Path, tmp_path: Path) -> Path:
 def units(reference: Path) -> tuple[Unit, ...]:
     """Those of the small run."""
     commits = dict(Commits(LocalStorage(reference)).all("ingest"))
-    return units_of(commits[STEP_COMMIT].record)
+    return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
 
 
-def findings(run: Path, unit: Unit) -> list[dict[str, str]]:
+def findings(run: Path, unit: Unit) -> list[FoundIn]:
     """Give what decode finds of a unit."""
     work = DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False)
-    found: list[dict[str, str]] = check_texts(Workspace(run, run / "tmp"), work)["findings"]
-    return found
+    return list(check_texts(Workspace(run, run / "tmp"), work).findings)
 
 
 def test_nothing_is_found_of_a_sound_run(run: Path, units: tuple[Unit, ...]) -> None:
@@ -107,9 +108,9 @@ def test_a_changed_document_is_named_whether_it_was_kept_or_removed(
             change(rows[number])
             pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), place)
             (found,) = findings(run, unit)
-            assert (found["file"], found["check"]) == (unit.table, check)
-            assert found["message"].startswith(f"1 of {unit.documents} documents")
-            assert found["message"].endswith(f"the first is document {rows[number]['id'].hex()}")
+            assert (found.file, found.check) == (unit.table, check)
+            assert found.message.startswith(f"1 of {unit.documents} documents")
+            assert found.message.endswith(f"the first is document {rows[number]['id'].hex()}")
             looked_at[bool(kept[number])] += 1
         place.write_bytes(before)
     assert min(looked_at.values()) > 5
@@ -152,14 +153,14 @@ def test_documents_that_are_lost_or_repeated_are_named(
     for unit in several:
         write(run, unit, change)
         found = findings(run, unit)
-        assert {(one["file"], one["check"]) for one in found} == {(unit.table, c) for c in checks}
+        assert {(one.file, one.check) for one in found} == {(unit.table, c) for c in checks}
 
 
 def test_a_table_that_cannot_be_read_is_named(run: Path, units: tuple[Unit, ...]) -> None:
     for unit in units:
         (run / unit.table).write_bytes((run / unit.table).read_bytes()[:-9])
         (found,) = findings(run, unit)
-        assert (found["file"], found["check"]) == (unit.table, "readable")
+        assert (found.file, found.check) == (unit.table, "readable")
 
 
 @pytest.mark.parametrize("change", [-1, 1])
@@ -172,7 +173,7 @@ def test_a_mask_of_other_documents_is_named(
         (run / unit.keep).parent.mkdir(parents=True, exist_ok=True)
         np.save(run / unit.keep, np.resize(kept, unit.documents + change))
         (found,) = findings(run, unit)
-        assert (found["file"], found["check"]) == (unit.keep, "readable")
+        assert (found.file, found.check) == (unit.keep, "readable")
 
 
 @pytest.mark.parametrize("name", ["split/validation.parquet", "dedup/clusters.parquet"])
@@ -192,5 +193,5 @@ def test_a_table_of_evidence_that_cannot_be_read_is_named(
         (run / name).write_bytes(damaged)
         for unit in units:
             (found,) = findings(run, unit)
-            assert found["check"] == "readable"
-            assert str(run / name) in found["message"]
+            assert found.check == "readable"
+            assert str(run / name) in found.message

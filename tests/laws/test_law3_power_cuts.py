@@ -23,6 +23,7 @@ from pipeline.journal import read_log
 from pipeline.session import Request, read_plan, run_session
 from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.tasks import Task, Worker, Workspace
+from stages.config import Config
 from stages.errors import DataError
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME
@@ -42,16 +43,26 @@ FOLDERS = ("commits", "datasets", "dedup", "ingest", "split", "tokenizer", "toke
 """All of a run that a power cut must not change."""
 
 
-def _write_shard(work: Workspace, payload: Any) -> dict[str, Any]:
+class Nothing(Config):
+    """A record that says nothing."""
+
+
+class ShardMade(Config):
+    """The record of a shard."""
+
+    shard: int
+
+
+def _write_shard(work: Workspace, payload: Any) -> ShardMade:
     """Write two files of a shard."""
     number, version = payload
     for name in ("input_ids.npy", "segments/length.npy"):
         text = f"{name} of shard {number}, version {version}"
         work.create(f"{SHARDS}/{number:05d}/{name}").write_text(text)
-    return {"shard": number}
+    return ShardMade(shard=number)
 
 
-def _write_manifest(work: Workspace, payload: Any) -> dict[str, Any]:
+def _write_manifest(work: Workspace, payload: Any) -> Nothing:
     """Write a manifest that lists every file of every shard."""
     shards = [
         {"path": place.name, "files": {n: digest_file(place / n).model_dump() for n in payload}}
@@ -59,7 +70,7 @@ def _write_manifest(work: Workspace, payload: Any) -> dict[str, Any]:
         if place.is_dir()
     ]
     work.create(f"{SHARDS}/{MANIFEST_NAME}").write_text(json.dumps({"shards": shards}))
-    return {}
+    return Nothing()
 
 
 def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _: None) -> list[str]:

@@ -16,6 +16,7 @@ import pytest
 from pipeline.journal import read_log
 from pipeline.report.steps import step_metrics
 from pipeline.session import verify_session
+from pipeline.steps.step import Records
 from tests.conftest import run_small
 
 NAMES = ("causal", "masked", "spans")
@@ -127,7 +128,7 @@ def test_of_a_damaged_dataset_nothing_is_learned_and_of_the_others_the_same(copi
 
 
 def test_every_step_reports_its_model_and_the_memory_that_was_held(checked: Path) -> None:
-    rows = {row["step"]: row for row in step_metrics(checked, {})}
+    rows = {row["step"]: row for row in step_metrics(checked, Records())}
     for name in NAMES:
         row, commits = rows[f"verify-{name}"], checked / "commits" / f"verify-{name}"
         assert row["units"] == len(list(commits.glob("*.json"))) - 1, "all but that of the step"

@@ -15,7 +15,10 @@ from fault_material import OBJECTIVES
 from pydantic import TypeAdapter, create_model
 
 from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.steps.findings import CheckRecord, FoundIn
+from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.shard.make import ManifestWork, manifest_of
+from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings, check_declared
@@ -93,16 +96,23 @@ def test_an_option_that_a_config_gained_changes_nothing_while_it_is_at_its_defau
     assert finding.message.startswith("objective = {'new_option': False}, but the run has")
 
 
+def findings_of(record: Config) -> tuple[FoundIn, ...]:
+    """Give what a check found."""
+    assert isinstance(record, CheckRecord)
+    return record.findings
+
+
 @pytest.mark.usefixtures("later")
 def test_a_dataset_of_before_is_sound_to_a_version_with_an_option_more(
     reference: Path, workspace: Workspace
 ) -> None:
     commits = {step: dict(Commits(LocalStorage(reference)).all(step)) for step in ("ingest", "split")}
-    units = units_of(commits["ingest"][STEP_COMMIT].record)
-    shards = commits["split"][STEP_COMMIT].record["shards"]
+    units = units_of(commits["ingest"][STEP_COMMIT].read(IngestRecord).units)
+    shards = commits["split"][STEP_COMMIT].read(SplitRecord).shards
     checks = list(checks_of("clm", of_later(CausalLM()), units, shards))
     assert len(checks) > 3
-    assert [check(workspace, of)["findings"] for _, check, of in checks] == [[]] * len(checks)
+    records = [check(workspace, of) for _, check, of in checks]
+    assert [findings_of(record) for record in records] == [()] * len(checks)
 
 
 def places(content: Any) -> Iterator[tuple[str | int, ...]]:

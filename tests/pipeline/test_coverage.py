@@ -1,11 +1,10 @@
 """What coverage promises: the units of a file have read all of it, each part once, or the run fails."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pipeline.commits import Commit
 from pipeline.inputs import InputFile
 from pipeline.steps.ingest.coverage import Covered, require_chain, require_whole_files
 from stages.errors import VerificationError
@@ -53,10 +52,13 @@ def test_a_gap_and_an_overlap_are_named(
     assert str(caught.value).startswith(f"{NAME}: {found}")
 
 
-def commit(path: str, covered: list[int] | None) -> Commit:
-    """Return the commit of a unit that covered something."""
-    record: dict[str, Any] = {"source": "web", "path": path, "covered": covered}
-    return Commit(step="ingest", unit="u", fingerprint="f", files={}, record=record)
+@dataclass(frozen=True)
+class Read:
+    """What the record of a unit says of its coverage."""
+
+    path: str
+    covered: Covered | None
+    source: str = "web"
 
 
 def test_each_file_is_held_to_its_own_units() -> None:
@@ -64,12 +66,8 @@ def test_each_file_is_held_to_its_own_units() -> None:
         InputFile("web", path, Path("/corpus") / path, 9, "", end=end)
         for path, end in (("a.jsonl", 9), ("b.jsonl", 5))
     ]
-    units = {
-        "1": commit("a.jsonl", [0, 9]),
-        "2": commit("b.jsonl", None),
-        "3": commit("b.jsonl", [0, 5]),
-    }
+    units = [Read("a.jsonl", (0, 9)), Read("b.jsonl", None), Read("b.jsonl", (0, 5))]
     require_whole_files(files, units)
-    del units["3"]
+    del units[2]
     with pytest.raises(VerificationError, match=r"b\.jsonl: positions 0 to 5 were read by no unit"):
         require_whole_files(files, units)

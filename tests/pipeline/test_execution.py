@@ -2,27 +2,33 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipeline.commits import Commit
 from pipeline.execution import Execution
-from pipeline.needs import Need
-from pipeline.plan import StepPlan
+from pipeline.memory import Need
 from pipeline.pools import Resources
 from pipeline.session import open_execution
+from pipeline.steps.step import StepPlan
 from pipeline.tasks import Task, Workspace
+from stages.config import Config
 
 STEP = StepPlan(name="shard-x", fingerprint="f", inputs=(), config={})
 OTHER = StepPlan(name="verify-x", fingerprint="g", inputs=(), config={})
 
 
-def note(work: Workspace, payload: Any) -> dict[str, Any]:
+class Noted(Config):
+    """What a task was given."""
+
+    payload: str
+
+
+def note(work: Workspace, payload: str) -> Noted:
     """Leave a trace of each time that it is done."""
     with (work.root / "done").open("a") as file:
         file.write(f"{payload} ")
-    return {"payload": payload}
+    return Noted(payload=payload)
 
 
 def task(name: str, step: StepPlan = STEP) -> Task:
@@ -63,7 +69,7 @@ def test_work_across_steps_is_told_of_every_commit_and_done_once(execution: Exec
     told: list[tuple[str, str]] = []
 
     def done(name: str, commit: Commit) -> None:
-        told.append((name, commit.record["payload"]))
+        told.append((name, commit.read(Noted).payload))
 
     execution.one(OTHER, work["y"][1], title="before")
     execution.across(work, done, title="work on")

@@ -21,6 +21,9 @@ from pipeline.report.inspection import describe_row
 from pipeline.report.terminal import print_report
 from pipeline.session import Request, plan_session, run_session, verify_session
 from pipeline.steps.decode import check as decode
+from pipeline.steps.findings import FoundIn
+from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.tokenizer.adopt import Adoption, adopt_tokenizer
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage
@@ -131,7 +134,7 @@ def test_a_run_passes_and_has_the_file_as_it_was(name: str, made: Path) -> None:
 
 def units(output: Path) -> tuple[Unit, ...]:
     commits = dict(Commits(LocalStorage(output)).all("ingest"))
-    return units_of(commits[STEP_COMMIT].record)
+    return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
 
 
 def test_the_token_store_holds_the_ids_of_the_library(name: str, made: Path) -> None:
@@ -181,12 +184,12 @@ def test_the_verdict_says_how_documents_come_back(
     assert (languages["two"].get("unknown", 0) >= 33) == lossy
 
 
-def findings(output: Path, folder: Path, seed: int = 5) -> list[dict[str, Any]]:
+def findings(output: Path, folder: Path, seed: int = 5) -> list[FoundIn]:
     space = Workspace(output, folder)
     commits = dict(Commits(LocalStorage(output)).all("split"))
-    shards = commits[STEP_COMMIT].record["shards"]
+    shards = commits[STEP_COMMIT].read(SplitRecord).shards
     work = decode.checks_of(units(output), shards, seed=seed, sentences=False)
-    return [finding for _, unit in work for finding in decode.check_texts(space, unit)["findings"]]
+    return [finding for _, unit in work for finding in decode.check_texts(space, unit).findings]
 
 
 def test_changed_ids_are_found_whatever_the_tokenizer_loses(made: Path, tmp_path: Path) -> None:
@@ -202,9 +205,9 @@ def test_changed_ids_are_found_whatever_the_tokenizer_loses(made: Path, tmp_path
             changed[number] = other
             np.save(place, changed)
             found = findings(made, tmp_path)
-            assert [finding["check"] for finding in found] == ["text"], other
-            assert "1 of " in found[0]["message"]
-            assert found[0]["file"] == f"{unit.tokens}/ids.npy"
+            assert [finding.check for finding in found] == ["text"], other
+            assert "1 of " in found[0].message
+            assert found[0].file == f"{unit.tokens}/ids.npy"
     finally:
         place.write_bytes(sound)
 

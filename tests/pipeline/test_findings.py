@@ -18,11 +18,18 @@ from numpy.typing import NDArray
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits
 from pipeline.steps.decode.check import DecodeUnit, check_texts
-from pipeline.steps.draw.make import DrawnWork, DrawWork, make_drawn
+from pipeline.steps.draw.make import DrawnRecord, DrawnWork, DrawWork, make_drawn
+from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.load import load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit, units_of
-from pipeline.steps.verify.check import ShardCheck, SplitCheck, check_shard, check_split
+from pipeline.steps.verify.check import (
+    ShardCheck,
+    ShardChecked,
+    SplitCheck,
+    check_shard,
+    check_split,
+)
 from pipeline.steps.verify.settings import Settings, check_settings
 from pipeline.storage import LocalStorage
 from pipeline.tasks import Workspace
@@ -45,7 +52,7 @@ def space(reference: Path, tmp_path: Path) -> Workspace:
 
 def units(space: Workspace) -> tuple[Unit, ...]:
     commits = dict(Commits(LocalStorage(space.root)).all("ingest"))
-    return units_of(commits[STEP_COMMIT].record)
+    return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
 
 
 def largest(space: Workspace) -> Unit:
@@ -56,8 +63,7 @@ def largest(space: Workspace) -> Unit:
 def decoded(space: Workspace, unit: Unit) -> list[tuple[str, str]]:
     """Return what decode finds of a unit: checks and messages."""
     work = DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False)
-    found = check_texts(space, work)["findings"]
-    return [(finding["check"], finding["message"]) for finding in found]
+    return [(finding.check, finding.message) for finding in check_texts(space, work).findings]
 
 
 def change(space: Workspace, key: str, how: Callable[[NDArray[Any]], NDArray[Any]]) -> None:
@@ -129,7 +135,7 @@ def test_what_the_store_says_of_a_document_is_held_to_ingest(column: str, space:
     assert f"another {column} of" in message
 
 
-def of_shard(space: Workspace) -> dict[str, Any]:
+def of_shard(space: Workspace) -> ShardChecked:
     """Return what verify reports of the first shard."""
     return check_shard(space, ShardCheck(units(space), "clm", "train", 0, 0, 2, SETTINGS))
 
@@ -146,12 +152,12 @@ def test_a_sound_shard_is_counted(space: Workspace) -> None:
     shard = read_manifest(space.path(FOLDER)).shards[0]
     ids = np.load(space.path(f"{FOLDER}/{shard.path}/input_ids.npy"))
     lengths = np.load(space.path(f"{FOLDER}/{shard.path}/segments/length.npy"))
-    assert record["findings"] == []
-    assert (record["rows"], record["documents"]) == (len(ids), shard.documents)
-    assert record["tokens"] == lengths.sum()
-    assert record["padding"] == ids.size - lengths.sum()
-    assert record["padding"] == (ids == special_ids_of(space.root)["pad"]).sum()
-    assert record["padding"] > 0
+    assert record.findings == ()
+    assert (record.rows, record.documents) == (len(ids), shard.documents)
+    assert record.tokens == lengths.sum()
+    assert record.padding == ids.size - lengths.sum()
+    assert record.padding == (ids == special_ids_of(space.root)["pad"]).sum()
+    assert record.padding > 0
 
 
 @pytest.mark.parametrize("count", ["tokens", "tokens_cut", "documents"])
@@ -159,7 +165,7 @@ def test_a_count_of_a_shard_that_is_off_by_one_is_found(count: str, space: Works
     first, *rest = read_manifest(space.path(FOLDER)).shards
     wrong = first.model_copy(update={count: getattr(first, count) + 1})
     sign(space, shards=(wrong, *rest))
-    ((check, message),) = [(f["check"], f["message"]) for f in of_shard(space)["findings"]]
+    ((check, message),) = [(found.check, found.message) for found in of_shard(space).findings]
     assert check == ("documents" if count == "documents" else "token_conservation")
     assert f"{getattr(first, count) + 1:,}" in message
 
@@ -169,7 +175,7 @@ def test_a_manifest_with_more_or_fewer_shards_than_the_run_is_found(
     shards: int, space: Workspace
 ) -> None:
     found = check_split(space, SplitCheck("clm", "train", shards, SETTINGS, ("train", "validation")))
-    messages = [f["message"] for f in found["findings"] if f["check"] == "shards"]
+    messages = [finding.message for finding in found.findings if finding.check == "shards"]
     assert messages == [f"names 2 shards of {shards}"]
 
 
@@ -201,8 +207,9 @@ def test_special_ids_are_held_to_those_of_the_run_and_not_of_the_file(space: Wor
 
 def test_epochs_drawn_by_two_versions_of_a_model_are_refused(space: Workspace) -> None:
     def part(number: int, generator: str) -> tuple[DrawWork, Commit]:
-        record = {"counts": {}, "columns": {}, "generator": generator}
-        commit = Commit(step="draw-clm", unit="u", fingerprint="f", files={}, record=record)
+        record = DrawnRecord(rows=1, columns={}, counts={}, generator=generator)
+        content = record.model_dump(mode="json")
+        commit = Commit(step="draw-clm", unit="u", fingerprint="f", files={}, record=content)
         return DrawWork("clm", "train", number, 0), commit
 
     with pytest.raises(DataError, match=r"several versions of a model \(v1, v2\)"):

@@ -1,7 +1,7 @@
 """What fingerprints promise: a new setting at its default changes none, a changed default is noticed.
 
 `python -m tests.pipeline.test_fingerprints` writes defaults.json anew; do it only after raising the
-number of the first step whose bytes the changed default changes.
+version of the first step whose bytes the changed default changes.
 """
 
 import itertools
@@ -15,7 +15,9 @@ from pydantic import create_model
 
 from pipeline.config import RunFile
 from pipeline.inputs import InputFile
-from pipeline.plan import BYTES_VERSIONS, StepPlan, plan_again, plan_steps
+from pipeline.plan import plan_again, plan_steps
+from pipeline.steps.step import StepPlan
+from pipeline.steps.table import STEPS
 from stages.config import Config, changed_settings
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningSettings
@@ -149,7 +151,7 @@ def defaults() -> dict[str, Any]:
             if not field.is_required()
         }
         found[kind.__name__] = {name: _plain(value) for name, value in sorted(fields.items())}
-    return {"versions": dict(BYTES_VERSIONS), "defaults": found}
+    return {"versions": {step.name: step.version for step in STEPS}, "defaults": found}
 
 
 def _plain(value: object) -> object:
@@ -174,8 +176,8 @@ def test_defaults_are_those_of_their_versions() -> None:
         if name in now["defaults"].get(kind, {}) and now["defaults"][kind][name] != value
     ]
     assert not changed, (
-        f"defaults changed: {changed}; fingerprints do not show it, so raise the step's number in"
-        " BYTES_VERSIONS and write defaults.json anew"
+        f"defaults changed: {changed}; fingerprints do not show it, so raise the step's version in"
+        " its step.py and write defaults.json anew"
     )
     new = set(itertools.chain.from_iterable(now["defaults"].values())) - {n for _, n in known}
     assert now == golden, f"write defaults.json anew: new settings {sorted(new)}, or other versions"

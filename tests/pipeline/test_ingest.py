@@ -20,6 +20,7 @@ import pytest
 from pipeline.commits import Commit
 from pipeline.steps.ingest import files as ingest_files
 from pipeline.steps.ingest import part as ingest_step
+from pipeline.steps.ingest.part import PartRecord
 from stages.cleaning.text import clean_text
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, VerificationError
@@ -337,7 +338,9 @@ def test_a_unit_that_claims_less_of_its_file_than_there_is_fails_the_run(
     units = sorted(folder.glob("s.*.json"))
     assert len(units) > 2
     said = Commit.model_validate_json(units[1].read_bytes())
-    first, last = said.record["covered"]
+    covered = said.read(PartRecord).covered
+    assert covered is not None
+    first, last = covered
     record = said.record | {"covered": [first, last - 1]}
     units[1].write_bytes(canonical_json(said.model_copy(update={"record": record}).sealed()))
     with pytest.raises(VerificationError) as caught:

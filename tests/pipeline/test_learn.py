@@ -92,7 +92,8 @@ TINY = LearningConfig(
 def learned(root: Path, config: LearningConfig) -> dict[str, Any]:
     """The task's record of the dataset in a run's folder; tiny as it is, it may pass no gate."""
     (name,) = [path.name for path in (root / "datasets").iterdir()]
-    return learn(Workspace(root, root / "tmp"), LearningCheck(name, ("train",), config, seed=1))
+    check = LearningCheck(name, ("train",), config, seed=1)
+    return learn(Workspace(root, root / "tmp"), check).model_dump()
 
 
 def test_the_record_holds_every_number_with_its_bound_and_is_bound_to_the_manifest(

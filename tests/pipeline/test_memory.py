@@ -20,14 +20,18 @@ from pipeline.memory import (
     BASE,
     MIB,
     WORKER,
+    Need,
     fitting_workers,
     held_bytes,
     process_tree,
     room_of_worker,
     show_bytes,
 )
-from pipeline.needs import LANGUAGE, Need, require_memory, step_needs, training_need
+from pipeline.needs import require_memory
 from pipeline.session import Request, plan_session, run_session
+from pipeline.steps.step import Scope
+from pipeline.steps.table import step_needs
+from pipeline.steps.tokenizer.step import LANGUAGE, training_need
 from stages.errors import ConfigError
 from tests.conftest import small_run
 
@@ -104,11 +108,11 @@ def test_sizes_are_shown_as_people_read_them(size: int, text: str) -> None:
 
 def test_every_step_of_a_run_has_a_need_and_long_documents_raise_it() -> None:
     file = small_run(datasets=[{"name": "a"}, {"name": "b"}])
-    needs = step_needs(file)
-    steps = ["ingest", "scan", "dedup", "tokenizer", "split", "tokenize", "decode"]
-    assert list(needs) == [*steps, "shard-a", "verify-a", "shard-b", "verify-b"]
+    needs = step_needs(Scope(file))
+    steps = ["ingest", "dedup", "tokenizer", "split", "tokenize", "shard-a", "shard-b", "decode"]
+    assert list(needs) == [*steps, "verify-a", "verify-b", "scan"]
     assert all(need.bytes > MIB for need in needs.values())
-    short = step_needs(small_run(ingest={"max_document_bytes": "1MiB"}))
+    short = step_needs(Scope(small_run(ingest={"max_document_bytes": "1MiB"})))
     assert short["ingest"].bytes < needs["ingest"].bytes
     require_memory(file, needs, workers=1)
 
@@ -122,7 +126,7 @@ def test_the_least_memory_that_a_run_file_may_say_is_enough_for_the_default_sett
         datasets=({"name": "a"}, {"name": "b", "objective": {"kind": "span_corruption"}}),
         resources={"memory": MIN_MEMORY},
     )
-    require_memory(file, step_needs(file), workers=workers)
+    require_memory(file, step_needs(Scope(file)), workers=workers)
     corpus = training_need(file, 8 * MIB, workers=workers)
     assert corpus.bytes <= room_of_worker(MIN_MEMORY, workers)
 
@@ -149,7 +153,7 @@ def fits(settings: dict[str, Any], workers: int) -> str:
     settings = {"resources": {"memory": "1GiB"}, **settings}
     file = small_run(**settings)
     try:
-        require_memory(file, step_needs(file), workers=workers)
+        require_memory(file, step_needs(Scope(file)), workers=workers)
     except ConfigError as error:
         return str(error)
     return ""
@@ -190,7 +194,7 @@ def test_the_refusals_that_are_tried_advise_every_setting_and_none() -> None:
 
 def test_an_advice_counts_what_the_input_needs_besides() -> None:
     file = small_run(resources={"memory": "1GiB"}, ingest={LONGEST: "64MiB"})
-    needs = step_needs(file)
+    needs = step_needs(Scope(file))
     for more, advice in ((0, "32MiB"), (64 * MIB, "24MiB"), (1 << 30, None)):
         found = {**needs, "ingest": Need(needs["ingest"].bytes + more)}
         with pytest.raises(ConfigError) as error:
@@ -199,7 +203,7 @@ def test_an_advice_counts_what_the_input_needs_besides() -> None:
         assert ("or set" in str(error.value)) == bool(advice)
     with pytest.raises(ConfigError, match=r"step training needs .* set it to \d+MiB or more$"):
         require_memory(file, {**needs, "training": Need(2 << 30, "lower x", lowered=0)}, workers=1)
-    small = step_needs(small_run())
+    small = step_needs(Scope(small_run()))
     with pytest.raises(ConfigError, match=r"step training needs .* or more, or lower x$"):
         require_memory(file, {**small, "training": Need(2 << 30, "lower x", lowered=0)}, workers=1)
 

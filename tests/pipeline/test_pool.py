@@ -19,16 +19,24 @@ from pipeline.commits import Outcome
 from pipeline.pool import MAX_ATTEMPTS, InlinePool, Pool, RayPool
 from pipeline.tasks import Task, Workspace
 from pipeline.watch import MemoryWatch
+from stages.config import Config
 from stages.errors import ConfigError, DataError, Stopped
 
 
-def say_who(work: Workspace, payload: Any) -> dict[str, Any]:
+class Who(Config):
+    """Who did a task."""
+
+    payload: int | str
+    pid: int
+
+
+def say_who(work: Workspace, payload: Any) -> Who:
     """Record who did this, and leave a file."""
     work.create("who").write_text(str(payload))
-    return {"payload": payload, "pid": os.getpid()}
+    return Who(payload=payload, pid=os.getpid())
 
 
-def die_once(work: Workspace, payload: Any) -> dict[str, Any]:
+def die_once(work: Workspace, payload: Any) -> Who:
     """Take down the worker unless someone did before."""
     marker = work.root / f"{payload}.died"
     if not marker.exists():
@@ -37,35 +45,35 @@ def die_once(work: Workspace, payload: Any) -> dict[str, Any]:
     return say_who(work, payload)
 
 
-def die(work: Workspace, payload: Any) -> dict[str, Any]:
+def die(work: Workspace, payload: Any) -> Who:
     """Take down the worker and leave a trace of it."""
     with (work.root / f"{payload}.deaths").open("a") as file:
         file.write("x")
     os._exit(1)
 
 
-def hold(work: Workspace, payload: Any) -> dict[str, Any]:
+def hold(work: Workspace, payload: Any) -> Who:
     """Take memory and keep it."""
     work.cache["held"] = bytearray(os.urandom(1 << 20) * int(payload))
     return say_who(work, payload)
 
 
-def find_no_memory(workspace: Workspace, payload: int) -> dict[str, Any]:  # noqa: ARG001  # the signature
+def find_no_memory(workspace: Workspace, payload: int) -> Who:  # noqa: ARG001  # the signature
     """Get no memory from the system."""
     raise MemoryError("cannot allocate")
 
 
-def find_no_room(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
+def find_no_room(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signature
     """Raise what a full disk raises."""
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def refuse(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
+def refuse(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signature
     """Raise an error of ours."""
     raise DataError(f"row {payload} is broken; mend it")
 
 
-def stumble(work: Workspace, payload: Any) -> dict[str, Any]:  # noqa: ARG001  # the signature
+def stumble(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signature
     """Raise an error that is a bug."""
     raise KeyError(payload)
 
@@ -92,9 +100,8 @@ class _Book:
         """Give the processes that worked on each chain."""
         pids: dict[str, set[int]] = {}
         for _, outcome in self.seen:
-            pids.setdefault(str(outcome.record["payload"]).split(".")[0], set()).add(
-                outcome.record["pid"]
-            )
+            who = Who.model_validate(outcome.record)
+            pids.setdefault(str(who.payload).split(".")[0], set()).add(who.pid)
         return pids
 
 

@@ -5,6 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.report.steps import step_metrics
+from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.step import Records
+from pipeline.steps.units import UnitSize
 
 
 def write_log(folder: Path, events: list[dict[str, Any]]) -> None:
@@ -31,7 +34,9 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
             event("end", 1_004.0, "b", title="read", peak_memory=700),
         ],
     )
-    records = {"ingest": {"read": 9, "units": [{"text_bytes": 600, "documents": 8}]}}
+    unit = UnitSize(name="s/a-0", source="s", path="a", documents=8, text_bytes=600, sections=1)
+    records = Records()
+    records.put("ingest", IngestRecord(read=9, drops={}, named=(), cleaned=0, units=(unit,)))
     assert step_metrics(tmp_path, records) == [
         {
             "step": "ingest",

@@ -1,26 +1,33 @@
 """What a worker promises of a task: its own files and no others, each with its digest."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipeline.tasks import Task, Worker, Workspace
+from stages.config import Config
 from stages.store.digests import digest_file
 
 
-def write_two(work: Workspace, payload: Any) -> dict[str, Any]:
+class Given(Config):
+    """What a task was given."""
+
+    payload: int
+
+
+def write_two(work: Workspace, payload: int) -> Given:
     """Write two files, and one that is gone before the task ends."""
     work.create("a/first").write_text(f"first of {payload}")
     work.create("second").write_text(f"second of {payload}")
     with work.scratch() as folder:
         (folder / "passing").write_text("not to be committed")
-    return {"payload": payload}
+    return Given(payload=payload)
 
 
 def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path) -> None:
     outcome = Worker(tmp_path, "attempt").run(Task("u", write_two, 7, "f"))
     assert outcome.folder == tmp_path / "tmp" / "attempt" / "u"
+    assert outcome.record == {"payload": 7}
     assert sorted(outcome.files) == ["a/first", "second"]
     for key, digest in outcome.files.items():
         assert digest_file(outcome.folder / key) == digest

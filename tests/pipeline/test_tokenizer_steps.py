@@ -25,6 +25,8 @@ from pipeline.plan import State
 from pipeline.report.terminal import print_plan
 from pipeline.session import Request, plan_session, run_session
 from pipeline.steps.decode import check as decode
+from pipeline.steps.findings import FoundIn
+from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split import choice as split
 from pipeline.steps.split.choice import Choice, HeldOut, choose_validation
 from pipeline.steps.tokenize.encode import TokenizeUnit
@@ -57,7 +59,7 @@ KINDS = {
 def units(output: Path) -> tuple[Unit, ...]:
     """Give the units of a run."""
     commits = dict(Commits(LocalStorage(output)).all("ingest"))
-    return units_of(commits[STEP_COMMIT].record)
+    return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
 
 
 def workspace(output: Path, folder: Path) -> Workspace:
@@ -120,20 +122,20 @@ def test_the_token_store_decodes_to_the_normalised_text_and_names_its_digest(
     assert (changed > 100) == (rule == "nmt_nfkc")
 
 
-def findings(output: Path, folder: Path) -> list[dict[str, Any]]:
+def findings(output: Path, folder: Path) -> list[FoundIn]:
     """Give what verify finds in the token store and in the shards."""
     space, every = workspace(output, folder), units(output)
-    records = [
+    texts = [
         decode.check_texts(space, decode.DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False))
         for unit in every
     ]
     settings = Settings(CausalLM(), PackingConfig(seq_len=256, shards=2), 11, 0)
-    records += [
+    shards = [
         verify.check_shard(space, verify.ShardCheck(every, "clm", "train", number, number, 2, settings))
         for number in range(2)
     ]
-    assert sum(record["documents"] for record in records) > 400
-    return [finding for record in records for finding in record["findings"]]
+    assert sum(unit.documents for unit in texts) + sum(shard.documents for shard in shards) > 400
+    return [finding for record in (*texts, *shards) for finding in record.findings]
 
 
 def test_verify_finds_nothing_in_a_sound_run(tokenized: Path, tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_verify_holds_the_store_to_the_normalised_text(
         found = findings(tokenized, tmp_path)
     finally:
         place.write_bytes(sound)
-    assert [f["check"] for f in found] == ["documents_kept"]
+    assert [f.check for f in found] == ["documents_kept"]
 
 
 def test_verify_holds_the_ids_of_the_store_to_the_text(tokenized: Path, tmp_path: Path) -> None:
@@ -171,8 +173,8 @@ def test_verify_holds_the_ids_of_the_store_to_the_text(tokenized: Path, tmp_path
         found = findings(tokenized, tmp_path)
     finally:
         place.write_bytes(sound)
-    assert "text" in {f["check"] for f in found if f["file"] == f"{unit.tokens}/ids.npy"}
-    assert "tokens" in {f["check"] for f in found}, "the rows of a dataset are held to the store"
+    assert "text" in {f.check for f in found if f.file == f"{unit.tokens}/ids.npy"}
+    assert "tokens" in {f.check for f in found}, "the rows of a dataset are held to the store"
 
 
 def test_slices_hold_every_document_once_and_about_a_mebibyte() -> None:
@@ -240,11 +242,11 @@ def test_the_split_is_that_of_a_plain_loop(max_tokens: int, tmp_path: Path) -> N
     found = {row["cluster"]: (row["tokens"], row["text_bytes"]) for row in table.to_pylist()}
     assert found == expected
     assert list(found) == sorted(found)
-    assert (record["clusters"], record["tokens"]) == (
+    assert (record.clusters, record.tokens) == (
         len(expected),
         sum(t for t, _ in expected.values()),
     )
-    assert record["candidates"] == len({row[0] for part in rows.values() for row in part}) > 70
+    assert record.candidates == len({row[0] for part in rows.values() for row in part}) > 70
     clusters = Clusters(as_rows(names[:1]), as_rows(names[1:2]))
     held_out = HeldOut.read(space).holds(clusters.of(as_rows(names)))
     assert held_out.tolist() == [name in expected for name in [names[1], *names[1:]]]
@@ -264,8 +266,8 @@ def test_the_number_of_shards_is_that_of_the_bytes_that_are_left(tmp_path: Path)
     }
     record = choose_validation(space, work)
     assert shards[2] < shards[7]
-    assert record["shards"]["train"] == shards[2]
-    assert record["shards"]["validation"] == num_shards(5 << 30, shard_size=packing.shard_size)
+    assert record.shards["train"] == shards[2]
+    assert record.shards["validation"] == num_shards(5 << 30, shard_size=packing.shard_size)
 
 
 def test_shares_of_languages_are_those_of_the_bytes_drawn_and_asked_for(reference: Path) -> None:
@@ -291,8 +293,8 @@ def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:
     space = workspace(tmp_path, tmp_path)
     units_ = write_counts(space, {"unit-0": []})
     record = choose_validation(space, Choice(units_, ValidationConfig(), PackingConfig(), 7, 1 << 20))
-    assert (record["candidates"], record["clusters"], record["tokens"]) == (0, 0, 0)
-    assert record["shards"]["validation"] == 0
+    assert (record.candidates, record.clusters, record.tokens) == (0, 0, 0)
+    assert record.shards["validation"] == 0
     assert not HeldOut.read(space).holds(as_rows([b"a" * 16])).any()
 
 

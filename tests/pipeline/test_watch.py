@@ -10,31 +10,38 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import JsonValue
 
 from pipeline.memory import MIB, held_bytes
 from pipeline.pool import InlinePool
 from pipeline.steps.units import Unit
 from pipeline.tasks import Task, Workspace
 from pipeline.watch import MemoryWatch
+from stages.config import Config
 from stages.errors import ConfigError
 
 STEP = 4 * MIB
 
 
-def grow(work: Workspace, payload: int) -> dict[str, Any]:  # noqa: ARG001  # the signature
+class Held(Config):
+    """What a task held."""
+
+    held: int
+
+
+def grow(work: Workspace, payload: int) -> Held:  # noqa: ARG001  # the signature
     """Hold more and more, up to some bytes."""
     held = []
     for _ in range(payload // STEP):
         held.append(np.full(STEP, 7, np.uint8))
         time.sleep(0)
-    return {"held": sum(map(len, held))}
+    return Held(held=sum(map(len, held)))
 
 
-def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, Any], int]:
+def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonValue], int]:
     """Do one task in this process within a bound; give its record and the peak."""
     records = []
     with MemoryWatch(limit, print, period=0.1) as watch:
@@ -62,7 +69,7 @@ def test_a_task_that_takes_too_much_is_given_up_while_it_grows(tmp_path: Path) -
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
-def fail(work: Workspace, payload: None) -> dict[str, Any]:  # noqa: ARG001  # the signature
+def fail(work: Workspace, payload: None) -> Held:  # noqa: ARG001  # the signature
     """Get no memory from the system, as under `ulimit -v`."""
     raise MemoryError
 
@@ -72,7 +79,7 @@ def test_memory_that_the_system_has_not_is_no_matter_of_the_run_s_bound(tmp_path
         run_inline(tmp_path, Task("part-0", fail, None, "f"), limit=1 << 40)
 
 
-def turn(work: Workspace, payload: int) -> dict[str, Any]:
+def turn(work: Workspace, payload: int) -> Held:
     """Grow, in compiled code that says of every exception that memory failed."""
     try:
         return grow(work, payload)

@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 from numpy.typing import NDArray
+from pydantic import Field
 
-from pipeline.steps.findings import result_of, unreadable
+from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
 from pipeline.steps.sentences.find import languages_of
@@ -74,6 +74,14 @@ class Returned(StrEnum):
     """Not as a whole."""
 
 
+class DecodedRecord(CheckRecord):
+    """What was found of a unit of the token store."""
+
+    documents: int = 0
+    returned: dict[str, int] = Field(default_factory=dict)
+    """Documents by how they come back from their ids, of an existing tokenizer."""
+
+
 @dataclass(frozen=True)
 class DecodeUnit:
     """One unit of the token store."""
@@ -93,14 +101,14 @@ def checks_of(
         yield unit.commit_name, DecodeUnit(made, sentences)
 
 
-def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
+def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
     """Compare a unit of the token store with the documents that were kept of it, and their texts."""
     unit = work.made.unit
     listed = f"{unit.tokens}/documents.parquet"
     returned: Counter[str] = Counter()
     damaged = check_ingested(workspace, unit)
     if damaged:  # what is held to these would lead anywhere
-        return result_of(damaged, documents=0)
+        return DecodedRecord(findings=found_in(damaged))
     try:
         groups = work.made.train_shards + work.made.validation_shards
         store = TokenUnit.open(workspace.path(unit.tokens), groups=groups)
@@ -109,7 +117,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
             schema = pq.read_schema(path)
         if not schema.equals(STORED_DOCUMENTS):
             message = f"columns {schema.names} are not those of the store, or of other types"
-            return result_of([(listed, Finding("readable", message))], documents=0)
+            return DecodedRecord(findings=found_in([(listed, Finding("readable", message))]))
         table = pq.read_table(path, columns=list(_NUMBERS))
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
         if not found:
@@ -118,9 +126,8 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> dict[str, Any]:
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
-        return result_of([(unit.tokens, unreadable(error))], documents=0)
-    counted = {"returned": dict(returned)} if returned else {}
-    return result_of(found, documents=table.num_rows, **counted)
+        return DecodedRecord(findings=found_in([(unit.tokens, unreadable(error))]))
+    return DecodedRecord(findings=found_in(found), documents=table.num_rows, returned=dict(returned))
 
 
 def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table) -> Iterator[Finding]:

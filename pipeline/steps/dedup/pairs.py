@@ -6,13 +6,15 @@ them, row group by row group, each group once a batch. So what is held is one ba
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.steps.dedup.pieces import band_key
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.dedup.jaccard import jaccard
@@ -64,6 +66,13 @@ class _Members:
     heads: NDArray[np.int64]
 
 
+class PairsRecord(UnitRecord):
+    """Candidate pairs of a run of units."""
+
+    compared: int
+    verified: int
+
+
 def pairs_key(number: int) -> str:
     """Give the folder of the verified pairs of a run of units."""
     return f"dedup/pairs/{number:05d}"
@@ -83,7 +92,7 @@ def unit_runs(units: Sequence[Unit]) -> list[tuple[int, int]]:
     return [*runs, (start, len(units))] if units else []
 
 
-def verify_pairs(workspace: Workspace, work: PairRange) -> dict[str, Any]:
+def verify_pairs(workspace: Workspace, work: PairRange) -> PairsRecord:
     """Verify the documents of a run of units against their better-ranked candidates."""
     folder = workspace.create(pairs_key(work.number))
     compared = verified = 0
@@ -99,7 +108,7 @@ def verify_pairs(workspace: Workspace, work: PairRange) -> dict[str, Any]:
             append_similarities(measured[high])
             compared += len(pairs)
             verified += len(high)
-    return {"compared": compared, "verified": verified}
+    return PairsRecord(compared=compared, verified=verified)
 
 
 def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.int64]]:
@@ -179,7 +188,7 @@ def _members(workspace: Workspace, work: PairRange, first: int, last: int) -> _M
     return _Members(joined[:, 0], joined[:, 1], joined[:, 2], np.concatenate(heads))
 
 
-def _with_heads(members: NDArray[np.int64], path: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _with_heads(members: NDArray[np.int64], path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Give members that refer to a copy of those heads alone that they need, and that copy."""
     heads = cast("NDArray[np.int64]", open_array(path, dtype="<i8"))
     starts, bucket = np.unique(members[:, 1], return_inverse=True)

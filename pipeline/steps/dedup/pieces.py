@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, digest_halves
 from pipeline.tasks import Workspace
 from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
@@ -31,6 +32,19 @@ BLOCK_KEYS = 1 << 20
 """Keys or digests that a piece reads at a time."""
 
 _Value = TypeVar("_Value", bound=np.generic)
+
+
+class ExactRecord(UnitRecord):
+    """What was found in a piece of the digests."""
+
+    repeats: int
+
+
+class CandidatesRecord(UnitRecord):
+    """What was found in a piece of a band."""
+
+    members: int
+    comparisons: int
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,7 @@ def band_key(band: int, piece: int) -> str:
     return f"dedup/bands/{band:03d}-{piece:05d}"
 
 
-def cut_digests(workspace: Workspace, work: UnitKeys) -> dict[str, Any]:
+def cut_digests(workspace: Workspace, work: UnitKeys) -> UnitRecord:
     """Order a unit's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
     halves = digest_halves(workspace, work.unit)
     order, ptr = _by_piece(halves[:, 0], work.pieces)
@@ -81,10 +95,10 @@ def cut_digests(workspace: Workspace, work: UnitKeys) -> dict[str, Any]:
     write_array(folder / "digests.npy", halves[order])
     write_array(folder / "documents.npy", order.astype("<u4"))
     write_array(folder / "ptr.npy", ptr)
-    return {}
+    return UnitRecord()
 
 
-def find_exact(workspace: Workspace, piece: Piece) -> dict[str, Any]:
+def find_exact(workspace: Workspace, piece: Piece) -> ExactRecord:
     """Find the repeats among the documents whose digest lies in one piece of the range."""
 
     def blocks() -> Iterator[DigestBlock]:
@@ -102,7 +116,7 @@ def find_exact(workspace: Workspace, piece: Piece) -> dict[str, Any]:
         for pairs in stream_duplicates(blocks):
             append(pairs)
             repeats += len(pairs)
-    return {"repeats": repeats}
+    return ExactRecord(repeats=repeats)
 
 
 def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray[np.int64]]:
@@ -136,7 +150,7 @@ def repeats_of(workspace: Workspace, unit: Unit, pieces: int) -> NDArray[np.int6
     return repeats[np.argsort(repeats[:, 0], kind="stable")]
 
 
-def cut_keys(workspace: Workspace, work: UnitKeys) -> dict[str, Any]:
+def cut_keys(workspace: Workspace, work: UnitKeys) -> UnitRecord:
     """Order a unit's band keys by piece, repeats left out: they are decided with their first.
 
     keys (B, M), documents (B, M) and where each piece begins in each band, ptr (B, P + 1).
@@ -162,10 +176,10 @@ def cut_keys(workspace: Workspace, work: UnitKeys) -> dict[str, Any]:
             append_documents(documents[order].astype("<u4")[None])
             pointers.append(ptr)
     write_array(folder / "ptr.npy", np.stack(pointers))
-    return {}
+    return UnitRecord()
 
 
-def find_candidates(workspace: Workspace, piece: Piece) -> dict[str, Any]:
+def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
     """Find the candidates of one band among the documents whose key lies in one piece."""
     assert piece.minhash is not None
 
@@ -189,7 +203,7 @@ def find_candidates(workspace: Workspace, piece: Piece) -> dict[str, Any]:
             members += len(block)
             comparisons += int(block[:, 2].sum())
     write_array(folder / "heads.npy", filler.heads)
-    return {"members": members, "comparisons": comparisons}
+    return CandidatesRecord(members=members, comparisons=comparisons)
 
 
 def _by_piece(keys: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

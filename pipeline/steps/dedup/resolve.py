@@ -19,9 +19,11 @@ from pipeline.ledger import ledger_key, write_flows
 from pipeline.steps.dedup.pairs import pairs_key, unit_runs
 from pipeline.steps.dedup.pieces import equal_texts, repeats_of
 from pipeline.steps.names import READ_ROWS, Names
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
 from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
+from stages.config import Config
 from stages.dedup.survivors import (
     KEPT,
     Decisions,
@@ -53,7 +55,27 @@ class Resolution:
     near: bool
 
 
-def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
+class LanguageSize(Config):
+    """What is kept of a language."""
+
+    documents: int
+    bytes: int
+    """Of text."""
+
+
+class ResolveRecord(UnitRecord):
+    """Who stays."""
+
+    kept: int
+    removed: dict[str, int]
+    """By method."""
+    languages: dict[str, LanguageSize]
+    ledger: Flow
+    clusters: Flow
+    """The documents that have a duplicate: kept, and removed."""
+
+
+def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
     """Decide about every document and write keep masks, removals and clusters."""
     total = work.units[-1].last if work.units else 0
     with workspace.scratch() as scratch:
@@ -70,13 +92,13 @@ def resolve(workspace: Workspace, work: Resolution) -> dict[str, Any]:
     write_flows(workspace.create(ledger_key("dedup")), flows)
     ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
     assert ledger.input.documents == total, "a unit has other documents than it was counted with"
-    return {
-        "kept": ledger.output.documents,
-        "removed": {name: tally.documents for name, tally in ledger.gone.items()},
-        "languages": languages,
-        "ledger": ledger.model_dump(mode="json"),
-        "clusters": clusters.model_dump(mode="json"),
-    }
+    return ResolveRecord(
+        kept=ledger.output.documents,
+        removed={name: tally.documents for name, tally in ledger.gone.items()},
+        languages=languages,
+        ledger=ledger,
+        clusters=clusters,
+    )
 
 
 def _decide_run(
@@ -97,7 +119,7 @@ def _flows(
     units: Sequence[Unit],
     same_text: NDArray[np.bool_],
     clustered: NDArray[np.bool_],
-) -> tuple[dict[str, Flow], dict[str, dict[str, int]], Flow]:
+) -> tuple[dict[str, Flow], dict[str, LanguageSize], Flow]:
     """Return the flow of each unit, what is kept of each language, and the documents of all clusters.
 
     Args:
@@ -130,7 +152,7 @@ def _flows(
                 counts[row["language"]][0] += row["count_all"]
                 counts[row["language"]][1] += row["text_bytes_sum"]
         flows[unit.commit_name] = flow
-    languages = {name: {"documents": n, "bytes": b} for name, (n, b) in sorted(counts.items())}
+    languages = {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(counts.items())}
     return flows, languages, Flow(input=stays + goes, output=stays, gone={"removed": goes})
 
 

@@ -15,8 +15,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
 from pipeline.tasks import Workspace
+from stages.config import Config
 from stages.errors import DataError
 from stages.ledger import Flow, Tally
 from stages.loading.dataset import ShardDataset
@@ -33,6 +35,33 @@ from stages.store.manifest import FORMAT_VERSION, Column, read_manifest
 
 _ROW_TOKENS = 1 << 20
 """Tokens drawn together."""
+
+
+class DrawnColumn(Config):
+    """A column of drawn rows."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    """Of a row."""
+
+
+class DrawnRecord(UnitRecord):
+    """One shard in one epoch."""
+
+    rows: int
+    columns: dict[str, DrawnColumn]
+    counts: dict[str, int]
+    """What was drawn, by what it is called."""
+    generator: str
+    """Version of the model that drew; empty without one."""
+
+
+class EpochsRecord(UnitRecord):
+    """One split whose epochs are all drawn."""
+
+    fingerprint: str
+    epochs: int
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -66,7 +95,7 @@ class DrawnWork:
     """By epoch, then by shard."""
 
 
-def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
+def draw_shard(workspace: Workspace, work: DrawWork) -> DrawnRecord:
     """Write what the loader draws of a shard in one epoch."""
     source = workspace.path(work.folder)
     manifest = read_manifest(source)
@@ -75,7 +104,7 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
     rows = manifest.shards[work.number].rows
     material = material_of(workspace, dataset, work.folder, number=work.number, with_model=True)
     step = max(1, _ROW_TOKENS // dataset.widths.stored)
-    columns: dict[str, Any] = {}
+    columns: dict[str, DrawnColumn] = {}
     counts: Counter[str] = Counter()
     written = 0
     with ExitStack() as stack:
@@ -87,19 +116,19 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> dict[str, Any]:
             written += len(next(iter(drawn.values())))
             for name, column in drawn.items():
                 shape, dtype = column.shape[1:], column.dtype.newbyteorder("<").str
-                columns[name] = {"dtype": dtype, "shape": list(shape)}
+                columns[name] = DrawnColumn(dtype=dtype, shape=shape)
                 if name not in writers:
                     writer = array_writer(target / f"{name}.npy", dtype=dtype, shape=shape)
                     writers[name] = stack.enter_context(writer)
                 writers[name](column)
     generator = version_of(material.generate if material is not None else None)
-    return {
-        "rows": rows,
-        "columns": columns,
-        "counts": dict(counts),
-        "generator": generator,
-        "flow": Flow(input=Tally(rows=rows), output=Tally(rows=written)).model_dump(mode="json"),
-    }
+    return DrawnRecord(
+        rows=rows,
+        columns=columns,
+        counts=dict(counts),
+        generator=generator,
+        flow=Flow(input=Tally(rows=rows), output=Tally(rows=written)),
+    )
 
 
 def draw_rows(
@@ -153,17 +182,16 @@ def _model(workspace: Workspace, name: str, vocabulary: Vocabulary) -> Generate:
     return generate
 
 
-def make_drawn(workspace: Workspace, work: DrawnWork) -> dict[str, Any]:
+def make_drawn(workspace: Workspace, work: DrawnWork) -> EpochsRecord:
     """Write the manifest of a split's materialised epochs."""
     folder = f"datasets/{work.dataset}/{work.split}"
     shards: list[list[DrawnShard]] = [[] for _ in range(work.epochs)]
-    for part, commit in work.parts:
+    records = [commit.read(DrawnRecord) for _, commit in work.parts]
+    for (part, commit), record in zip(work.parts, records, strict=True):
         prefix = f"{part.folder}/{part.path}/"
         files = {key.removeprefix(prefix): digest for key, digest in commit.files.items()}
-        counts = commit.record["counts"]
-        shards[part.epoch].append(DrawnShard(path=part.path, files=files, counts=counts))
-    columns = work.parts[0][1].record["columns"]
-    versions = sorted({commit.record["generator"] for _, commit in work.parts})
+        shards[part.epoch].append(DrawnShard(path=part.path, files=files, counts=record.counts))
+    versions = sorted({record.generator for record in records})
     if len(versions) > 1:
         raise DataError(
             f"{folder}: shards were drawn by several versions of a model ({', '.join(versions)}); delete"
@@ -175,12 +203,13 @@ def make_drawn(workspace: Workspace, work: DrawnWork) -> dict[str, Any]:
         epochs=work.epochs,
         generator=versions[0],
         columns={
-            name: Column(meaning="as the loader gives it", **column) for name, column in columns.items()
+            name: Column(meaning="as the loader gives it", **column.model_dump())
+            for name, column in records[0].columns.items()
         },
         shards=tuple(map(tuple, shards)),
     ).signed()
     write_drawn(workspace.create(f"{folder}/{DRAWN_NAME}"), manifest)
     totals: Counter[str] = Counter()
-    for _, commit in work.parts:
-        totals.update(commit.record["counts"])
-    return {"fingerprint": manifest.fingerprint, "epochs": work.epochs, "counts": dict(totals)}
+    for record in records:
+        totals.update(record.counts)
+    return EpochsRecord(fingerprint=manifest.fingerprint, epochs=work.epochs, counts=dict(totals))

@@ -6,16 +6,43 @@ some lack, or that some hold in another type, is told with their share.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 from pipeline.config import Source
+from stages.config import Config
 from stages.errors import ConfigError
 from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
 from stages.reading.records import LanguageColumn
 
 _GIVES = {ID: "no id of their own", LANGUAGE: "no language"}
+
+
+class ColumnCounts(Config):
+    """Of the JSON records of a unit; see `stages.reading.columns_seen.ColumnsSeen`."""
+
+    records: int
+    absent: dict[str, int]
+    there: tuple[str, ...]
+    textless: int
+    untaken: dict[str, dict[str, int]]
+
+
+class CountedColumns(Protocol):
+    """The record of a unit, as far as it is about columns."""
+
+    @property
+    def source(self) -> str:
+        """Name of its source."""
+
+    @property
+    def path(self) -> str:
+        """Of its file."""
+
+    @property
+    def columns(self) -> ColumnCounts:
+        """What was counted of them."""
 
 
 @dataclass
@@ -54,21 +81,21 @@ class Columns:
         self._sources = sources
         self._seen: dict[str, _Seen] = {}
 
-    def add(self, record: Mapping[str, Any]) -> None:
+    def add(self, unit: CountedColumns) -> None:
         """Take the record of one unit, in canonical order."""
-        counts = record["columns"]
-        seen = self._seen.setdefault(record["source"], _Seen())
-        seen.records += counts["records"]
-        for name, number in counts["absent"].items():
+        counts = unit.columns
+        seen = self._seen.setdefault(unit.source, _Seen())
+        seen.records += counts.records
+        for name, number in counts.absent.items():
             seen.absent[name] += number
             if number:
-                seen.first.setdefault(name, record["path"])
-        seen.there += [name for name in counts["there"] if name not in seen.there]
-        seen.textless += counts.get("textless", 0)  # units of older versions count none of these
-        for key, kinds in counts.get("untaken", {}).items():
+                seen.first.setdefault(name, unit.path)
+        seen.there += [name for name in counts.there if name not in seen.there]
+        seen.textless += counts.textless
+        for key, kinds in counts.untaken.items():
             seen.untaken.setdefault(key, Counter()).update(kinds)
             if seen.wrong(key):
-                seen.first_wrong.setdefault(key, record["path"])
+                seen.first_wrong.setdefault(key, unit.path)
 
     def require_any(self, *, least: int = 1) -> None:
         """Refuse a column that no record of its source has, or that never holds what it must.
@@ -111,15 +138,15 @@ class Columns:
         return found
 
 
-def column_counts(columns: ColumnsSeen) -> dict[str, Any]:
+def column_counts(columns: ColumnsSeen) -> ColumnCounts:
     """Return what a unit's record says of its JSON records."""
-    return {
-        "records": columns.records,
-        "absent": columns.absent,
-        "there": columns.there,
-        "textless": columns.textless,
-        "untaken": columns.untaken,
-    }
+    return ColumnCounts(
+        records=columns.records,
+        absent=columns.absent,
+        there=tuple(columns.there),
+        textless=columns.textless,
+        untaken={key: dict(kinds) for key, kinds in columns.untaken.items()},
+    )
 
 
 def _named_columns(source: Source) -> list[tuple[str, str]]:

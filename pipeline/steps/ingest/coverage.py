@@ -6,9 +6,9 @@ the first at 0, the last ends at the end that the scan found. So a slice that is
 that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from pipeline.commits import Commit
 from pipeline.inputs import InputFile
 from stages.errors import VerificationError
 
@@ -16,23 +16,37 @@ Covered = tuple[int, int]
 """The first position of a unit, and the one after its last; a unit without records has none."""
 
 
-def require_whole_files(files: Sequence[InputFile], commits: Mapping[str, Commit]) -> None:
+class CoveredUnit(Protocol):
+    """The record of a unit, as far as it is about coverage."""
+
+    @property
+    def source(self) -> str:
+        """Name of its source."""
+
+    @property
+    def path(self) -> str:
+        """Of its file."""
+
+    @property
+    def covered(self) -> Covered | None:
+        """What it read."""
+
+
+def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]) -> None:
     """Hold the units of each file to a chain without gap or overlap, from 0 to the file's end.
 
     Args:
         files: the inputs.
-        commits: all units of ingest, in canonical order.
+        units: the records of all units of ingest, in canonical order.
 
     Raises:
         VerificationError: a part of a file was read by no unit, or by two.
     """
-    units: dict[tuple[str, str], list[Covered | None]] = {}
-    for commit in commits.values():
-        covered = commit.record["covered"]
-        place = (commit.record["source"], commit.record["path"])
-        units.setdefault(place, []).append(None if covered is None else (covered[0], covered[1]))
+    covered: dict[tuple[str, str], list[Covered | None]] = {}
+    for unit in units:
+        covered.setdefault((unit.source, unit.path), []).append(unit.covered)
     for file in files:
-        require_chain(units.get((file.source, file.path), []), end=file.end, name=file.label)
+        require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
 
 
 def require_chain(units: Sequence[Covered | None], *, end: int | None, name: str) -> None:

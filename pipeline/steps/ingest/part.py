@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.ingest.columns import column_counts
+from pipeline.steps.ingest.columns import ColumnCounts, column_counts
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.reading import Part, Reading
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import fixed_bytes
 from pipeline.tasks import Workspace
 from stages.cleaning.text import CleanedText, cleaned
@@ -62,7 +62,33 @@ class _Batch:
         return not few or len(self.texts) >= BATCH_DOCUMENTS
 
 
-def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
+class PartRecord(UnitRecord):
+    """What was read of a part, and what is left of it."""
+
+    source: str
+    path: str
+    part: int
+    next: int | None
+    """The part that comes after, of a file that is read from front to back; None after the last."""
+    covered: tuple[int, int] | None
+    """The position of its first record, and the one after its last; None without records."""
+    columns: ColumnCounts
+    read: int
+    """Records."""
+    documents: int
+    """That are left."""
+    text_bytes: int
+    sections: int
+    """Of each document."""
+    cleaned: int
+    """Documents whose text was changed."""
+    drops: dict[str, int]
+    """By reason."""
+    named: tuple[str, ...]
+    """The first of them."""
+
+
+def ingest_part(workspace: Workspace, part: Part) -> PartRecord:
     """Read, clean and filter one part, and sign its documents."""
     folder = f"ingest/{part.name}"
     counts: Counter[str] = Counter()
@@ -88,26 +114,26 @@ def ingest_part(workspace: Workspace, part: Part) -> dict[str, Any]:
             kept.add_all(fixed_bytes(table.column("id"), ID_BYTES))
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             counts["documents"] += table.num_rows
-    return {
-        "source": part.source,
-        "path": part.path,
-        "part": part.number,
-        "next": reading.next,
-        "covered": list(reading.covered) if reading.covered else None,
-        "columns": column_counts(reading.columns),
-        "read": counts["read"],
-        "documents": counts["documents"],
-        "text_bytes": counts["text_bytes"],
-        "sections": len(part.fields.text_columns),
-        "cleaned": counts["cleaned"],
-        "drops": dict(sorted(drops.counts.items())),
-        "named": drops.named,
-        "flow": Flow(
+    return PartRecord(
+        source=part.source,
+        path=part.path,
+        part=part.number,
+        next=reading.next,
+        covered=reading.covered or None,
+        columns=column_counts(reading.columns),
+        read=counts["read"],
+        documents=counts["documents"],
+        text_bytes=counts["text_bytes"],
+        sections=len(part.fields.text_columns),
+        cleaned=counts["cleaned"],
+        drops=dict(sorted(drops.counts.items())),
+        named=tuple(drops.named),
+        flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),
             gone=drops.tallies(),
-        ).model_dump(mode="json"),
-    }
+        ),
+    )
 
 
 def _batches(

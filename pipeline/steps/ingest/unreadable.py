@@ -7,11 +7,11 @@ Since the order is canonical, whether and where a run stops does not depend on w
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from pipeline.config import Source
 from pipeline.inputs import InputFile
 from pipeline.steps.ingest.columns import Columns
+from pipeline.steps.ingest.part import PartRecord
 from stages.columns import DropReason
 from stages.errors import DataError
 
@@ -40,14 +40,14 @@ class UnreadableSoFar:
         self._files = files
         self._bound = max_bad_fraction
         self._columns = Columns(sources)
-        self._waiting: dict[tuple[str, int], Mapping[str, Any]] = {}
+        self._waiting: dict[tuple[str, int], PartRecord | None] = {}
         self._file = 0
         self._part = 0
         self._read = 0
         self._drops: Counter[str] = Counter()
         self._named: list[str] = []
 
-    def add(self, key: str, number: int, record: Mapping[str, Any]) -> None:
+    def add(self, key: str, number: int, record: PartRecord) -> None:
         """Take a unit's record, in any order and any number of times.
 
         Raises:
@@ -64,15 +64,15 @@ class UnreadableSoFar:
             if self._read >= MIN_RECORDS:
                 check_readable(self._read, self._drops, self._named, self._bound, early=True)
 
-    def _step(self, record: Mapping[str, Any]) -> None:
+    def _step(self, record: PartRecord) -> None:
         """Count the next unit, and look to the one after."""
-        self._waiting[self._files[self._file].key, self._part] = {}
+        self._waiting[self._files[self._file].key, self._part] = None
         self._columns.add(record)
-        self._read += record["read"]
-        self._drops.update(record["drops"])
-        self._named += record["named"][: NAMED - len(self._named)]
+        self._read += record.read
+        self._drops.update(record.drops)
+        self._named += record.named[: NAMED - len(self._named)]
         slices = self._files[self._file].slices
-        after = record["next"]
+        after = record.next
         if slices is not None:
             after = self._part + 1 if self._part + 1 < len(slices) else None
         if after is None:

@@ -7,7 +7,6 @@ files one after the other; their digests of blocks go to one file.
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
 
 import numpy as np
 import xxhash
@@ -66,7 +65,7 @@ class ScanRecord(Config):
     files: tuple[ScannedFile, ...]
 
 
-def scan_files(workspace: Workspace, work: ScanWork) -> dict[str, Any]:
+def scan_files(workspace: Workspace, work: ScanWork) -> ScanRecord:
     """Scan some files and write the digests of their blocks."""
     digests: list[NDArray[np.uint64]] = []
     files, first = [], 0
@@ -76,7 +75,7 @@ def scan_files(workspace: Workspace, work: ScanWork) -> dict[str, Any]:
         digests.append(blocks)
         first += len(blocks)
     np.save(workspace.create(work.blocks), np.concatenate(digests).astype("<u8", copy=False))
-    return ScanRecord(files=tuple(files)).model_dump(mode="json")
+    return ScanRecord(files=tuple(files))
 
 
 def scan_file(

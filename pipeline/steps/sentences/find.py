@@ -7,11 +7,11 @@ sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends,
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from pipeline.steps.names import read_rows
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.tokenizer.load import load_pieces
 from pipeline.steps.units import Unit, stored_tally
 from pipeline.tasks import Workspace
@@ -28,7 +28,14 @@ class SentenceUnit:
     unit: Unit
 
 
-def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
+class SentencesRecord(UnitRecord):
+    """The sentences of a unit."""
+
+    documents: int
+    sentences: int
+
+
+def find_sentences(workspace: Workspace, work: SentenceUnit) -> SentencesRecord:
     """Split the documents of one unit."""
     pieces = load_pieces(workspace)
     folder = workspace.path(work.unit.tokens)
@@ -49,11 +56,7 @@ def find_sentences(workspace: Workspace, work: SentenceUnit) -> dict[str, Any]:
         input=received,
         output=received.model_copy(update={"documents": count, "tokens": tokens}),
     )
-    return {
-        "documents": count,
-        "sentences": int(ptr[-1]),
-        "flow": flow.model_dump(mode="json"),
-    }
+    return SentencesRecord(documents=count, sentences=int(ptr[-1]), flow=flow)
 
 
 def languages_of(workspace: Workspace, unit: Unit, count: int) -> Iterator[str]:

@@ -3,19 +3,20 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.commits import Commit
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
 from pipeline.steps.units import Unit, from_hex, hex_strings
 from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
+from stages.config import Config
 from stages.ledger import Flow, IdSum, Tally, tally_of
 from stages.mixing.placement import component_hash
 from stages.objectives.kind import Documents, LaidOut
@@ -52,9 +53,27 @@ _COUNTED = 1 << 20
 CUT = "cut"
 """Why tokens are gone: no row has room for so short an end of a document."""
 EPOCH_FOLDER = "epoch-0000"
-COUNTS = ("rows", "segments", "documents", "tokens", "tokens_cut")
-"""What the manifest says of a shard, of all that its record holds."""
 _PACKERS: dict[Strategy, Packer] = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
+
+
+class ShardCounts(Config):
+    """What the manifest says of a shard, and of a split."""
+
+    rows: int
+    segments: int
+    documents: int
+    tokens: int
+    tokens_cut: int
+
+
+class ShardRecord(UnitRecord, ShardCounts):
+    """One shard."""
+
+
+class ManifestRecord(UnitRecord, ShardCounts):
+    """One split."""
+
+    fingerprint: str
 
 
 @dataclass(frozen=True)
@@ -96,7 +115,7 @@ class ManifestWork:
     vocab_size: int
 
 
-def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
+def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
     """Merge, pack, shuffle and write one shard."""
     traits = traits_of(work.objective)
     group = merge_group(
@@ -134,14 +153,14 @@ def make_shard(workspace: Workspace, work: ShardWork) -> dict[str, Any]:
         output=listed.tally(tokens=tokens),
         gone={CUT: Tally(tokens=stored - tokens)},
     )
-    return {
-        "flow": flow.model_dump(mode="json"),
-        "rows": layout.num_rows,
-        "segments": len(layout.start),
-        "documents": len(group.lengths),
-        "tokens": tokens,
-        "tokens_cut": stored - tokens,
-    }
+    return ShardRecord(
+        flow=flow,
+        rows=layout.num_rows,
+        segments=len(layout.start),
+        documents=len(group.lengths),
+        tokens=tokens,
+        tokens_cut=stored - tokens,
+    )
 
 
 def lay_out(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
@@ -251,21 +270,21 @@ def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:
     return pa.DictionaryArray.from_arrays(owners, pa.array(values, pa.string())).cast(pa.string())
 
 
-def make_manifest(workspace: Workspace, work: ManifestWork) -> dict[str, Any]:
+def make_manifest(workspace: Workspace, work: ManifestWork) -> ManifestRecord:
     """Write the manifest of a split from the commits of its shards."""
     folder = f"datasets/{work.dataset}/{work.split}"
     shards = tuple(
         Shard(
             path=shard.path,
             files={key.removeprefix(shard.key + "/"): digest for key, digest in commit.files.items()},
-            **{name: commit.record[name] for name in COUNTS},
+            **commit.read(ShardRecord).model_dump(include=set(ShardCounts.model_fields)),
         )
         for shard, commit in work.shards
     )
     tables = _tables(workspace, work, folder)
     manifest = manifest_of(workspace, work, shards=shards, tables=tables).signed()
     write_manifest(workspace.create(f"{folder}/{MANIFEST_NAME}"), manifest)
-    return {"fingerprint": manifest.fingerprint, **manifest.totals.model_dump()}
+    return ManifestRecord(fingerprint=manifest.fingerprint, **manifest.totals.model_dump())
 
 
 def manifest_of(

@@ -7,13 +7,13 @@ here, once; no candidate was in the tokenizer's sample.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.steps.records import Record, UnitRecord
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import (
     NAME,
@@ -65,7 +65,28 @@ class Choice:
     kept_documents: int = 0
 
 
-def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any]:
+class CountRecord(UnitRecord):
+    """Candidates of a unit."""
+
+    clusters: int
+
+
+class SplitRecord(Record):
+    """What is held out, and how many shards there are, settled once and for all."""
+
+    candidates: int
+    """Clusters that may be held out."""
+    clusters: int
+    """That are."""
+    tokens: int
+    """Of these."""
+    held_out: Tally
+    """Of their names."""
+    shards: dict[str, int]
+    """By split; 0 if there is none."""
+
+
+def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     """Count the tokens of each candidate cluster in one unit."""
     clusters = clusters_of(workspace, work.unit)
     tokenizer = load_tokenizer(workspace)
@@ -89,10 +110,10 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> dict[str, Any
     found = np.array(clusters_, NAME).view(np.uint8).reshape(-1, ID_BYTES)
     _write(workspace, _counts_key(work.unit), _Counts(found, rows[:, 0], rows[:, 1]))
     flow = Flow(input=received, output=held_out + others)
-    return {"clusters": len(counts), "flow": flow.model_dump(mode="json")}
+    return CountRecord(clusters=len(counts), flow=flow)
 
 
-def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
+def choose_validation(workspace: Workspace, work: Choice) -> SplitRecord:
     """Choose the clusters that are held out, and settle the number of shards once and for all."""
     candidates = _merged_counts(workspace, work.units)
     hashes = (validation_hash(cluster, work.seed) for cluster in map(bytes, candidates.clusters))
@@ -111,16 +132,16 @@ def choose_validation(workspace: Workspace, work: Choice) -> dict[str, Any]:
         shard_size=work.packing.shard_size,
         documents=work.kept_documents,
     )
-    return {
-        "candidates": len(candidates.clusters),
-        "clusters": num_chosen,
-        "tokens": tokens,
-        "held_out": tally_of(held.clusters, bytes=held_out, tokens=tokens).model_dump(mode="json"),
-        "shards": {
+    return SplitRecord(
+        candidates=len(candidates.clusters),
+        clusters=num_chosen,
+        tokens=tokens,
+        held_out=tally_of(held.clusters, bytes=held_out, tokens=tokens),
+        shards={
             "train": train,
             "validation": num_shards(held_out, shard_size=work.packing.shard_size) if num_chosen else 0,
         },
-    }
+    )
 
 
 @dataclass(frozen=True)

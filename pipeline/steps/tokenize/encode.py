@@ -4,13 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.steps.names import Names
+from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import (
@@ -28,6 +28,7 @@ from pipeline.steps.units import (
 )
 from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
+from stages.config import Config
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
@@ -73,7 +74,27 @@ class _Documents:
     space_symbols: int = 0
 
 
-def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
+class LanguageTokens(Config):
+    """What the token store holds of a language."""
+
+    documents: int = 0
+    bytes: int = 0
+    """Of text."""
+    tokens: int = 0
+    unknown: int | None = None
+    """Tokens that stand for no piece of text; None if the tokenizer has none such."""
+
+
+class StoredRecord(UnitRecord):
+    """A unit of the token store."""
+
+    documents: int
+    tokens: int
+    space_symbols: int
+    languages: dict[str, LanguageTokens]
+
+
+def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     """Encode one unit and write it to the token store."""
     tokenizer = load_tokenizer(workspace)
     dtype, received = id_dtype(tokenizer.vocab_size), Tally(bytes=0)
@@ -88,13 +109,15 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> dict[str, Any]:
         ids = as_integers(open_array(scratch / "ids.npy"), scratch)
         lengths = np.concatenate([np.empty(0, np.int64), *documents.lengths])
         stored = _write(workspace, work, documents, ids=ids, lengths=lengths)
-    return {
-        "flow": Flow(input=received, output=stored).model_dump(mode="json"),
-        "documents": len(lengths),
-        "tokens": int(lengths.sum()),
-        "space_symbols": documents.space_symbols,
-        "languages": {name: dict(counts) for name, counts in sorted(documents.languages.items())},
-    }
+    return StoredRecord(
+        flow=Flow(input=received, output=stored),
+        documents=len(lengths),
+        tokens=int(lengths.sum()),
+        space_symbols=documents.space_symbols,
+        languages={
+            name: LanguageTokens(**counts) for name, counts in sorted(documents.languages.items())
+        },
+    )
 
 
 def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pipeline.regular_files import read_regular
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
+from pipeline.steps.tokenizer.training import TokenizerRecord
 from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.store.digests import digest_file
@@ -28,7 +28,7 @@ class Adoption:
     """What its normaliser loses, for people."""
 
 
-def adopt_tokenizer(workspace: Workspace, work: Adoption) -> dict[str, Any]:
+def adopt_tokenizer(workspace: Workspace, work: Adoption) -> TokenizerRecord:
     """Copy the file and write down its special ids.
 
     Raises:
@@ -43,12 +43,9 @@ def adopt_tokenizer(workspace: Workspace, work: Adoption) -> dict[str, Any]:
         raise FormatError(f"{work.path}: changed since the run was planned; run again")
     text = json.dumps(dict(work.special_ids), indent=1)
     workspace.create(SPECIAL_IDS).write_text(text + "\n", encoding="utf-8")
-    return {
-        "vocab_size": work.vocab_size,
-        "file": work.kind.value,
-        "sha256": work.sha256,
-        "warning": work.loss,
-    }
+    return TokenizerRecord(
+        vocab_size=work.vocab_size, file=work.kind.value, sha256=work.sha256, warning=work.loss
+    )
 
 
 def _require_file(path: Path, kind: str | None) -> None:

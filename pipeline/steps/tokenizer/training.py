@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.steps.records import Record, UnitRecord
 from pipeline.steps.tokenizer.load import SPECIAL_IDS
 from pipeline.steps.units import (
     Clusters,
@@ -79,7 +80,29 @@ def sampling_rates(sizes: Mapping[str, int], config: TrainConfig) -> dict[str, F
     return {name: Fraction(target) / sizes[name] for name, target in targets.items()}
 
 
-def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
+class SampleRecord(UnitRecord):
+    """A unit's share of the sample."""
+
+    pieces: int
+
+
+class TokenizerRecord(Record):
+    """The tokenizer of a run."""
+
+    vocab_size: int
+    sample_bytes: int | None = None
+    """That it was trained on; None of an existing one, as the next two."""
+    sample_languages: int | None = None
+    space_symbols: int | None = None
+    """Of the sample that stand in its texts themselves."""
+    file: str | None = None
+    """Of an existing one: its name in the run."""
+    sha256: str | None = None
+    warning: str | None = None
+    """What its normaliser loses."""
+
+
+def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     """Draw one unit's pieces, leaving out what may be held out for validation."""
     clusters = clusters_of(workspace, work.unit)
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
@@ -100,7 +123,7 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> dict[str, Any]:
                     taken += len(batch)
                     writer.write_table(pa.Table.from_pylist(batch, schema=_SAMPLE))
     flow = Flow(input=received, output=others, gone={"held_out": held_out})
-    return {"pieces": taken, "flow": flow.model_dump(mode="json")}
+    return SampleRecord(pieces=taken, flow=flow)
 
 
 def _candidates(table: pa.Table, clusters: Clusters, work: SampleUnit) -> list[bool]:
@@ -118,7 +141,7 @@ def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
             yield {"language": language, "copies": copies, "piece": piece}
 
 
-def train_tokenizer(workspace: Workspace, work: Training) -> dict[str, Any]:
+def train_tokenizer(workspace: Workspace, work: Training) -> TokenizerRecord:
     """Train on the units' pieces in canonical order; write model, special ids and fairness."""
     if not any(True for _ in _pieces(workspace, work)):
         raise ConfigError(
@@ -138,14 +161,14 @@ def train_tokenizer(workspace: Workspace, work: Training) -> dict[str, Any]:
         row["target_share"] = round(work.targets.get(language, 0.0) / wanted, 6)
     _write_json(workspace, SPECIAL_IDS, special_ids())
     _write_json(workspace, FAIRNESS, rates)
-    return {
-        "vocab_size": tokenizer.vocab_size,
-        "sample_bytes": total,
-        "sample_languages": len(drawn),
-        "space_symbols": sum(
+    return TokenizerRecord(
+        vocab_size=tokenizer.vocab_size,
+        sample_bytes=total,
+        sample_languages=len(drawn),
+        space_symbols=sum(
             row["piece"].count(SPACE_SYMBOL) * row["copies"] for row in _pieces(workspace, work)
         ),
-    }
+    )
 
 
 def _batches(workspace: Workspace, work: Training) -> Iterator[list[dict[str, Any]]]:

@@ -10,14 +10,13 @@ model learns from the labels, after this (`learn`).
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.steps.findings import result_of, unreadable
+from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.shard.make import ShardWork, lay_out
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
@@ -39,6 +38,22 @@ from stages.verify.mechanics import Rows
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared together."""
+
+
+class SplitChecked(CheckRecord):
+    """What was found of a split."""
+
+    fingerprint: str | None = None
+    """Of its manifest, if that can be read."""
+
+
+class ShardChecked(CheckRecord):
+    """What was found of a shard, and what was looked at if it could be."""
+
+    rows: int = 0
+    documents: int = 0
+    tokens: int = 0
+    padding: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ def checks_of(
             yield f"shard-{split}-{number:05d}", check_shard, check
 
 
-def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
+def check_split(workspace: Workspace, work: SplitCheck) -> SplitChecked:
     """Check a split's manifest: its signature, convention, totals and shards, and what lies there."""
     name = f"{work.folder}/{MANIFEST_NAME}"
     strays: list[tuple[str, Finding]] = []
@@ -102,7 +117,7 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
         manifest = read_manifest(workspace.path(work.folder))
         objective = read_objective(manifest.objective)
     except FormatError as error:
-        return result_of([*strays, (name, Finding("manifest", str(error)))])
+        return SplitChecked(findings=found_in([*strays, (name, Finding("manifest", str(error)))]))
     findings = []
     for key in ("label_convention", "attention"):
         declared, known = getattr(manifest, key), getattr(traits_of(objective), key)
@@ -116,20 +131,20 @@ def check_split(workspace: Workspace, work: SplitCheck) -> dict[str, Any]:
     found += check_split_files(workspace, work.folder, manifest, work.settings.objective)
     found += check_settings(workspace, work.folder, manifest, work.settings)
     found += check_files(workspace, work.folder, manifest.tables)
-    return result_of(found, fingerprint=manifest.fingerprint)
+    return SplitChecked(findings=found_in(found), fingerprint=manifest.fingerprint)
 
 
-def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
+def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     """Check one shard against its documents in the token store."""
     place = f"{work.folder}/{MANIFEST_NAME}"
     try:
         manifest = read_manifest(workspace.path(work.folder))
         shard = manifest.shards[work.number]
     except (FormatError, IndexError) as error:
-        return result_of([(place, Finding("manifest", str(error)))])
+        return ShardChecked(findings=found_in([(place, Finding("manifest", str(error)))]))
     declared = [f.message for _, f in check_declared(workspace, work.folder, manifest, work.settings)]
     if declared:  # by which nothing could be read, and some that no reader of arrays survives
-        return result_of([(place, Finding("settings", "; ".join(declared)))])
+        return ShardChecked(findings=found_in([(place, Finding("settings", "; ".join(declared)))]))
     place = f"{work.folder}/{shard.path}"
     findings = [*check_files(workspace, place, shard.files), *check_names(workspace, place, shard.files)]
     try:
@@ -146,7 +161,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
             with_sections=bool(traits.sections),
         )
     except (DataError, OSError, pa.ArrowException) as error:
-        return result_of([*findings, (place, unreadable(error))])
+        return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))
     findings += _documents(workspace, work, place, listed, group)
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
     if not findings:  # what is damaged has been named, and may lead anywhere
@@ -171,8 +186,8 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> dict[str, Any]:
                 ),
             )
         )
-    return result_of(
-        findings,
+    return ShardChecked(
+        findings=found_in(findings),
         rows=len(rows.input_ids),
         documents=len(group.lengths),
         tokens=tokens,

@@ -4,10 +4,19 @@ The checks are `stages.verify.dataset_check`'s. A task trains on a GPU where tor
 """
 
 from dataclasses import dataclass
-from typing import Any
 
+from pydantic import ConfigDict
+
+from pipeline.steps.records import UnitRecord
 from pipeline.tasks import Workspace
 from stages.objectives.learning import LearningConfig
+
+
+class LearnedRecord(UnitRecord):
+    """What training showed: every number of `stages.verify.dataset_check`."""
+
+    model_config = ConfigDict(extra="allow")
+    passed: bool
 
 
 @dataclass(frozen=True)
@@ -20,7 +29,7 @@ class LearningCheck:
     seed: int
 
 
-def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
+def learn(workspace: Workspace, work: LearningCheck) -> LearnedRecord:
     """Train on a dataset, check what can be checked by training, and say what came out."""
     import torch  # noqa: PLC0415  # seconds to import, and only this task needs it
 
@@ -35,4 +44,4 @@ def learn(workspace: Workspace, work: LearningCheck) -> dict[str, Any]:
         seed=work.seed,
         machine=Machine("cuda" if cuda else "cpu", bfloat16=cuda),
     )
-    return checked.record
+    return LearnedRecord.model_validate(checked.record)

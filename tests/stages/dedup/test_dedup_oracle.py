@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from datasketch import MinHash, MinHashLSH
+from pydantic import JsonValue
 
 from pipeline.config import Ingest
 from pipeline.inputs import Blocks, FoundFile
@@ -30,9 +31,9 @@ from pipeline.steps.dedup.pieces import (
     find_candidates,
     find_exact,
 )
-from pipeline.steps.dedup.resolve import Resolution, resolve
+from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.ingest import part as ingest
-from pipeline.steps.ingest.part import ingest_part
+from pipeline.steps.ingest.part import PartRecord, ingest_part
 from pipeline.steps.ingest.reading import Part
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
@@ -202,8 +203,8 @@ class Run:
             assert row["kept_source"] == self._corpus.files[numbers[row["kept_id"]]][0]
         cluster_of = {row["id"]: row["cluster"] for row in clusters}
         assert [row["cluster"] for row in removed] == [cluster_of[row["id"]] for row in removed]
-        assert record["removed"] == Counter(row["method"] for row in removed)
-        assert record["kept"] == int(np.concatenate(kept).sum())
+        assert record.removed == Counter(row["method"] for row in removed)
+        assert record.kept == int(np.concatenate(kept).sum())
         found = Verdict(
             np.concatenate(kept).tolist(),
             {
@@ -265,14 +266,14 @@ class Run:
                     ingest=Ingest.model_validate({"unit_size": self._unit_size}),
                     minhash=self._corpus.minhash,
                 )
-                record = self._do(ingest_part, part)
-                count, size = int(str(record["documents"])), int(str(record["text_bytes"]))
+                record = PartRecord.model_validate(self._do(ingest_part, part))
+                count, size = record.documents, record.text_bytes
                 units.append(Unit(part.name, source, path, first, count, size))
                 first += count
-                number = None if record["next"] is None else int(str(record["next"]))
+                number = record.next
         return tuple(units)
 
-    def _dedup(self, units: tuple[Unit, ...]) -> dict[str, object]:
+    def _dedup(self, units: tuple[Unit, ...]) -> ResolveRecord:
         config, pieces = self._corpus.minhash, self._pieces
         for unit in units:
             self._do(cut_digests, UnitKeys(unit, pieces))
@@ -286,9 +287,9 @@ class Run:
                 self._do(find_candidates, Piece(units, piece, pieces, band, config))
         for number, (start, end) in enumerate(unit_runs(units)):
             self._do(verify_pairs, PairRange(units, number, start, end, pieces, config))
-        return self._do(resolve, Resolution(units, pieces, near=True))
+        return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, near=True)))
 
-    def _do(self, function: Function, payload: object) -> dict[str, object]:
+    def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:
         """Do one task and put its files where a commit would."""
         self._tasks += 1
         outcome = self._worker.run(Task(f"task-{self._tasks:04d}", function, payload, "fingerprint"))

@@ -6,9 +6,10 @@ by whichever worker is free; files made in the session count as checked.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from pipeline.tasks import Workspace
+from stages.config import Config
 from stages.errors import is_of_the_system
 from stages.store.digests import FileDigest, xxh3_file
 
@@ -39,10 +40,17 @@ def held_files(files: Mapping[str, FileDigest]) -> Iterator[HeldFiles]:
         yield HeldFiles(part)
 
 
-def compare_files(workspace: Workspace, work: HeldFiles) -> dict[str, Any]:
+class HeldRecord(Config):
+    """What a comparison found."""
+
+    changed: dict[str, str]
+    """Files that are not what was committed, each with what was found instead."""
+
+
+def compare_files(workspace: Workspace, work: HeldFiles) -> HeldRecord:
     """Return the files that are not what was committed, each with what was found instead."""
     changed = {key: _fault(workspace, key, digest) for key, digest in work.files.items()}
-    return {"changed": {key: fault for key, fault in changed.items() if fault}}
+    return HeldRecord(changed={key: fault for key, fault in changed.items() if fault})
 
 
 def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
@@ -66,7 +74,7 @@ def _fault(workspace: Workspace, key: str, digest: FileDigest) -> str | None:
     return None
 
 
-def _places(workspace: Workspace, key: str) -> Sequence[Any]:
+def _places(workspace: Workspace, key: str) -> Sequence[Path]:
     """Return the file and the folders of the run that it lies in."""
     parts = key.split("/")
     return [workspace.root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]

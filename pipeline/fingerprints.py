@@ -1,0 +1,50 @@
+"""Fingerprints: what of the settings decides a step's bytes, as a digest.
+
+A setting at its default adds nothing, so that a new one changes no fingerprint; `memory`, workers and
+paths are part of none.
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stages.config import Config, canonical_json, changed_settings
+
+
+@dataclass(frozen=True)
+class Some:
+    """Some settings of a config."""
+
+    config: Config
+    names: Collection[str]
+
+
+def full_settings(value: object) -> object:
+    """Return what the run file says, defaults and all: for people, and to tell what changed."""
+    if isinstance(value, Some):
+        return value.config.model_dump(mode="json", include=set(value.names))
+    if isinstance(value, Config):
+        return value.model_dump(mode="json")
+    if isinstance(value, Mapping):
+        return {key: full_settings(item) for key, item in value.items()}
+    return value
+
+
+def decisive(value: object) -> Any:
+    """Return what enters a fingerprint: of configs the settings that differ from their defaults."""
+    if isinstance(value, Some):
+        changed = changed_settings(value.config)
+        return {key: changed[key] for key in value.names if key in changed}
+    if isinstance(value, Config):
+        return changed_settings(value)
+    if isinstance(value, Mapping):
+        return {key: decisive(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [decisive(item) for item in value]
+    return value
+
+
+def fingerprint_of(parts: object) -> str:
+    """Return the digest of settings, numbers and other fingerprints: 32 hex digits of SHA-256."""
+    return hashlib.sha256(canonical_json(decisive(parts))).hexdigest()[:32]

@@ -1,0 +1,62 @@
+"""Decode: the token store held to the texts, once for all datasets."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
+from pipeline.steps.findings import FoundIn
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import Record, read_all
+from pipeline.steps.sentences.step import SENTENCES
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Amounts, Job, Phase, Records, Scope, Step, Whole, Work, always
+from pipeline.steps.tokenize.step import TOKENIZE, store_need
+from pipeline.steps.units import units_of
+
+
+class DecodeRecord(Record):
+    """What was found of the token store."""
+
+    findings: tuple[FoundIn, ...]
+    documents: int
+    returned: dict[str, int]
+    """Documents by how they come back from their ids, of an existing tokenizer."""
+
+
+def _reads(scope: Scope) -> Sequence[str]:
+    return (SENTENCES.name if scope.file.needs_sentences else TOKENIZE.name,)
+
+
+def _work(job: Job) -> Work[DecodeRecord]:
+    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
+    checks = checks_of(units, shards, seed=job.file.seed, sentences=job.file.needs_sentences)
+    tasks = [job.task(unit, check_texts, check) for unit, check in checks]
+    commits = yield Phase("decode the token store", tasks)
+    found = read_all(commits, DecodedRecord).values()
+    returned: Counter[str] = Counter()
+    for unit in found:
+        returned.update(unit.returned)
+    record = DecodeRecord(
+        findings=tuple(finding for unit in found for finding in unit.findings),
+        documents=sum(unit.documents for unit in found),
+        returned=dict(sorted(returned.items())),
+    )
+    return Whole(record)
+
+
+def _amounts(record: DecodeRecord, records: Records) -> Amounts:
+    stored = records.of(TOKENIZE)
+    return Amounts(record.documents, stored.text_bytes, stored.tokens)
+
+
+DECODE = Step(
+    name="decode",
+    version=2,
+    record=DecodeRecord,
+    is_check=True,
+    reads=_reads,
+    settings=always({}),
+    need=store_need,
+    work=_work,
+    amounts=_amounts,
+)

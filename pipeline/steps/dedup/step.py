@@ -1,0 +1,180 @@
+"""Dedup: which documents go, and for which of their duplicates."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+from pipeline.config import RunFile
+from pipeline.ledger import let_out, read_flows, settle
+from pipeline.memory import Need
+from pipeline.steps.dedup.pairs import PairRange, PairsRecord, unit_runs, verify_pairs
+from pipeline.steps.dedup.pieces import (
+    Piece,
+    UnitKeys,
+    cut_digests,
+    cut_keys,
+    find_candidates,
+    find_exact,
+)
+from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
+from pipeline.steps.dedup.resolve import LanguageSize, Resolution, ResolveRecord, resolve
+from pipeline.steps.ingest.part import BATCH_BYTES
+from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.records import Record, read_all
+from pipeline.steps.recount import UnitRecount
+from pipeline.steps.step import (
+    Amounts,
+    Evidence,
+    Job,
+    Phase,
+    Phases,
+    Records,
+    Scope,
+    Step,
+    Takes,
+    Where,
+    Whole,
+    Work,
+    always,
+)
+from pipeline.steps.units import Unit, units_of
+from pipeline.tasks import Task
+from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
+from stages.ledger import Flow
+
+TEXT_FACTOR = 6
+"""Of the longest document, where its text is compared, sampled, encoded or decoded: 190 MiB."""
+KEY_BYTES = 100
+"""Of a key while a piece of a band is worked on."""
+PAIRS = 192 << 20
+"""The pairs of a batch with their shingles."""
+
+
+class DedupRecord(Record):
+    """Who stays."""
+
+    kept: int
+    removed: dict[str, int]
+    """By method."""
+    languages: dict[str, LanguageSize]
+    """Of what is kept."""
+    clusters: Flow
+    """The documents that have a duplicate: kept, and removed."""
+    compared: int
+    """Pairs whose similarity was computed."""
+
+
+def text_need(file: RunFile) -> int:
+    """Return the bytes that a worker takes for a batch of documents with the longest in it."""
+    return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    dedup: dict[str, object] = {"dedup": scope.file.dedup}
+    if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
+        dedup["equal_texts"] = "on one side of the split"
+    return dedup
+
+
+def _need(scope: Scope) -> Need:
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS + text_need(scope.file))
+    return Need(most, "lower ingest.max_document_bytes")
+
+
+def section_loss(scope: Scope) -> str | None:
+    """Say what comparing whole texts costs where sections matter, or None if nothing."""
+    names = [source.name for source in scope.file.sources if source.section_columns]
+    if not (names and scope.file.dedup.near):
+        return None
+    return (
+        f"source {names[0]}: near-duplicates are found on whole texts, all sections joined: of records"
+        " with one long prompt the first stays alone, whatever their targets; if all are to stay, set"
+        " dedup.near = false"
+    )
+
+
+def _work(job: Job) -> Work[DedupRecord]:
+    config, units = job.file.dedup, units_of(job.records.of(INGEST).units)
+    pieces = num_pieces(units[-1].last) if config.exact else 0
+    compared = 0
+    if config.exact:
+        yield from _find_exact(job, units, pieces)
+    if config.near:
+        compared = yield from _find_near(job, units, pieces)
+    task = job.task("resolve", resolve, Resolution(units, pieces, config.near))
+    decided = yield Phase("decide what stays", [task], Where.ALONE)
+    record = decided[task.unit].read(ResolveRecord)
+    settle("dedup", read_flows(job.root, "dedup"), let_out(job.root, "ingest"))
+    return Whole(
+        DedupRecord(
+            ledger=record.ledger,
+            kept=record.kept,
+            removed=record.removed,
+            languages=record.languages,
+            clusters=record.clusters,
+            compared=compared,
+        )
+    )
+
+
+def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
+    """Find the documents that have the same text."""
+    cut = {f"digests-{unit.commit_name}": UnitKeys(unit, pieces) for unit in units}
+    yield Phase("sort digests", [job.task(name, cut_digests, work) for name, work in cut.items()])
+    found = {f"exact-{number:05d}": Piece(units, number, pieces) for number in range(pieces)}
+    tasks = [job.task(name, find_exact, work) for name, work in found.items()]
+    yield Phase("find exact duplicates", tasks)
+
+
+def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
+    """Find near-duplicates; return how many pairs were compared."""
+    minhash = job.file.dedup.minhash
+    cut = {f"keys-{unit.commit_name}": UnitKeys(unit, pieces, minhash) for unit in units}
+    yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
+    bands, _ = band_shape(minhash.threshold, minhash.num_perm)
+    found = {
+        f"band-{band:03d}-{number:05d}": Piece(units, number, pieces, band, minhash)
+        for band, number in itertools.product(range(bands), range(pieces))
+    }
+    tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
+    yield Phase("find near-duplicates", tasks)
+    runs = {
+        f"pairs-{number:05d}": PairRange(units, number, start, end, pieces, minhash)
+        for number, (start, end) in enumerate(unit_runs(units))
+    }
+    tasks = [job.task(name, verify_pairs, work) for name, work in runs.items()]
+    verified = yield Phase("verify near-duplicates", tasks)
+    return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
+
+
+def _amounts(_: DedupRecord, records: Records) -> Amounts:
+    units = records.of(INGEST).units
+    return Amounts(sum(unit.documents for unit in units), sum(unit.text_bytes for unit in units))
+
+
+def _evidence(evidence: Evidence) -> Iterator[Task]:
+    record = evidence.records.of(DEDUP)
+    for unit in evidence.units:
+        flow = evidence.flows.get(unit.commit_name)
+        if flow is not None:
+            name = f"recount-dedup-{unit.commit_name}"
+            yield Task(name, recount_kept, UnitRecount(unit, flow), "")
+    if record.ledger is not None:
+        whole = EvidenceRecount(record.ledger, record.clusters)
+        yield Task("recount-dedup", recount_evidence, whole, "")
+
+
+DEDUP = Step(
+    name="dedup",
+    version=2,
+    record=DedupRecord,
+    reads=always((INGEST.name,)),
+    settings=_settings,
+    warning=section_loss,
+    need=_need,
+    work=_work,
+    amounts=_amounts,
+    takes=Takes(INGEST.name),
+    evidence=_evidence,
+    folders=("dedup",),
+    unread=("dedup/digests/", "dedup/exact/", "dedup/keys/", "dedup/bands/", "dedup/pairs/"),
+)

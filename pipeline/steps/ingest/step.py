@@ -1,0 +1,216 @@
+"""Ingest: every file, part by part, as cleaned documents."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from pipeline.commits import Commit
+from pipeline.config import RunFile
+from pipeline.fingerprints import Some, fingerprint_of
+from pipeline.inputs import InputFile
+from pipeline.memory import Need, show_bytes
+from pipeline.steps.ingest.columns import Columns
+from pipeline.steps.ingest.coverage import require_whole_files
+from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
+from pipeline.steps.ingest.reading import Part
+from pipeline.steps.ingest.recount import recount_ingested
+from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
+from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.recount import UnitRecount
+from pipeline.steps.step import (
+    Amounts,
+    Evidence,
+    Job,
+    Phase,
+    Records,
+    Scope,
+    Step,
+    StepPlan,
+    Whole,
+    Work,
+    always,
+)
+from pipeline.steps.units import UnitSize
+from pipeline.tasks import Task
+from stages.errors import DataError
+from stages.reading.decompress import ZSTD_WINDOW
+from stages.reading.records import FieldMapping
+
+BATCH_FACTOR = 6
+"""Of a batch of documents and the row group that it becomes."""
+READ_FACTOR = 8
+"""Of the longest document: with a batch of 16 MiB one of 32 MiB took 322 MiB, when its row group was
+written; until then its text, of which Python may make four bytes a character, takes less."""
+PAGE_FACTOR = 3
+"""Of the pages of a table that are read as a whole: a dictionary of 281 MiB took 762 MiB."""
+NAMED = 20
+"""Dropped records that are named."""
+_SOURCE = ("text_column", "id_column", "language", "text_split", "section_columns")
+"""What of a source decides its documents."""
+
+
+class IngestRecord(Record):
+    """What was read, and the units that later steps work on."""
+
+    read: int
+    drops: dict[str, int]
+    """By reason."""
+    named: tuple[str, ...]
+    """The first dropped records, for people."""
+    cleaned: int
+    """Documents whose text was changed."""
+    units: tuple[UnitSize, ...]
+    """In canonical order."""
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    file = scope.file
+    return {
+        "ingest": _unit_settings(file),
+        "signatures": _signatures(file),
+        "sources": {source.name: Some(source, _SOURCE) for source in file.sources},
+        "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
+    }
+
+
+def _unit_settings(file: RunFile) -> Some:
+    """Return what of ingest's config decides its units; the bound on bad records decides none."""
+    return Some(file.ingest, set(type(file.ingest).model_fields) - {"max_bad_fraction"})
+
+
+def _signatures(file: RunFile) -> Some | None:
+    """Return what of dedup's config decides the signatures that ingest writes."""
+    return Some(file.dedup.minhash, {"shingle", "size", "num_perm"}) if file.dedup.near else None
+
+
+def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
+    """Return the fingerprint of each file's units, by the file's key."""
+    file = scope.file
+    common = [INGEST.version, _unit_settings(file), _signatures(file)]
+    by_source = {source.name: [*common, Some(source, _SOURCE)] for source in file.sources}
+    return {
+        item.key: fingerprint_of([*by_source[item.source], [item.source, item.path, item.digest]])
+        for item in scope.inputs
+    }
+
+
+def _need(scope: Scope) -> Need:
+    """Return the need of a worker: a table may have pages that are read as a whole."""
+    least = ZSTD_WINDOW + BATCH_FACTOR * BATCH_BYTES
+    need = least + READ_FACTOR * int(scope.file.ingest.max_document_bytes)
+    held = {
+        item.path: max((part.held for part in item.slices or ()), default=0) for item in scope.inputs
+    }
+    path = max(held, key=lambda path: held[path], default="")
+    if not path or not held[path]:
+        return Need(need, "lower ingest.max_document_bytes")
+    remedy = (
+        f"write {path} again in smaller row groups or pages: one takes {show_bytes(held[path])} at once"
+        " (pyarrow: row_group_size, or write_batch_size=16 with use_dictionary=False)"
+    )
+    return Need(need + PAGE_FACTOR * held[path], remedy, lowered=need)
+
+
+def _work(job: Job) -> Work[IngestRecord]:
+    file, inputs = job.file, job.scope.inputs
+    by_key = {item.key: item for item in inputs}
+    so_far = UnreadableSoFar(inputs, file.ingest.max_bad_fraction, file.sources)
+
+    def follow(task: Task, commit: Commit) -> Task | None:
+        record = commit.read(PartRecord)
+        so_far.add(task.payload.key, task.payload.number, record)
+        return None if record.next is None else _part(job, by_key[task.payload.key], record.next)
+
+    tasks = [
+        _part(job, item, number)
+        for item in inputs
+        for number in range(1 if item.slices is None else len(item.slices))
+    ]
+    commits = yield Phase("read and clean", tasks, follow=follow)
+    parts = read_all(commits, PartRecord)
+    require_whole_files(inputs, parts.values())
+    return Whole(_summed(file, parts), flows_of(parts))
+
+
+def _part(job: Job, item: InputFile, number: int) -> Task:
+    """Return the task of one part of a file."""
+    source = next(source for source in job.file.sources if source.name == item.source)
+    part = Part(
+        source=item.source,
+        path=item.path,
+        place=item.place,
+        label=item.label,
+        key=item.key,
+        number=number,
+        fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
+        ingest=job.file.ingest,
+        minhash=job.file.dedup.minhash if job.file.dedup.near else None,
+        size=item.size,
+        blocks=item.blocks,
+        slice=None if item.slices is None else item.slices[number],
+        text_split=source.text_split,
+    )
+    name = part.name.replace("/", ".")
+    return job.task(name, ingest_part, part, fingerprint=job.plan.units[item.key])
+
+
+def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:
+    """Sum up what was read, and refuse an input of which too much is broken."""
+    columns = Columns(file.sources)
+    drops: Counter[str] = Counter()
+    for part in parts.values():
+        columns.add(part)
+        drops.update(part.drops)
+    columns.require_any()
+    read = sum(part.read for part in parts.values())
+    named = [line for part in parts.values() for line in part.named]
+    check_readable(read, drops, named, file.ingest.max_bad_fraction)
+    if not sum(part.documents for part in parts.values()):
+        raise DataError(
+            f"no document is left of {read:,} records in {len(parts)} files"
+            + (f" ({', '.join(named[:3])})" if named else "")
+            + "; check text_column and ingest.min_chars"
+        )
+    return IngestRecord(
+        warnings=tuple(columns.warnings()),
+        read=read,
+        drops=dict(sorted(drops.items())),
+        named=tuple(named[:NAMED]),
+        cleaned=sum(part.cleaned for part in parts.values()),
+        units=tuple(
+            UnitSize(name=unit.replace(".", "/", 1), **part.model_dump(include=UnitSize.taken()))
+            for unit, part in parts.items()
+        ),
+    )
+
+
+def _unit_key(unit: str) -> str | None:
+    """Return the key of the file that a unit is a part of."""
+    return unit.replace(".", "/", 1).rpartition("-")[0]
+
+
+def _amounts(record: IngestRecord, _: Records) -> Amounts:
+    return Amounts(documents=record.read, bytes=sum(unit.text_bytes for unit in record.units))
+
+
+def _evidence(evidence: Evidence) -> Iterator[Task]:
+    for unit in evidence.units:
+        flow = evidence.flows.get(unit.commit_name)
+        if flow is not None:
+            name = f"audit-{evidence.name}-{unit.commit_name}"
+            yield Task(name, recount_ingested, UnitRecount(unit, flow), "")
+
+
+INGEST = Step(
+    name="ingest",
+    version=2,
+    record=IngestRecord,
+    reads=always(()),
+    settings=_settings,
+    units=_units,
+    unit_key=_unit_key,
+    need=_need,
+    work=_work,
+    amounts=_amounts,
+    evidence=_evidence,
+    folders=("ingest",),
+)

@@ -1,0 +1,142 @@
+"""Shard: the token store packed into the rows of a dataset."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline.memory import Need
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.names import TABLE_BYTES
+from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.sentences.step import SENTENCES
+from pipeline.steps.shard.make import (
+    EPOCH_FOLDER,
+    ManifestRecord,
+    ManifestWork,
+    ShardRecord,
+    ShardWork,
+    make_manifest,
+    make_shard,
+)
+from pipeline.steps.shard.recount import ShardRecount, recount_shard
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import (
+    Amounts,
+    Evidence,
+    Job,
+    Phase,
+    Records,
+    Scope,
+    Step,
+    Takes,
+    Where,
+    Whole,
+    Work,
+)
+from pipeline.steps.tokenize.step import TOKENIZE
+from pipeline.steps.tokenizer.step import TOKENIZER
+from pipeline.steps.units import units_of
+from pipeline.tasks import Task
+from stages.mixing.placement import MAX_DOCUMENTS
+from stages.objectives.table import traits_of
+
+DOCUMENT_ROW = 150
+"""Of a document in a shard: its id, length, places and segments."""
+SECTION_ROW = 350
+"""Of a document in a shard whose rows are laid out by its sections."""
+
+
+class DatasetRecord(Record):
+    """A dataset."""
+
+    splits: dict[str, ManifestRecord]
+
+
+def _reads(scope: Scope) -> Sequence[str]:
+    if traits_of(scope.dataset.objective).sentences:
+        return (TOKENIZE.name, SENTENCES.name)
+    return (TOKENIZE.name,)
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    return {
+        "objective": scope.dataset.objective,
+        "packing": scope.file.packing_of(scope.dataset),
+        "seed": scope.file.seed,
+    }
+
+
+def rows_need(scope: Scope) -> int:
+    """Return the bytes that a worker takes to lay out the rows of a shard."""
+    sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
+    return (DOCUMENT_ROW + sections) * MAX_DOCUMENTS + TABLE_BYTES
+
+
+def _need(scope: Scope) -> Need:
+    return Need(rows_need(scope))
+
+
+def _work(job: Job) -> Work[DatasetRecord]:
+    file, dataset = job.file, job.scope.dataset
+    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
+    packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
+    firsts = {"train": 0, "validation": shards["train"]}
+    work = {
+        f"{split}-{number:05d}": ShardWork(
+            units=units,
+            dataset=dataset.name,
+            split=split,
+            number=number,
+            group=first + number,
+            objective=dataset.objective,
+            packing=packing,
+            seed=file.seed,
+            vocab_size=vocab_size,
+        )
+        for split, first in firsts.items()
+        for number in range(shards[split])
+    }
+    tasks = [job.task(unit, make_shard, item) for unit, item in work.items()]
+    commits = yield Phase(f"pack {dataset.name}", tasks)
+    splits = {}
+    for split in firsts:
+        made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)
+        if made:
+            manifest = ManifestWork(
+                dataset.name, split, made, dataset.objective, packing, file.seed, vocab_size
+            )
+            task = job.task(f"manifest-{split}", make_manifest, manifest)
+            signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)
+            splits[split] = signed[task.unit].read(ManifestRecord)
+    return Whole(DatasetRecord(splits=splits), flows_of(read_all(commits, ShardRecord)))
+
+
+def _amounts(record: DatasetRecord, records: Records) -> Amounts:
+    splits = record.splits.values()
+    return Amounts(
+        sum(split.documents for split in splits),
+        records.of(TOKENIZE).text_bytes,
+        sum(split.tokens for split in splits),
+    )
+
+
+def _evidence(evidence: Evidence) -> Iterator[Task]:
+    dataset = evidence.name.removeprefix(f"{SHARD.name}-")
+    for unit, flow in evidence.flows.items():
+        split, _, number = unit.rpartition("-")
+        folder = f"datasets/{dataset}/{split}/{EPOCH_FOLDER}/{number}"
+        yield Task(f"recount-{evidence.name}-{unit}", recount_shard, ShardRecount(folder, flow), "")
+
+
+SHARD = Step(
+    name="shard",
+    version=2,
+    record=DatasetRecord,
+    of_datasets=True,
+    reads=_reads,
+    settings=_settings,
+    need=_need,
+    work=_work,
+    amounts=_amounts,
+    takes=Takes(TOKENIZE.name, by_unit=False),
+    evidence=_evidence,
+    folders=("datasets",),
+)

@@ -1,0 +1,94 @@
+"""Split: which documents are held out, and how many shards there are."""
+
+from collections.abc import Iterator, Mapping
+
+from pipeline.config import RunFile
+from pipeline.fingerprints import Some
+from pipeline.memory import Need
+from pipeline.steps.dedup.step import DEDUP, text_need
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import flows_of, read_all
+from pipeline.steps.split.choice import (
+    CandidateUnit,
+    Choice,
+    CountRecord,
+    SplitRecord,
+    choose_validation,
+    count_candidates,
+)
+from pipeline.steps.split.recount import recount_held_out
+from pipeline.steps.step import (
+    Evidence,
+    Job,
+    Phase,
+    Scope,
+    Step,
+    Takes,
+    Where,
+    Whole,
+    Work,
+    always,
+)
+from pipeline.steps.tokenizer.step import TOKENIZER
+from pipeline.steps.units import units_of
+from pipeline.tasks import Task
+
+EXISTING = 512 << 20
+"""The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
+_COUNT = "count-"
+
+
+def encoding_need(file: RunFile) -> int:
+    """Return the bytes that a worker takes to encode or decode a batch of documents."""
+    return text_need(file) + (EXISTING if file.tokenizer.path is not None else 0)
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    file = scope.file
+    shards = Some(file.packing, {"shards", "shard_size"})
+    return {"validation": file.validation, "packing": shards, "seed": file.seed}
+
+
+def _need(scope: Scope) -> Need:
+    return Need(encoding_need(scope.file), "lower ingest.max_document_bytes")
+
+
+def _work(job: Job) -> Work[SplitRecord]:
+    file, units = job.file, units_of(job.records.of(INGEST).units)
+    counted = yield Phase(
+        "count held-out documents",
+        [
+            job.task(
+                f"{_COUNT}{unit.commit_name}",
+                count_candidates,
+                CandidateUnit(unit, file.validation, file.seed),
+            )
+            for unit in units
+        ],
+    )
+    kept = job.records.of(DEDUP).languages.values()
+    size, documents = sum(one.bytes for one in kept), sum(one.documents for one in kept)
+    choice = Choice(units, file.validation, file.packing, file.seed, size, documents)
+    task = job.task("choose", choose_validation, choice)
+    chosen = yield Phase("choose the validation split", [task], Where.DRIVER)
+    by_unit = {unit.removeprefix(_COUNT): commit for unit, commit in counted.items()}
+    return Whole(chosen[task.unit].read(SplitRecord), flows_of(read_all(by_unit, CountRecord)))
+
+
+def _evidence(evidence: Evidence) -> Iterator[Task]:
+    yield Task("recount-split", recount_held_out, evidence.records.of(SPLIT).held_out, "")
+
+
+SPLIT = Step(
+    name="split",
+    version=1,
+    record=SplitRecord,
+    reads=always((TOKENIZER.name,)),
+    settings=_settings,
+    need=_need,
+    work=_work,
+    takes=Takes(DEDUP.name),
+    evidence=_evidence,
+    folders=("split", "work"),
+    unread=("work/split/",),
+)

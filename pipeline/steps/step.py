@@ -1,0 +1,279 @@
+"""A step as one value: all that the program knows of it.
+
+    settings, reads    its place in the plan and its fingerprint
+    need               how many workers it gets
+    work               its tasks, a phase after another, and at the end its record
+    record             what later steps and the report read of it
+    takes, evidence    what the ledger holds it to
+
+`pipeline.steps.table` lists the steps as the flow has them; plan, run, status, audit and report loop
+over that list.
+"""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pipeline.commits import STEP_COMMIT, Commit
+from pipeline.config import Dataset, RunFile
+from pipeline.fingerprints import fingerprint_of, full_settings
+from pipeline.inputs import InputFile
+from pipeline.memory import Need
+from pipeline.steps.records import Record
+from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.units import Unit
+from pipeline.tasks import Function, Task
+from stages.ledger import Flow
+
+R = TypeVar("R", bound=Record)
+_Value = TypeVar("_Value")
+
+
+class Where(Enum):
+    """Who does the tasks of a phase."""
+
+    WORKERS = "workers"
+    ALONE = "alone"
+    """One task on an actor of its own, which ends with it."""
+    DRIVER = "driver"
+    """Tasks that only sum up what others committed."""
+    BESIDE = "beside"
+    """One task, side by side with those of the other datasets; on a GPU each, if there are any."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Tasks of a step that may run in any order."""
+
+    title: str
+    """What people read."""
+    tasks: Sequence[Task]
+    """In canonical order."""
+    where: Where = Where.WORKERS
+    follow: Callable[[Task, Commit], Task | None] | None = None
+    """Gives the task that goes on from one that is committed."""
+    need: Need | None = None
+    """The memory of a worker, where it is known only now."""
+
+
+@dataclass(frozen=True)
+class Whole(Generic[R]):
+    """The end of a step's work."""
+
+    record: R
+    flows: Mapping[str, Flow] | None = None
+    """Of its units: they must add up and take what was let out before, and become its table in the
+    ledger. None if a task of the step has written the table, or there is none."""
+
+
+Phases = Generator[Phase, dict[str, Commit], _Value]
+"""Gives phases, is given their commits by unit in canonical order, and returns what they led to."""
+Work = Phases[Whole[R]]
+"""A step at work."""
+
+
+@dataclass(frozen=True)
+class Takes:
+    """Whose documents a step takes."""
+
+    step: str
+    by_unit: bool = True
+    """Whether they have the same units; otherwise the totals are compared."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a step is planned for: a run, and one of its datasets if each has a step of its own."""
+
+    file: RunFile
+    inputs: Sequence[InputFile] = ()
+    adopted: Adoption | None = None
+    """The existing tokenizer, if the run trains none."""
+    of: Dataset | None = None
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset of a step that has one."""
+        assert self.of is not None, "a step for each dataset is asked for none"
+        return self.of
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A step in the plan of a run."""
+
+    name: str
+    """Its commits' name: ingest, dedup, ..., shard-NAME, verify-NAME."""
+    fingerprint: str
+    config: Mapping[str, Any]
+    """What of the run file it depends on."""
+    inputs: tuple[str, ...]
+    """Steps it reads."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of units that have their own, by key."""
+    warning: str | None = None
+    """What its settings cost, for people."""
+    unread: tuple[str, ...] = ()
+    """Where files of the step lie that no later step reads."""
+    key_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
+    """Gives the key in `units` of a unit that has a fingerprint of its own."""
+
+    def fingerprint_of(self, unit: str) -> str | None:
+        """Return the fingerprint that a unit's commit must have; None if there can be no such unit."""
+        key = None if unit == STEP_COMMIT else self.key_of(unit)
+        return self.fingerprint if key is None else self.units.get(key)
+
+
+class Records:
+    """What the steps of a run reported, as far as they are done."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, Record] = {}
+
+    def put(self, name: str, record: Record) -> None:
+        """Keep the record of a step under its name in the plan."""
+        self._records[name] = record
+
+    def of(self, step: "Step[R]", dataset: str | None = None) -> R:
+        """Return the record of a step that is done."""
+        found = self.get(step, dataset)
+        assert found is not None, f"{step.name} is not done"
+        return found
+
+    def get(self, step: "Step[R]", dataset: str | None = None) -> R | None:
+        """Return the record of a step, or None if it is not done."""
+        found = self._records.get(step.name if dataset is None else f"{step.name}-{dataset}")
+        assert found is None or isinstance(found, step.record)
+        return found
+
+    def datasets(self, step: "Step[R]") -> dict[str, R]:
+        """Return the records of a step that each dataset has, by dataset."""
+        begin = f"{step.name}-"
+        names = [name.removeprefix(begin) for name in self._records if name.startswith(begin)]
+        return {name: self.of(step, name) for name in names}
+
+    def items(self) -> Iterator[tuple[str, Record]]:
+        """Return all of them by name in the plan, in the order in which they were done."""
+        yield from self._records.items()
+
+
+@dataclass(frozen=True)
+class Job:
+    """One step of one run, ready to be done."""
+
+    plan: StepPlan
+    scope: Scope
+    records: Records
+    """Of the steps before."""
+    root: Path
+    """The run's folder."""
+    workers: int
+
+    @property
+    def file(self) -> RunFile:
+        """The run file."""
+        return self.scope.file
+
+    def task(
+        self, unit: str, function: Function, payload: object, *, fingerprint: str | None = None
+    ) -> Task:
+        """Return a task of the step; its fingerprint is the step's unless another is given."""
+        return Task(unit, function, payload, fingerprint or self.plan.fingerprint)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the ledger says of a step, to be counted again."""
+
+    name: str
+    """In the plan."""
+    units: Sequence[Unit]
+    """Of ingest."""
+    flows: Mapping[str, Flow]
+    """Of its own units."""
+    records: Records
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """What a step went through, as far as it knows; for the report."""
+
+    documents: int | None = None
+    bytes: int | None = None
+    """Of text."""
+    tokens: int | None = None
+
+
+def always(value: _Value) -> Callable[[Scope], _Value]:
+    """Return what gives a value for every run."""
+    return lambda _: value
+
+
+@dataclass(frozen=True)
+class Step(Generic[R]):
+    """One step: one line in `pipeline.steps.table`."""
+
+    name: str
+    version: int
+    """Raised when its bytes change for the same config and inputs; golden bytes in a test guard it."""
+    record: type[R]
+    reads: Callable[[Scope], Sequence[str]]
+    """Gives the names in the plan of the steps whose files or records it reads."""
+    settings: Callable[[Scope], Mapping[str, object]]
+    """Gives what of the run file decides its bytes."""
+    need: Callable[[Scope], Need]
+    """Gives the memory that a worker of it may take."""
+    work: Callable[[Job], Work[R]]
+    amounts: Callable[[R, Records], Amounts] = lambda *_: Amounts()
+    folders: tuple[str, ...] = ()
+    """Where it writes, beside the ledger."""
+    unread: tuple[str, ...] = ()
+    """Where files of it lie that no later step reads."""
+    sole: str | None = None
+    """A folder in which nothing may lie but its files: a kill may have left others."""
+    of_datasets: bool = False
+    """Whether each dataset has a step of its own."""
+    is_check: bool = False
+    """Whether it makes nothing: `verify` does it again."""
+    applies: Callable[[Scope], bool] = lambda _: True
+    units: Callable[[Scope, Mapping[str, StepPlan]], Mapping[str, str]] = lambda *_: {}
+    """Gives the fingerprints of units that have their own, by key."""
+    unit_key: Callable[[str], str | None] = lambda _: None
+    """Gives the key of such a unit by its name."""
+    warning: Callable[[Scope], str | None] = lambda _: None
+    """Says what its settings cost."""
+    takes: Takes | None = None
+    evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
+    """Gives tasks that count its tables again and report findings."""
+    recalled: Callable[[R], str | None] = lambda _: None
+    """Says what people are told of a record of an earlier session."""
+
+    def scopes(self, scope: Scope) -> list[Scope]:
+        """Return what it is planned for in a run: once, for each dataset, or not at all."""
+        if not self.of_datasets:
+            every = [scope]
+        else:
+            every = [replace(scope, of=dataset) for dataset in scope.file.datasets]
+        return [one for one in every if self.applies(one)]
+
+    def name_for(self, scope: Scope) -> str:
+        """Return its name in the plan."""
+        return f"{self.name}-{scope.dataset.name}" if self.of_datasets else self.name
+
+    def plan(self, scope: Scope, before: Mapping[str, StepPlan]) -> StepPlan:
+        """Return its plan, after those that it reads."""
+        settings, name = self.settings(scope), self.name_for(scope)
+        inputs = [before[read] for read in self.reads(scope)]
+        parts = [name, self.version, settings, [step.fingerprint for step in inputs]]
+        return StepPlan(
+            name,
+            fingerprint_of(parts),
+            {key: full_settings(value) for key, value in settings.items()},
+            tuple(step.name for step in inputs),
+            self.units(scope, before),
+            self.warning(scope),
+            self.unread,
+            self.unit_key,
+        )

@@ -1,0 +1,160 @@
+"""Tokenizer: trained on a balanced sample, or taken as it is."""
+
+from collections.abc import Mapping
+
+from pipeline.config import RunFile
+from pipeline.fingerprints import Some, fingerprint_of
+from pipeline.ledger import let_out, settle
+from pipeline.memory import Need, room_of_worker
+from pipeline.steps.dedup.step import DEDUP, text_need
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import flows_of, read_all
+from pipeline.steps.step import (
+    Amounts,
+    Job,
+    Phase,
+    Records,
+    Scope,
+    Step,
+    StepPlan,
+    Takes,
+    Where,
+    Whole,
+    Work,
+    always,
+)
+from pipeline.steps.tokenizer.adopt import adopt_tokenizer
+from pipeline.steps.tokenizer.load import FOLDER
+from pipeline.steps.tokenizer.training import (
+    SampleRecord,
+    SampleUnit,
+    TokenizerRecord,
+    Training,
+    sample_unit,
+    sampling_rates,
+    train_tokenizer,
+)
+from pipeline.steps.units import units_of
+from stages.tokenizer.normalization import normalization_loss
+from stages.tokenizer.sampling import SamplingConfig, balanced_targets
+from stages.tokenizer.train import fitting_sample, training_memory
+
+SAMPLE = "sample"
+"""Begins the names of the samples, one a unit of ingest."""
+LANGUAGE = 2 << 10
+"""The sums and the share of one language: 1.7 KiB measured, in the driver and the worker together."""
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    adopted = scope.adopted
+    if adopted is not None:
+        what = {"sha256": adopted.sha256, "special_ids": dict(adopted.special_ids)}
+        return {"tokenizer": {adopted.kind.value: what}}
+    return {"tokenizer": {"train": scope.file.tokenizer.train}, **_held_out(scope.file)}
+
+
+def _held_out(file: RunFile) -> dict[str, object]:
+    """Return what decides which documents are not trained on."""
+    return {"validation": Some(file.validation, {"fraction"}), "seed": file.seed}
+
+
+def _units(scope: Scope, before: Mapping[str, StepPlan]) -> dict[str, str]:
+    """Return the fingerprint of the samples: they stay while only the training of the model changes."""
+    if scope.adopted is not None:
+        return {}
+    sampling = Some(scope.file.tokenizer.train, set(SamplingConfig.model_fields))
+    dedup = before[DEDUP.name].fingerprint
+    parts = [SAMPLE, TOKENIZER.version, sampling, _held_out(scope.file), dedup]
+    return {SAMPLE: fingerprint_of(parts)}
+
+
+def _unit_key(unit: str) -> str | None:
+    return SAMPLE if unit.startswith(f"{SAMPLE}-") else None
+
+
+def _warning(scope: Scope) -> str | None:
+    if scope.adopted is not None:
+        return scope.adopted.loss
+    return normalization_loss(scope.file.tokenizer.train.normalization)
+
+
+def _need(scope: Scope) -> Need:
+    return Need(text_need(scope.file), "lower ingest.max_document_bytes")
+
+
+def training_need(file: RunFile, corpus: int, *, workers: int, languages: int = 0) -> Need:
+    """Return the need of training the tokenizer on what is sampled of so many bytes of text.
+
+    Args:
+        file: the run file.
+        corpus: bytes of text that the sample is drawn from.
+        workers: of the run.
+        languages: whose shares of the sample are settled.
+    """
+    config, shares = file.tokenizer.train, languages * LANGUAGE
+    room = room_of_worker(int(file.resources.memory), workers) - shares
+    fitting = fitting_sample(config, room) >> 20
+
+    def taken(sample: int) -> int:
+        return shares + training_memory(config.model_copy(update={"sample_size": sample}))
+
+    needed = taken(min(int(config.sample_size), corpus))
+    if not fitting:
+        return Need(needed)
+    remedy = f"set tokenizer.train.sample_size to {fitting}MiB or less"
+    return Need(needed, remedy, lowered=taken(fitting << 20))
+
+
+def _work(job: Job) -> Work[TokenizerRecord]:
+    adopted, config = job.scope.adopted, job.file.tokenizer.train
+    if adopted is not None:
+        task = job.task("adopt", adopt_tokenizer, adopted)
+        taken = yield Phase("take the tokenizer", [task], Where.DRIVER)
+        return Whole(taken[task.unit].read(TokenizerRecord))
+    units = units_of(job.records.of(INGEST).units)
+    languages = job.records.of(DEDUP).languages
+    sizes = {name: size.bytes for name, size in languages.items()}
+    rates = sampling_rates(sizes, config)
+    samples = yield Phase(
+        "sample for the tokenizer",
+        [
+            job.task(
+                f"{SAMPLE}-{unit.commit_name}",
+                sample_unit,
+                SampleUnit(unit, rates, job.file.validation, job.file.seed),
+                fingerprint=job.plan.units[SAMPLE],
+            )
+            for unit in units
+        ],
+    )
+    sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
+    flows = flows_of(read_all(sampled, SampleRecord))
+    settle("tokenizer", flows, let_out(job.root, "dedup"))  # before hours of training
+    training = Training(units, config, balanced_targets(sizes, config))
+    task = job.task("train", train_tokenizer, training)
+    need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
+    trained = yield Phase("train the tokenizer", [task], Where.ALONE, need=need)
+    return Whole(trained[task.unit].read(TokenizerRecord), flows)
+
+
+def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
+    return Amounts(bytes=record.sample_bytes)
+
+
+TOKENIZER = Step(
+    name="tokenizer",
+    version=1,
+    record=TokenizerRecord,
+    reads=always((DEDUP.name,)),
+    settings=_settings,
+    units=_units,
+    unit_key=_unit_key,
+    warning=_warning,
+    need=_need,
+    work=_work,
+    amounts=_amounts,
+    takes=Takes(DEDUP.name),
+    folders=(FOLDER, "work"),
+    unread=("work/sample/",),
+    sole=FOLDER,
+)

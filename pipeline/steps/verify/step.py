@@ -1,0 +1,139 @@
+"""Verify: the rows of a dataset held to the token store, and a model that learns from them."""
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.memory import Need
+from pipeline.steps.decode.step import DECODE
+from pipeline.steps.dedup.step import text_need
+from pipeline.steps.draw.step import DRAW
+from pipeline.steps.findings import FoundIn
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import Record
+from pipeline.steps.shard.step import SHARD, rows_need
+from pipeline.steps.split.step import SPLIT
+from pipeline.steps.step import Amounts, Job, Phase, Records, Scope, Step, Where, Whole, Work
+from pipeline.steps.tokenize.step import TOKENIZE
+from pipeline.steps.units import units_of
+from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
+from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
+from pipeline.steps.verify.settings import Settings
+from stages.config import Config
+from stages.objectives.table import traits_of
+from stages.tokenizer.special import special_ids
+from stages.verify.gates import settings_of
+
+LEARNING = 448 << 20
+"""Torch, a tiny model and its rows: 430 MiB."""
+
+
+class CheckedCounts(Config):
+    """What was looked at."""
+
+    rows: int
+    documents: int
+    tokens: int
+    padding: int
+
+
+class VerdictRecord(Record):
+    """The verdict on a dataset."""
+
+    passed: bool
+    findings: tuple[FoundIn, ...]
+    learning: LearnedRecord | None
+    """None where anything was found, or where nothing is to be learned."""
+    checked: CheckedCounts
+    fingerprints: dict[str, str | None]
+    """Of the manifest of each split."""
+    returned: dict[str, int]
+    """As `DecodeRecord` has it."""
+
+
+def _reads(scope: Scope) -> Sequence[str]:
+    made = DRAW if scope.dataset.epochs_on_disk else SHARD
+    return (made.name_for(scope), DECODE.name)
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    verify = settings_of(scope.dataset.objective, scope.file.verify)
+    return {"verify": verify, "seed": scope.file.seed}
+
+
+def _need(scope: Scope) -> Need:
+    rows = rows_need(scope)
+    if traits_of(scope.dataset.objective).written_for:
+        most = max(LEARNING, rows + text_need(scope.file))
+        return Need(most, "lower ingest.max_document_bytes")
+    return Need(max(LEARNING, rows))
+
+
+def _work(job: Job) -> Work[VerdictRecord]:
+    file, dataset, shards = job.file, job.scope.dataset, job.records.of(SPLIT).shards
+    units, splits = (
+        units_of(job.records.of(INGEST).units),
+        tuple(name for name in shards if shards[name]),
+    )
+    checks = checks_of(dataset.name, _settings_of(job), units, shards)
+    tasks = [job.task(unit, function, check) for unit, function, check in checks]
+    commits = yield Phase(f"verify {dataset.name}", tasks)
+    heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
+    rows = [commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")]
+    texts = job.records.of(DECODE)
+    found = (*texts.findings, *(finding for one in (*heads.values(), *rows) for finding in one.findings))
+    learned = None
+    if not found and file.verify.learning:
+        check = LearningCheck(dataset.name, splits, file.verify, file.seed)
+        task = job.task(f"learning-{dataset.name}", learn, check)  # of a name of its own
+        done = yield Phase("learn from", [task], Where.BESIDE)
+        learned = done[task.unit].read(LearnedRecord)
+    record = VerdictRecord(
+        passed=not found and (learned is None or learned.passed),
+        findings=found,
+        learning=learned,
+        checked=CheckedCounts(
+            rows=sum(one.rows for one in rows),
+            documents=sum(one.documents for one in rows),
+            tokens=sum(one.tokens for one in rows),
+            padding=sum(one.padding for one in rows),
+        ),
+        fingerprints={split: one.fingerprint for split, one in heads.items()},
+        returned=texts.returned,
+    )
+    return Whole(record)
+
+
+def _settings_of(job: Job) -> Settings:
+    """Return what the run file says of the dataset."""
+    file, dataset, adopted = job.file, job.scope.dataset, job.scope.adopted
+    known = None  # then the file beside the tokenizer alone says which ids are special
+    if adopted is not None:
+        known = adopted.special_ids
+    elif file.tokenizer.path is None:
+        known = special_ids()
+    packing = file.packing_of(dataset)
+    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known)
+
+
+def _amounts(record: VerdictRecord, records: Records) -> Amounts:
+    checked = record.checked
+    return Amounts(checked.documents, records.of(TOKENIZE).text_bytes, checked.tokens)
+
+
+def _recalled(record: VerdictRecord) -> str | None:
+    return None if record.passed else "failed verification in an earlier session"
+
+
+VERIFY = Step(
+    name="verify",
+    version=3,
+    record=VerdictRecord,
+    of_datasets=True,
+    is_check=True,
+    reads=_reads,
+    settings=_settings,
+    need=_need,
+    work=_work,
+    amounts=_amounts,
+    recalled=_recalled,
+    folders=(),
+)

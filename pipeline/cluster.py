@@ -157,12 +157,12 @@ def _join(address: str, empty: Path) -> None:
 
 
 def num_gpus() -> int:
-    """Give how many GPUs the cluster has."""
+    """Return how many GPUs the cluster has."""
     return int(ray.cluster_resources().get("GPU", 0))
 
 
 def num_nodes() -> int:
-    """Give how many nodes of the cluster can hold workers."""
+    """Return how many nodes of the cluster can hold workers."""
     return sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes())
 
 
@@ -215,7 +215,7 @@ def check_nodes() -> None:
 
 @cache
 def code_digest() -> str:
-    """Give the digest of this program's modules, as this process would import them."""
+    """Return the digest of this program's modules, as this process would import them."""
     home = Path(__file__).resolve().parent.parent
     digest = xxhash.xxh3_128()
     for folder in ("pipeline", "stages"):

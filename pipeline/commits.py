@@ -109,7 +109,7 @@ class Commits:
         """Digests of the commits that this session read or made, by key."""
 
     def get(self, step: str, unit: str, fingerprint: str) -> Commit | None:
-        """Give the commit of a unit, if there is one of the same fingerprint.
+        """Return the commit of a unit, if there is one of the same fingerprint.
 
         Raises:
             DataError: a committed file is gone or has another size.
@@ -216,7 +216,7 @@ class Commits:
         return None
 
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
-        """Give the commits of a step."""
+        """Yield the commits of a step."""
         for unit in self._names(step):
             commit = self._read(step, unit)
             if commit is not None:

@@ -108,7 +108,7 @@ def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, An
 
 
 def _chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path, list[str]]:
-    """Give the datasets to compare of each run, in the order of their names."""
+    """Return the datasets to compare of each run, in the order of their names."""
     there = {
         folder: sorted(path.name for path in folder.glob("datasets/*") if finished_splits(path))
         for folder in folders
@@ -127,7 +127,7 @@ def _chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Give names of run folders, of no two the same: their last parts, as many as that takes."""
+    """Return names of run folders, of no two the same: their last parts, as many as that takes."""
     parts = 1
     while len({folder.parts[-parts:] for folder in folders}) < len(folders):
         parts += 1
@@ -171,7 +171,7 @@ def _add_unit(run: _Run, unit: Unit, *, train_groups: int) -> None:
 def _beginnings(
     ids: NDArray[np.integer], lengths: NDArray[np.int64], num_bytes: NDArray[np.int64]
 ) -> Iterator[Text]:
-    """Give the first tokens of each document, those that stand for text alone."""
+    """Yield the first tokens of each document, those that stand for text alone."""
     start = 0
     for length in lengths.tolist():
         # the ends of sections stand for no text, and of these a document has few
@@ -223,7 +223,7 @@ def _texts(run: _Run, texts: Chosen) -> dict[bytes, Text]:
 
 
 def _classes(run: _Run, texts: Chosen) -> Classes | None:
-    """Give the languages of the fresh texts, or their sources where there are no two languages."""
+    """Return the languages of the fresh texts, or their sources where there are no two languages."""
     languages, sources = zip(*(run.labels[name] for name in texts.fresh), strict=True)
     return classes_of(languages) or classes_of(sources)
 
@@ -243,7 +243,7 @@ _NUMBERS = (
 
 
 def _means(models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float] | None]:
-    """Give the mean and the standard deviation of each number over the seeds; None if it has none."""
+    """Return the mean and the standard deviation of each number over the seeds; None if it has none."""
     flat = [{**model, **(model["memorised"] or {})} for model in models]
     means: dict[str, dict[str, float] | None] = {}
     for name in (*_NUMBERS, *(kind.name for kind in fields(Memorised))):
@@ -260,7 +260,7 @@ def _means(models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float] | 
 def _report(
     request: Request, runs: Sequence[_Run], texts: Chosen, records: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Give what came out, with what all models have in common."""
+    """Return what came out, with what all models have in common."""
     classes = _classes(runs[0], texts)
     return {
         "format_version": 1,

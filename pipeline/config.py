@@ -18,13 +18,13 @@ from pipeline.regular_files import kind_of
 from stages.config import Config
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
-from stages.filtering.length import LengthFilter
+from stages.filtering.table import FilterSettings
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
 from stages.packing.layout import PackingConfig
-from stages.reading.formats import TextSplit
+from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
@@ -56,8 +56,8 @@ class Source(FieldMapping):
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
-    .jsonl, .parquet, .arrow, .feather, .txt, and .jsonl and .txt with .gz or .zst after it. A file that
-    two paths reach through a link is refused: it would be read twice."""
+    .jsonl, .csv, .tsv, .txt, each with .gz or .zst after it too, .parquet, .arrow and .feather. A file
+    that two paths reach through a link is refused: it would be read twice."""
     root: str | None = None
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""
@@ -89,7 +89,7 @@ class Resources(Config):
     more is given up. The least is enough for the default settings and at most one worker."""
 
 
-class Ingest(LengthFilter):
+class Ingest(FilterSettings):
     """Reading and cleaning."""
 
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
@@ -250,7 +250,7 @@ class RunFile(Config):
 
 
 def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
-    """Give the run that a file describes, with `KEY=VALUE` overrides applied.
+    """Return the run that a file describes, with `KEY=VALUE` overrides applied.
 
     Raises:
         ConfigError: no such file, no TOML, an unknown key, or a value out of bounds.
@@ -323,7 +323,7 @@ def _override(content: dict[str, Any], override: str) -> None:
 
 
 def explain(error: ValidationError) -> list[str]:
-    """Give one sentence for each fault: the dotted key, the value, the bound."""
+    """Return one sentence for each fault: the dotted key, the value, the bound."""
     sentences = []
     faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
     for here, fault in faults:
@@ -357,7 +357,7 @@ def _shown(value: object) -> str:
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Give the place in the run file: without the names that pydantic gives a union's branches."""
+    """Return the place in the run file: without the names that pydantic gives a union's branches."""
     return tuple(
         part
         for before, part in zip((None, *location), location, strict=False)
@@ -381,7 +381,7 @@ def _nearest(location: tuple[int | str, ...]) -> str:
 
 
 def _model_of(model: Any, name: str) -> Any:
-    """Give the config class of a field, through tuples and options."""
+    """Return the config class of a field, through tuples and options."""
     pending = [model.model_fields[name].annotation] if name in getattr(model, "model_fields", {}) else []
     while pending:
         kind = pending.pop()

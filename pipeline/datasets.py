@@ -9,7 +9,7 @@ SPLITS = ("train", "validation")
 
 
 def find_dataset(folder: Path, name: str) -> Path:
-    """Give the folder of a run's dataset.
+    """Return the folder of a run's dataset.
 
     Raises:
         ConfigError: no such dataset.
@@ -23,5 +23,5 @@ def find_dataset(folder: Path, name: str) -> Path:
 
 
 def finished_splits(dataset: Path) -> tuple[str, ...]:
-    """Give the splits of a dataset that have a manifest, training first."""
+    """Return the splits of a dataset that have a manifest, training first."""
     return tuple(split for split in SPLITS if (dataset / split / MANIFEST_NAME).exists())

@@ -99,7 +99,7 @@ def making(folder: Path, option: str) -> Iterator[None]:
 
 @contextmanager
 def named(place: Path) -> Iterator[None]:
-    """Give a fault the name of the place where it happened, if the system gave it none."""
+    """Yield a fault the name of the place where it happened, if the system gave it none."""
     try:
         yield
     except OSError as error:

@@ -113,7 +113,7 @@ class Execution:
         return commit
 
     def whole(self, step: StepPlan) -> Commit | None:
-        """Give the commit of a whole step."""
+        """Return the commit of a whole step."""
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
 
     def finish(self, step: StepPlan, record: Record, flows: Mapping[str, Flow] | None = None) -> Commit:
@@ -177,7 +177,7 @@ class Execution:
     def _committed(
         self, step: StepPlan, task: Task, follow: Follow | None
     ) -> Iterator[tuple[Task, Commit | None]]:
-        """Give a chain's tasks up to the first that is not committed."""
+        """Yield a chain's tasks up to the first that is not committed."""
         following: Task | None = task
         while following is not None:
             task, commit = following, self._commit_of(step, following)
@@ -284,7 +284,7 @@ class Execution:
 def _chain(
     chain: list[tuple[Task, Commit | None]], done: dict[str, Commit], follow: Follow | None
 ) -> Iterator[str]:
-    """Give the units of a finished chain in order."""
+    """Yield the units of a finished chain in order."""
     task: Task | None = chain[0][0]
     while task is not None:
         yield task.unit
@@ -292,7 +292,7 @@ def _chain(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Give names as people read them, the first few of many.
+    """Return names as people read them, the first few of many.
 
     clm mlm t5 ul2 -> "clm, mlm and 2 more"
     """

@@ -18,7 +18,7 @@ from stages.tokenizer.roles import Roles, find_roles, require_roles
 
 
 def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
-    """Give the tokenizer that a run file names, or None if the run trains one.
+    """Return the tokenizer that a run file names, or None if the run trains one.
 
     Raises:
         ConfigError: there is no such file, or it lacks an id that a dataset needs.

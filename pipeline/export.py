@@ -120,7 +120,7 @@ def _export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
 
 
 def find_format(name: str) -> Format:
-    """Give a format by its name.
+    """Return a format by its name.
 
     Raises:
         ConfigError: there is none.
@@ -184,7 +184,7 @@ Part = tuple[str, partial[None]]
 
 
 def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[Part]:
-    """Give the parts in the order in which they are written."""
+    """Return the parts in the order in which they are written."""
     parts: list[Part] = []
     for source in sources:
         parts += [
@@ -243,7 +243,7 @@ def _write_parts(
 
 
 def read_tokenizer(source: ExportSource) -> bytes:
-    """Give the tokenizer file of a dataset.
+    """Return the tokenizer file of a dataset.
 
     Raises:
         FormatError: it is gone from the run, or another one.
@@ -297,7 +297,7 @@ def _report(
     *,
     already: bool,
 ) -> dict[str, Any]:
-    """Give what the export holds, and how it is read."""
+    """Return what the export holds, and how it is read."""
     return {
         "dataset": request.dataset,
         "format": format_.name,

@@ -49,7 +49,7 @@ class Summary(Config):
 
 
 def partial_of(to: Path) -> Path:
-    """Give the folder that an export is made in."""
+    """Return the folder that an export is made in."""
     return to.parent / f"{to.name}.partial"
 
 
@@ -96,7 +96,7 @@ def refuse_strangers(folder: Path) -> None:
 
 
 def resume_parts(folder: Path, identity: Identity) -> list[DonePart]:
-    """Give the parts that are done; begin the journal if there is none."""
+    """Return the parts that are done; begin the journal if there is none."""
     place = folder / PARTS
     content = place.read_bytes() if place.exists() else b""
     whole = content[: content.rfind(b"\n") + 1]  # a crash may have cut the last line
@@ -126,7 +126,7 @@ def _append_line(place: Path, value: Config) -> None:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """Give what a finished export holds, or None if there is none."""
+    """Return what a finished export holds, or None if there is none."""
     try:
         data = read_bytes(folder / SUMMARY, way_out=_way_out(folder))
     except (FileNotFoundError, NotADirectoryError):

@@ -26,8 +26,11 @@ from pipeline.places import (
     root_url,
 )
 from stages.errors import ConfigError
-from stages.reading.formats import COMPRESSED, ENDINGS, TABLES, Format, Slice, TextSplit, format_of
+from stages.reading.decompress import COMPRESSIONS
+from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
+from stages.reading.slices import Slice
+from stages.reading.table import ENDINGS, reader_of
 
 
 @dataclass(frozen=True)
@@ -61,16 +64,18 @@ class FoundFile(NamedFile):
     unit_size: int
 
     @property
-    def is_table(self) -> bool:
-        """Say whether it is cut by rows."""
-        return format_of(self.path) in TABLES
+    def reader(self) -> Reader:
+        """What reads it."""
+        reader = reader_of(self.path, self.text_split)
+        assert reader is not None, "a file of no format is refused when it is found"
+        return reader
 
     @property
     def is_cut_by_bytes(self) -> bool:
         """Say whether it is cut into ranges of bytes, read in any order."""
-        lines = format_of(self.path) is Format.JSONL or self.text_split is TextSplit.BLANK_LINE
-        plain = not self.is_table and not self.path.endswith(COMPRESSED)
-        return lines and plain and self.status.seekable
+        reader = self.reader
+        cut = isinstance(reader, StreamReader) and reader.read_slice is not None
+        return cut and not self.path.endswith(COMPRESSIONS) and self.status.seekable
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,7 @@ def find_files(run: RunFile, base: Path) -> list[FoundFile]:
         for path, place in sorted(_expand(source, base).items())
     ]
     for file in files:
-        if file.is_table and not file.status.seekable:
+        if isinstance(file.reader, TableReader) and not file.status.seekable:
             raise ConfigError(
                 f"{file.label}: its server gives no parts of a file, and a table is read by parts; copy"
                 " it to a disk or another server"
@@ -133,7 +138,7 @@ def find_files(run: RunFile, base: Path) -> list[FoundFile]:
 
 
 def _expand(source: Source, base: Path) -> dict[str, Place]:
-    """Give a source's files by their path relative to its root."""
+    """Return a source's files by their path relative to its root."""
     files: dict[str, Place] = {}
     seen: dict[Place, str] = {}
     real: dict[Path, Path] = {}
@@ -169,7 +174,7 @@ def _root(source: Source, base: Path, pattern: str) -> Place:
 
 
 def _matches(source: Source, base: Path, pattern: str) -> Sequence[Place]:
-    """Give the files that a pattern names, if all are of a kind that is read."""
+    """Return the files that a pattern names, if all are of a kind that is read."""
     key = f"sources.{source.name}.paths"
     places: Sequence[Place] = (
         remote_files(pattern, key=key) if is_url(pattern) else local_files(pattern, base, key=key)
@@ -178,15 +183,15 @@ def _matches(source: Source, base: Path, pattern: str) -> Sequence[Place]:
         name = str(place)
         if name != name.encode(errors="replace").decode():
             raise ConfigError(f"{key}: {name!r}: a name that is not UTF-8")
-        kind = format_of(name)
-        if kind is None:
+        reader = reader_of(name, source.text_split)
+        if reader is None:
             raise ConfigError(f"{key}: {name}: reads {', '.join(ENDINGS)} files only")
-        if kind is Format.TEXT:
-            _check_text(source, name)
+        if isinstance(reader, StreamReader) and not reader.has_columns:
+            _check_text(source, name, reader.name)
     return places
 
 
-def _check_text(source: Source, name: str) -> None:
+def _check_text(source: Source, name: str, format_: str) -> None:
     """Refuse columns of a file that has none."""
     key = None
     if isinstance(source.language, LanguageColumn):
@@ -197,6 +202,6 @@ def _check_text(source: Source, name: str) -> None:
         key = f"section_columns = {list(source.section_columns)}"
     if key is not None:
         raise ConfigError(
-            f"sources.{source.name}.{key}: {name} is plain text and has no columns; make its files a"
+            f"sources.{source.name}.{key}: {name} is {format_} and has no columns; make its files a"
             ' source of their own, with no such key and one language, such as "en"'
         )

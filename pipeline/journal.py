@@ -84,7 +84,7 @@ def end_last_line(root: Path) -> None:
 
 
 def read_log(root: Path) -> Iterator[dict[str, Any]]:
-    """Give the events of a run; a line cut by a crash is passed over."""
+    """Yield the events of a run; a line cut by a crash is passed over."""
     with contextlib.suppress(FileNotFoundError), os.fdopen(_open(root / LOG, os.O_RDONLY), "rb") as file:
         for line in file:
             with contextlib.suppress(ValueError, RecursionError):

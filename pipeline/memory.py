@@ -39,7 +39,7 @@ class Need:
 
 
 def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: str = "") -> int:
-    """Give how many workers of a step fit into `memory` at once, at most as many as asked for.
+    """Return how many workers of a step fit into `memory` at once, at most as many as asked for.
 
     Args:
         memory: `resources.memory`, bytes.
@@ -73,7 +73,7 @@ def room_of_worker(memory: int, workers: int) -> int:
 
 
 def show_bytes(size: float) -> str:
-    """Give a size as people read it.
+    """Return a size as people read it.
 
     1610612736 -> "1.5 GiB"
     """
@@ -85,7 +85,7 @@ def show_bytes(size: float) -> str:
 
 
 def held_bytes(pid: int) -> int:
-    """Give the anonymous and shared bytes of a process, shared ones divided among those that share."""
+    """Return the anonymous and shared bytes of a process, shared ones divided among those that share."""
     held = 0
     with contextlib.suppress(OSError):  # it ended meanwhile
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
@@ -95,7 +95,7 @@ def held_bytes(pid: int) -> int:
 
 
 def process_tree(root: int) -> list[int]:
-    """Give a process and all below it."""
+    """Return a process and all below it."""
     children: defaultdict[int, list[int]] = defaultdict(list)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

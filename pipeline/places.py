@@ -17,7 +17,7 @@ from pipeline.listing import is_folder, is_pattern, local_matches, remote_matche
 from pipeline.place_faults import touching
 from pipeline.regular_files import kind_of
 from stages.errors import ConfigError
-from stages.reading.formats import format_of
+from stages.reading.table import ENDINGS
 
 Place = Path | str
 """A local path, or a URL."""
@@ -109,7 +109,7 @@ def place_status(place: Place, *, key: str, anew: bool = False) -> PlaceStatus:
 
 
 def local_files(pattern: str, base: Path, *, key: str) -> list[Path]:
-    """Give the local files that a pattern names, in order.
+    """Return the local files that a pattern names, in order.
 
     Raises:
         ConfigError: there is none, or what is there is no file.
@@ -163,7 +163,7 @@ def require_regular(path: Path, kind: str | None, *, key: str) -> None:
 
 
 def remote_files(pattern: str, *, key: str) -> list[str]:
-    """Give the URLs that a pattern names, in order.
+    """Return the URLs that a pattern names, in order.
 
     Raises:
         ConfigError: there is none, it is no file, or its driver is missing or fails.
@@ -185,7 +185,7 @@ def remote_files(pattern: str, *, key: str) -> list[str]:
 
 
 def root_of(base: Path, pattern: str) -> Place:
-    """Give the folder of a pattern before any wildcard: "a/b*/c" -> a, "s3://b/x/*" -> s3://b/x."""
+    """Return the folder of a pattern before any wildcard: "a/b*/c" -> a, "s3://b/x/*" -> s3://b/x."""
     if not is_url(pattern):
         parts = Path(pattern).parts
         fixed = next((n for n, part in enumerate(parts) if is_pattern(part)), len(parts) - 1)
@@ -197,13 +197,13 @@ def root_of(base: Path, pattern: str) -> Place:
 
 
 def root_url(url: str) -> str:
-    """Give the folder's URL in the spelling of the files below it."""
+    """Return the folder's URL in the spelling of the files below it."""
     system, path = file_system(url, key=url)
     return str(system.unstrip_protocol(path)).rstrip("/")
 
 
 def relative(place: Place, root: Place) -> str | None:
-    """Give a file's POSIX path relative to a root, or None if it is outside."""
+    """Return a file's POSIX path relative to a root, or None if it is outside."""
     if isinstance(place, Path) and isinstance(root, Path):
         return place.relative_to(root).as_posix() if place.is_relative_to(root) else None
     prefix = f"{root}/"
@@ -212,7 +212,7 @@ def relative(place: Place, root: Place) -> str | None:
 
 
 def _glob(pattern: str, base: Path, key: str) -> list[Path]:
-    """Give what a pattern matches, in order, or the file of that name if it matches nothing.
+    """Return what a pattern matches, in order, or the file of that name if it matches nothing.
 
     A loop of links ends at the first file that is found again.
     """
@@ -246,7 +246,7 @@ def _check_folders(folders: Sequence[str], files: Sequence[str], pattern: str, *
         raise _folder(folders[0], pattern, key)
     for folder in folders:
         prefix = folder.rstrip("/") + "/"
-        if format_of(folder.rstrip("/")) and not any(file.startswith(prefix) for file in files):
+        if folder.rstrip("/").endswith(ENDINGS) and not any(file.startswith(prefix) for file in files):
             raise ConfigError(
                 f"{key}: {folder} is a folder that is named like a file, and {pattern!r} matches no file"
                 f" in it; name its files, as {prefix}*, or leave it out of the pattern"
@@ -261,7 +261,7 @@ def _folder(place: str, pattern: str, key: str) -> ConfigError:
 
 
 def file_system(url: str, *, key: str) -> tuple[Any, str]:
-    """Give the file system of a URL and the path in it."""
+    """Return the file system of a URL and the path in it."""
     from fsspec.core import url_to_fs  # noqa: PLC0415  # imported only where a URL is read
 
     scheme = url.partition("://")[0]

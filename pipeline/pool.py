@@ -194,7 +194,7 @@ class RayPool:
             self._submit(lane, following)
 
     def _replace(self, lane: _Lane, task: Task, waiting: deque[Task], error: Exception) -> None:
-        """Give a lost actor's tasks out again, on a new actor."""
+        """Return a lost actor's tasks out again, on a new actor."""
         losses = self._losses[task.unit] = self._losses.get(task.unit, 0) + 1
         if losses >= MAX_ATTEMPTS:
             raise DataError(
@@ -267,7 +267,7 @@ def _wait_all(refs: list[Any], *, timeout: float) -> tuple[list[Any], list[Any]]
 
 
 def _require_same_code(hello: Any) -> int:
-    """Give an actor's process; refuse one that died while starting, or that imported other code."""
+    """Return an actor's process; refuse one that died while starting, or that imported other code."""
     try:
         digest, pid = ray.get(hello, timeout=START_SECONDS)
     except (*_LOST, GetTimeoutError) as error:
@@ -281,12 +281,12 @@ class RayWorker(Worker):
     """A worker as a Ray actor."""
 
     def hello(self) -> tuple[str, int]:
-        """Give the digest of the code that this process imported, and the process."""
+        """Return the digest of the code that this process imported, and the process."""
         return code_digest(), os.getpid()
 
 
 def _cause(error: RayTaskError, task: Task) -> Exception:
-    """Give what the task raised: our own errors as they are, others with the task's name."""
+    """Return what the task raised: our own errors as they are, others with the task's name."""
     cause = error.cause
     if isinstance(cause, ShardmillError | OSError | MemoryError):
         return cause

@@ -118,7 +118,7 @@ def _refuse_redoing(request: Request, run: session.Request) -> None:
 
 
 def run_file(request: Request) -> RunFile:
-    """Give the run file that one would write for it.
+    """Return the run file that one would write for it.
 
     Raises:
         ConfigError: a value out of bounds, or no such special id.

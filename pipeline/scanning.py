@@ -29,7 +29,8 @@ from pipeline.steps.table import SCAN
 from pipeline.tasks import Task
 from stages.config import canonical_json
 from stages.errors import ChangedInputError, FormatError
-from stages.reading.formats import Slice
+from stages.reading.reader import TableReader
+from stages.reading.slices import Slice
 
 VERSION = 1
 """Raised when what is kept of a file changes."""
@@ -120,7 +121,7 @@ def forgetting_changed(execution: Execution, files: Sequence[InputFile]) -> Iter
 def _fingerprint(file: FoundFile, attempt: str) -> str:
     """Name what is known of a file by all that decides it; of one attempt if its stamp says nothing."""
     cut: list[object] = []
-    if file.is_table:
+    if isinstance(file.reader, TableReader):
         cut = [file.unit_size, file.fields.model_dump(mode="json")]
     elif file.is_cut_by_bytes:
         cut = [file.unit_size]
@@ -133,7 +134,9 @@ def _groups(files: Mapping[str, FoundFile]) -> list[dict[str, FoundFile]]:
     """Put files together that one task scans; tables first, since they may lack a column."""
     groups: list[dict[str, FoundFile]] = []
     held = 0
-    for name, file in sorted(files.items(), key=lambda item: not item[1].is_table):
+    for name, file in sorted(
+        files.items(), key=lambda item: not isinstance(item[1].reader, TableReader)
+    ):
         size = TASK_BYTES if file.status.size is None else file.status.size
         if not groups or held + size > TASK_BYTES or len(groups[-1]) == TASK_FILES:
             groups.append({})
@@ -150,7 +153,7 @@ def _task(files: Mapping[str, FoundFile]) -> Task:
 
 
 def _remembered(commits: Commits, *, execution: Execution | None = None) -> dict[str, _Entry]:
-    """Give what the commits say, by fingerprint; a commit whose file is gone says nothing."""
+    """Return what the commits say, by fingerprint; a commit whose file is gone says nothing."""
     entries = {}
     survey = commits.survey(SCAN)
     faults = dict(survey.damaged)

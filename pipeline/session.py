@@ -57,7 +57,7 @@ class Request:
 
 
 def plan_session(request: Request) -> list[StepStatus]:
-    """Give what a run would do, touching nothing."""
+    """Return what a run would do, touching nothing."""
     require_run_folder(request.output)
     require_generators(request.file)
     require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)

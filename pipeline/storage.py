@@ -34,11 +34,11 @@ class Storage(Protocol):
         ...
 
     def get(self, key: str) -> bytes | None:
-        """Give an object's bytes, or None."""
+        """Return an object's bytes, or None."""
         ...
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Give the keys below a prefix, sorted."""
+        """Return the keys below a prefix, sorted."""
         ...
 
     def delete(self, key: str) -> None:
@@ -67,7 +67,7 @@ class LocalStorage:
         self._own: set[Path] = set()
 
     def path(self, key: str) -> Path:
-        """Give the place of a key; a key can never leave the root."""
+        """Return the place of a key; a key can never leave the root."""
         assert is_key(key), key
         return self.root / key
 
@@ -91,14 +91,14 @@ class LocalStorage:
         return True
 
     def get(self, key: str) -> bytes | None:
-        """Give an object's bytes, or None."""
+        """Return an object's bytes, or None."""
         try:
             return self.path(key).read_bytes()
         except FileNotFoundError:
             return None
 
     def list(self, prefix: str) -> Iterator[str]:
-        """Give the keys below a prefix, sorted; half-written objects have no key."""
+        """Yield the keys below a prefix, sorted; half-written objects have no key."""
         for path in sorted(self.path(prefix).rglob("*")):
             key = path.relative_to(self.root).as_posix()
             if path.is_file() and not path.name.startswith(".") and is_key(key):

@@ -36,18 +36,18 @@ class Workspace:
     """What a worker keeps from task to task: a loaded model, an open stream. Never a result."""
 
     def path(self, key: str) -> Path:
-        """Give the place of a committed file."""
+        """Return the place of a committed file."""
         return self.root / key
 
     def create(self, key: str) -> Path:
-        """Give the place to write a file that is to have this key."""
+        """Return the place to write a file that is to have this key."""
         path = self.folder / key
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Give a folder for files that are gone before the task's others are committed."""
+        """Yield a folder for files that are gone before the task's others are committed."""
         folder = self.folder / ".scratch"
         folder.mkdir()
         try:
@@ -116,7 +116,7 @@ class Worker:
 
 
 def _trim() -> None:
-    """Give freed memory back to the system: the next task may be small."""
+    """Return freed memory back to the system: the next task may be small."""
     pa.default_memory_pool().release_unused()
     with contextlib.suppress(AttributeError, OSError):  # glibc alone has it
         ctypes.CDLL(None).malloc_trim(0)

@@ -87,7 +87,7 @@ class MemoryWatch:
         return self._gave_up.is_set()
 
     def take_peak(self) -> int:
-        """Give the most bytes seen since the last call, and begin anew."""
+        """Return the most bytes seen since the last call, and begin anew."""
         peak, self._peak = max(self._peak, self._held), 0
         return peak
 
@@ -192,7 +192,7 @@ class MemoryWatch:
         self._peak = max(self._peak, held)
 
     def _relieve(self, growth: int) -> None:
-        """Give up what is guarded, if looking at all processes says the same."""
+        """Return up what is guarded, if looking at all processes says the same."""
         self.look()
         with self._giving:
             if self._give_up is not None and self._held + growth > self._most:

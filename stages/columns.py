@@ -9,14 +9,13 @@ from stages.identity import DIGEST_BYTES, ID_BYTES
 
 
 class DropReason(StrEnum):
-    """Why a record of the input gives no document."""
+    """Why a record of the input gives no document; filters have reasons of their own."""
 
     BAD_JSON = "bad_json"
+    BAD_RECORD = "bad_record"
     BAD_UTF8 = "bad_utf8"
     TOO_LARGE = "too_large"
     MISSING_TEXT = "missing_text"
-    EMPTY = "empty"
-    TOO_SHORT = "too_short"
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,8 @@ class Drop:
     """Number of its line, or of its row, from 1."""
     position: int
     """Byte offset of its first byte in the decompressed file; in a table, its row from 0."""
-    reason: DropReason
+    reason: str
+    """A `DropReason`, or a filter's."""
     detail: str
 
 

@@ -12,7 +12,7 @@ DIGEST_BYTES = 16
 
 
 def document_id(source: str, path: str, position: int) -> bytes:
-    """Give the 128-bit id of a document: XXH3-128 of its canonical place.
+    """Return the 128-bit id of a document: XXH3-128 of its canonical place.
 
     ("udhr", "en.jsonl", 0) -> 16 bytes, the same in every run and folder
 
@@ -26,7 +26,7 @@ def document_id(source: str, path: str, position: int) -> bytes:
 
 
 def content_digest(text: str) -> bytes:
-    """Give the 128-bit digest by which exact duplicates are found and decoded rows are checked."""
+    """Return the 128-bit digest by which exact duplicates are found and decoded rows are checked."""
     return utf8_digest(text.encode())
 
 

@@ -35,19 +35,19 @@ class Pieces(Sequence[bytes]):
     @overload
     def __getitem__(self, number: slice) -> Sequence[bytes]: ...
     def __getitem__(self, number: int | slice) -> bytes | Sequence[bytes]:
-        """Give one of them, or some."""
+        """Return one of them, or some."""
         return self._pieces[number]
 
     def __len__(self) -> int:
-        """Give how many there are."""
+        """Return how many there are."""
         return len(self._pieces)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give each of them."""
+        """Return each of them."""
         return iter(self._pieces)
 
     def spell(self, ids: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Give what some ids decode to: (sum of their sizes,) uint8."""
+        """Return what some ids decode to: (sum of their sizes,) uint8."""
         sizes, begins = self.sizes[ids], self._begins[ids]  # numpy refuses ids that are none
         spelled = np.empty(int(sizes.sum()), np.uint8)
         place = 0
@@ -60,5 +60,5 @@ class Pieces(Sequence[bytes]):
 
 
 def pieces_of(pieces: Sequence[bytes]) -> Pieces:
-    """Give them as they are if they can spell, else such as can."""
+    """Return them as they are if they can spell, else such as can."""
     return pieces if isinstance(pieces, Pieces) else Pieces(pieces)

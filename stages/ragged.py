@@ -25,33 +25,33 @@ class Ragged:
     values: NDArray[np.int64]
 
     def __getitem__(self, number: int) -> NDArray[np.int64]:
-        """Give one list."""
+        """Return one list."""
         part: NDArray[np.int64] = self.values[self.ptr[number] : self.ptr[number + 1]]
         return part
 
     def take(self, chosen: NDArray[np.int64]) -> "Ragged":
-        """Give some of the lists, in the order chosen."""
+        """Return some of the lists, in the order chosen."""
         counts = np.diff(self.ptr)[chosen]
         ptr = np.concatenate([[0], np.cumsum(counts)])
         return Ragged(ptr, self.values[runs(self.ptr[chosen], counts)])
 
 
 def joined(parts: Sequence[Ragged]) -> Ragged:
-    """Give the lists of all, one after the other."""
+    """Return the lists of all, one after the other."""
     counts = [np.diff(part.ptr) for part in parts]
     ptr = np.cumsum(np.concatenate([np.zeros(1, np.int64), *counts]))
     return Ragged(ptr, np.concatenate([np.empty(0, np.int64), *(part.values for part in parts)]))
 
 
 def ragged_of(lists: Sequence[Sequence[int]]) -> Ragged:
-    """Give lists of numbers as one array."""
+    """Return lists of numbers as one array."""
     ptr = np.cumsum([0, *map(len, lists)])
     values = np.concatenate([np.empty(0, np.int64), *(np.asarray(part, np.int64) for part in lists)])
     return Ragged(ptr, values)
 
 
 def runs(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give begins[i], begins[i] + 1, .., counts[i] numbers of each, one behind the other.
+    """Return begins[i], begins[i] + 1, .., counts[i] numbers of each, one behind the other.
 
     begins 7 2, counts 3 1 -> 7 8 9 2
     """
@@ -62,7 +62,7 @@ def runs(begins: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int
 
 
 def batches(lengths: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Give ranges of lists that hold `most` numbers together, or one longer list.
+    """Yield ranges of lists that hold `most` numbers together, or one longer list.
 
     lengths 2 3 9 1, most 5 -> 0:2 2:3 3:4
     """

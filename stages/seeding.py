@@ -112,7 +112,7 @@ class Key:
 def philox4x32(
     counter: NDArray[np.uint64], key: tuple[int, int], *, rounds: int = _ROUNDS
 ) -> NDArray[np.uint64]:
-    """Give Philox's four output words for each counter.
+    """Return Philox's four output words for each counter.
 
     Args:
         counter: (N, 4) uint64, each below 2**32.
@@ -138,7 +138,7 @@ def philox4x32(
 def draw_u64(
     key: Key, rows: NDArray[np.uint64], *, block: int | NDArray[np.uint64] = 0
 ) -> NDArray[np.uint64]:
-    """Give the two 64-bit draws of one block for each row.
+    """Return the two 64-bit draws of one block for each row.
 
     Args:
         key: the family of streams.
@@ -158,7 +158,7 @@ def draw_u64(
 
 
 def permutation(key: Key, size: int) -> NDArray[np.int64]:
-    """Give a uniform permutation of range(size): the order of one draw for each row.
+    """Return a uniform permutation of range(size): the order of one draw for each row.
 
     Equal draws (probability size**2 / 2**65) keep their order, so the result is defined always.
     """
@@ -167,7 +167,7 @@ def permutation(key: Key, size: int) -> NDArray[np.int64]:
 
 
 def shard_field(split: str, number: int) -> int:
-    """Give the shard that keys draws made when rows are read, which know no more than their manifest.
+    """Return the shard that keys draws made when rows are read, which know no more than their manifest.
 
     Training shards count up from 0, those of validation down from 2**24 - 1, so no two share draws.
 
@@ -178,7 +178,7 @@ def shard_field(split: str, number: int) -> int:
 
 
 def scale(draws: NDArray[np.uint64], size: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give floor(draw * size / 2**64): numbers in range(size), none likelier by more than 2**-64.
+    """Return floor(draw * size / 2**64): numbers in range(size), none likelier by more than 2**-64.
 
     The product has 96 bits; it is made of two halves that each fit 64. The size is one for all, or (N,).
     """
@@ -190,7 +190,7 @@ def scale(draws: NDArray[np.uint64], size: int | NDArray[np.int64]) -> NDArray[n
 
 
 def document_hash(identity: bytes, seed: int, *, purpose: Purpose, copy: int = 0) -> int:
-    """Give the 64-bit hash by which one document copy is placed, ordered, split or sampled.
+    """Return the 64-bit hash by which one document copy is placed, ordered, split or sampled.
 
     XXH3 of id, copy and purpose, seeded with the run's seed: which worker asks, and when, is no part.
     """
@@ -199,7 +199,7 @@ def document_hash(identity: bytes, seed: int, *, purpose: Purpose, copy: int = 0
 
 
 def threshold(probability: float) -> int:
-    """Give t such that a uniform u64 lies below t with this probability, to within 2**-53.
+    """Return t such that a uniform u64 lies below t with this probability, to within 2**-53.
 
     0.5 -> 9223372036854775808
     """

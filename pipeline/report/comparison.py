@@ -25,7 +25,7 @@ COLUMNS = {
 
 
 def render_comparison(report: dict[str, Any]) -> str:
-    """Give the HTML of a comparison."""
+    """Return the HTML of a comparison."""
     source = files("pipeline.report").joinpath("comparison.html.j2").read_text(encoding="utf-8")
     headings, rows = comparison_rows(report)
     charts = {
@@ -44,7 +44,7 @@ def render_comparison(report: dict[str, Any]) -> str:
 
 
 def comparison_table(report: dict[str, Any]) -> Table:
-    """Give the table that people read on a terminal."""
+    """Return the table that people read on a terminal."""
     headings, rows = comparison_rows(report)
     table = PlainTable("dataset", *headings).right()
     for name, cells in rows:
@@ -53,7 +53,7 @@ def comparison_table(report: dict[str, Any]) -> Table:
 
 
 def comparison_rows(report: dict[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """Give the headings, and of each dataset its name and its numbers, those of no dataset left out."""
+    """Return the headings, and each dataset with its numbers; those that no dataset has are left out."""
     measured = [record for record in report["datasets"] if "mean" in record]
     shown = [key for key in COLUMNS if any(record["mean"][key] for record in measured)]
     rows = [(record["name"], [_cell(key, record["mean"][key]) for key in shown]) for record in measured]

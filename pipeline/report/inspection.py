@@ -54,7 +54,7 @@ _STYLES = {
 
 
 def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int) -> dict[str, Any]:
-    """Give a row of a finished dataset, by its number in stored order, as plain values.
+    """Return a row of a finished dataset, by its number in stored order, as plain values.
 
     Raises:
         ConfigError: no such dataset, split or row.
@@ -85,7 +85,7 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
 
 
 def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[dict[str, Any]]:
-    """Give the pieces of documents that lie in a row."""
+    """Yield the pieces of documents that lie in a row."""
     path = rows.folder / rows.manifest.shards[shard].path
     segments = {
         name: np.load(path / "segments" / f"{name}.npy", mmap_mode="r")
@@ -101,7 +101,7 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[dict[str, A
 def _sequences(
     rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: RunTokenizer
 ) -> Iterator[dict[str, Any]]:
-    """Give the row's sequences of tokens, padding left out."""
+    """Yield the row's sequences of tokens, padding left out."""
     pad = rows.vocabulary.named("pad")
     inputs = np.atleast_2d(columns["input_ids"])
     labels = columns.get("labels")
@@ -126,7 +126,7 @@ def _cells(
     original: NDArray[np.int64] | None,
     tokenizer: RunTokenizer,
 ) -> list[dict[str, Any]]:
-    """Give each token with its role, and what stood there if it is not what is shown."""
+    """Return each token with its role, and what stood there if it is not what is shown."""
     truth = ids
     if original is not None:
         truth = original
@@ -206,7 +206,7 @@ def _table(documents: list[dict[str, Any]]) -> PlainTable:
 
 
 def _text(cells: list[dict[str, Any]]) -> Text:
-    """Give tokens as running text; what is not as it was is shown as [now|before]."""
+    """Return tokens as running text; what is not as it was is shown as [now|before]."""
     text = Text()
     for cell in cells:
         role = Role(cell["role"])

@@ -20,7 +20,7 @@ _TICKS = 8
 
 
 def render_page(report: dict[str, Any]) -> str:
-    """Give the HTML of a run's report."""
+    """Return the HTML of a run's report."""
     source = files("pipeline.report").joinpath("report.html.j2").read_text(encoding="utf-8")
     languages, others = first_languages(report["languages"], MAX_LANGUAGES)
     return (
@@ -66,7 +66,7 @@ def first_languages(
 
 
 def loss_chart(curves: dict[str, Any], level: float) -> dict[str, Any]:
-    """Give the drawing of loss curves: points in a box of 640 by 220, axes and a level."""
+    """Return the drawing of loss curves: points in a box of 640 by 220, axes and a level."""
     losses: list[float] = [loss for curve in curves.values() for _, loss in curve if loss is not None]
     low, high = min([*losses, level]), max([*losses, level])
     low, high = low - _AIR * (high - low + 0.1), high + _AIR * (high - low + 0.1)

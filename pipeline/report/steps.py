@@ -57,7 +57,7 @@ class _Cost:
 def step_metrics(
     output: Path, records: Records, *, input_bytes: int | None = None
 ) -> list[dict[str, Any]]:
-    """Give for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
+    """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
     `peak_memory` is the most that all processes of the run held on the driver's node (see
     pipeline.memory), in bytes; rates are by wall seconds.

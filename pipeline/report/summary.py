@@ -97,7 +97,7 @@ def _plain(record: Record) -> dict[str, Any]:
 
 
 def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
-    """Give what settings and the tokenizer cost."""
+    """Yield what settings and the tokenizer cost."""
     yield section_loss(Scope(file))
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:

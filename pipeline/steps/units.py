@@ -127,7 +127,7 @@ def fixed_bytes(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
 
 
 def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
-    """Give rows of bytes, (N, W) uint8, as hexadecimal strings."""
+    """Return rows of bytes, (N, W) uint8, as hexadecimal strings."""
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     pairs = np.stack([digits[values >> 4], digits[values & 15]], axis=-1)
     offsets = np.arange(len(values) + 1, dtype=np.int32) * np.int32(2 * values.shape[1])
@@ -137,7 +137,7 @@ def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
 
 
 def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
-    """Give the digests of a unit's documents as (N, 2) uint64."""
+    """Return the digests of a unit's documents as (N, 2) uint64."""
     column = pq.read_table(workspace.path(unit.table), columns=["digest"]).column("digest")
     return np.ascontiguousarray(fixed_bytes(column, 16)).view("<u8")
 
@@ -145,7 +145,7 @@ def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
 def row_groups(
     workspace: Workspace, unit: Unit, columns: Sequence[str]
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Give a unit's documents row group by row group, each with the number of its first document."""
+    """Yield a unit's documents row group by row group, each with the number of its first document."""
     number = unit.first
     with pq.ParquetFile(workspace.path(unit.table)) as file:
         absent = {SECTION_ENDS.name} - set(file.schema_arrow.names)
@@ -156,12 +156,12 @@ def row_groups(
 
 
 def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
-    """Give which documents of a unit dedup kept."""
+    """Return which documents of a unit dedup kept."""
     return open_array(workspace.path(unit.keep), dtype="|b1").astype(np.bool_)
 
 
 def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Give a unit's kept documents row group by row group."""
+    """Yield a unit's kept documents row group by row group."""
     mask = kept_mask(workspace, unit)
     for first, table in row_groups(workspace, unit, columns):
         start = first - unit.first
@@ -188,7 +188,7 @@ def stored_tally(path: Path) -> Tally:
 
 
 def sections_of(table: pa.Table) -> list[list[str]]:
-    """Give each document's text section by section; most have one."""
+    """Return each document's text section by section; most have one."""
     texts = table.column("text").to_pylist()
     if SECTION_ENDS.name not in table.column_names:
         return [[text] for text in texts]

@@ -24,7 +24,7 @@ what stands before it. They are letters of most scripts; where there is none, a 
 
 
 def clean_text(text: str) -> str:
-    r"""Give the text in NFC with line feeds as its only line ends and without control characters.
+    r"""Return the text in NFC with line feeds as its only line ends and without control characters.
 
     "\ufeffe\u0301\r\n\x00b\tc" -> "é\nb\tc"
 

@@ -49,7 +49,7 @@ class Reading:
 
 
 def rows_of_tokens(dataset: ShardDataset, tokens: int, *, most_epochs: int | None = None) -> Reading:
-    """Give whole rows with labels that hold so many tokens, or what so many epochs hold.
+    """Return whole rows with labels that hold so many tokens, or what so many epochs hold.
 
     Raises:
         DataError: there is no row with a label.
@@ -74,7 +74,7 @@ def rows_of_tokens(dataset: ShardDataset, tokens: int, *, most_epochs: int | Non
 
 
 def _labelled(dataset: ShardDataset, batch: Batch) -> LabelledRows:
-    """Give whole rows with the objective's labels; the label of a pair is that of its CLS.
+    """Return whole rows with the objective's labels; the label of a pair is that of its CLS.
 
     It is one of two ids that no mask has for a label, so that one loss serves both.
     """
@@ -89,12 +89,12 @@ def _labelled(dataset: ShardDataset, batch: Batch) -> LabelledRows:
 
 
 def _whole(dataset: ShardDataset) -> int:
-    """Give a length that no row of a dataset passes."""
+    """Return a length that no row of a dataset passes."""
     return max(dataset.widths.stored, dataset.manifest.seq_len) + 1
 
 
 def _epochs(dataset: ShardDataset) -> int:
-    """Give how many epochs can be read: as many as stand on disk, where no other can be drawn."""
+    """Return how many epochs can be read: as many as stand on disk, where no other can be drawn."""
     if not traits_of(dataset.objective).written_for:
         return MAX_EPOCHS
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
@@ -117,7 +117,7 @@ def with_rare_labels(rows: LabelledRows, kept: NDArray[np.int64]) -> LabelledRow
 
 
 def step_rows(rows: LabelledRows, *, step_tokens: int, seed: int) -> list[NDArray[np.int64]]:
-    """Give the rows of each step: all once, in an order of the seed, as many tokens a step."""
+    """Return the rows of each step: all once, in an order of the seed, as many tokens a step."""
     order = draws_of(seed, Draw.ROW_ORDER).permutation(len(rows.labels))
     ends = np.cumsum(tokens_read(rows)[order])
     steps = max(1, round(int(ends[-1]) / step_tokens))

@@ -102,7 +102,7 @@ def prepare(
 
 
 def draw_places(texts: Sequence[Text], places: int) -> list[list[int]]:
-    """Give the places that are asked for of each text, one in each of so many equal parts of it."""
+    """Return the places that are asked for of each text, one in each of so many equal parts of it."""
     shares = (draws_of(0, Draw.PLACES).random((len(texts), places)) + np.arange(places)) / places
     return [
         sorted({1 + int(share * (len(text) - 1)) for share in some})

@@ -31,7 +31,7 @@ _RIDGE = 1.0
 
 
 def frequency_bits(texts: Sequence[Text], places: Sequence[Sequence[int]], ids: Ids) -> float:
-    """Give what tokens at some places of texts cost by their frequency alone, in bits per byte."""
+    """Return what tokens at some places of texts cost by their frequency alone, in bits per byte."""
     asked = np.concatenate([text[some] for text, some in zip(texts, places, strict=True)])
     return float(ids.frequency_costs()[asked].sum()) / math.log(2) / int(ids.num_bytes[asked].sum())
 
@@ -39,7 +39,7 @@ def frequency_bits(texts: Sequence[Text], places: Sequence[Sequence[int]], ids: 
 def bits_per_byte(
     model: TinyTransformer, questions: LabelledRows, *, kept: NDArray[np.int64], ids: Ids
 ) -> float:
-    """Give what the tokens asked for cost the model, in bits per byte of their text."""
+    """Return what the tokens asked for cost the model, in bits per byte of their text."""
     asked = questions.labels[questions.labels != NO_LABEL]
     nats = heldout_loss(model, with_rare_labels(questions, kept)) * len(asked)
     nats += float(ids.rare_costs(kept)[asked].sum())
@@ -50,7 +50,7 @@ def bits_per_byte(
 def knowledge(
     model: TinyTransformer, texts: Sequence[Text], *, kept: NDArray[np.int64], attention: str
 ) -> NDArray[np.float64]:
-    """Give the mean of what the model knows at the tokens of each text, (D, K), or its encoder."""
+    """Return the mean of what the model knows at the tokens of each text, (D, K), or its encoder."""
     rows = with_rare_labels(whole_texts(texts, attention=attention), kept)
     parts = []
     for start in range(0, len(texts), _ROWS):
@@ -63,7 +63,7 @@ def knowledge(
 
 
 def linear_accuracy(known: NDArray[np.float64], classes: Classes) -> float:
-    """Give the share of documents whose class a linear probe tells: ridge regression on the others.
+    """Return the share of documents whose class a linear probe tells: ridge regression on the others.
 
     Args:
         known: (D, K) of all documents.

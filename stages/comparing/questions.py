@@ -58,7 +58,7 @@ def ask(
 
 
 def whole_texts(texts: Sequence[Text], *, attention: str) -> LabelledRows:
-    """Give texts as rows without labels, to be read and not asked about: a prefix is all of a text."""
+    """Return texts as rows without labels, to be read and not asked about: a prefix is all of a text."""
     rows = _padded([text.tolist() for text in texts], attention)
     lengths = np.array([len(text) for text in texts], np.int64)
     return _with_labels(rows, np.full_like(rows.input_ids, NO_LABEL), prefix=lengths)

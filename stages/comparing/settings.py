@@ -54,11 +54,11 @@ class Ids:
     counts: NDArray[np.int64]
 
     def frequency_costs(self) -> NDArray[np.float64]:
-        """Give the nats that each id costs by its frequency alone, (V,), one added to each count."""
+        """Return the nats that each id costs by its frequency alone, (V,), one added to each count."""
         return np.asarray(math.log(int(self.counts.sum()) + len(self.counts)) - np.log(self.counts + 1))
 
     def rare_costs(self, kept: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Give the nats by which each id is told from the other rare ones, (V,); 0 of those kept."""
+        """Return the nats by which each id is told from the other rare ones, (V,); 0 of those kept."""
         rare = np.ones(len(self.counts), np.bool_)
         rare[kept[kept < len(rare)]] = False
         weights = np.where(rare, self.counts + 1, 0)

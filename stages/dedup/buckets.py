@@ -25,7 +25,7 @@ class SharedKeys:
     """(B,) documents of each, at least 2."""
 
     def find(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Give the bucket of each key, or -1: (N,) int64."""
+        """Return the bucket of each key, or -1: (N,) int64."""
         if not len(self.keys):
             return np.full(len(keys), -1, np.int64)
         places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -73,7 +73,7 @@ class BucketFiller:
         self.heads = np.zeros(int(sizes.sum()), np.int64)
 
     def place(self, blocks: Iterable[KeyBlock]) -> Iterator[NDArray[np.int64]]:
-        """Give the members of each block: (M, 3) document, start and count of its slice of `heads`."""
+        """Yield the members of each block: (M, 3) document, start and count of its slice of `heads`."""
         for keys, documents in blocks:
             buckets = self._shared.find(keys)
             inside = np.flatnonzero(buckets >= 0)

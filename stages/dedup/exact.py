@@ -12,7 +12,7 @@ DigestBlock = tuple[NDArray[np.uint64], NDArray[np.int64]]
 
 
 def exact_duplicates(digests: NDArray[np.uint64], documents: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give each exact duplicate with the best-ranked document of the same text.
+    """Return each exact duplicate with the best-ranked document of the same text.
 
     digests A B A A of documents 0 1 2 3 -> (2, 0), (3, 0)
 
@@ -33,7 +33,7 @@ def exact_duplicates(digests: NDArray[np.uint64], documents: NDArray[np.int64]) 
 
 
 def stream_duplicates(read: Callable[[], Iterable[DigestBlock]]) -> Iterator[NDArray[np.int64]]:
-    """Give the same block by block, holding each distinct digest once and one block.
+    """Yield the same block by block, holding each distinct digest once and one block.
 
     A text that stands a million times costs no more than one that stands twice.
 

@@ -7,7 +7,7 @@ from stages.kernels import kernel
 
 
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], *, threshold: float) -> float:
-    """Give |A & B| / |A | B|, or 0.0 where the sizes alone put it under the threshold.
+    """Return |A & B| / |A | B|, or 0.0 where the sizes alone put it under the threshold.
 
     {1 2 3}, {2 3 4} -> 0.5
 

@@ -54,7 +54,7 @@ class Candidates:
     """(H,): the best-ranked documents of each bucket, bucket after bucket, ascending in each."""
 
     def pairs(self, first: int, last: int) -> NDArray[np.int64]:
-        """Give the pairs (better, worse) whose worse document lies in [first, last): (P, 2) int64."""
+        """Return the pairs (better, worse) whose worse document lies in [first, last): (P, 2) int64."""
         low, high = np.searchsorted(self.members[:, 0], (first, last))
         members = self.members[low:high]
         counts = members[:, 2]
@@ -66,7 +66,7 @@ class Candidates:
 
 @cache
 def band_shape(threshold: float, num_perm: int) -> tuple[int, int]:
-    """Give (bands, rows a band) as datasketch chooses them for a threshold."""
+    """Return (bands, rows a band) as datasketch chooses them for a threshold."""
     from datasketch import MinHashLSH  # noqa: PLC0415  # see stages.dedup.minhash
 
     index = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=_WEIGHTS)
@@ -74,12 +74,12 @@ def band_shape(threshold: float, num_perm: int) -> tuple[int, int]:
 
 
 def num_pieces(documents: int) -> int:
-    """Give the number of key ranges a band is cut into: a function of the corpus alone."""
+    """Return the number of key ranges a band is cut into: a function of the corpus alone."""
     return max(1, -(-documents // MAX_KEYS))
 
 
 def band_keys(rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Give each document's 64-bit key in one band.
+    """Return each document's 64-bit key in one band.
 
     Two different bands share a key with probability 2**-64; that would cost one comparison.
 
@@ -95,5 +95,5 @@ def band_keys(rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
 
 
 def piece_of(keys: NDArray[np.uint64], *, pieces: int) -> NDArray[np.int64]:
-    """Give the piece of each key: its high half, scaled to `pieces`."""
+    """Return the piece of each key: its high half, scaled to `pieces`."""
     return (((keys >> _SHIFT) * np.uint64(pieces)) >> _SHIFT).astype(np.int64)

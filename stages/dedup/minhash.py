@@ -20,7 +20,7 @@ _EMPTY = np.uint32(0xFFFFFFFF)
 
 @cache
 def permutations(num_perm: int) -> NDArray[np.uint32]:
-    """Give datasketch's permutation parameters: (2, num_perm) uint32, rows a and b."""
+    """Return datasketch's permutation parameters: (2, num_perm) uint32, rows a and b."""
     from datasketch import MinHash  # noqa: PLC0415  # brings scipy: a second that few commands need
 
     parameters = MinHash(num_perm=num_perm, seed=1, scheme="affine32").permutations
@@ -28,7 +28,7 @@ def permutations(num_perm: int) -> NDArray[np.uint32]:
 
 
 def signature(hashes: NDArray[np.uint64], *, num_perm: int) -> NDArray[np.uint32]:
-    """Give the MinHash signature of a set of shingles.
+    """Return the MinHash signature of a set of shingles.
 
     Args:
         hashes: (N,) uint64 shingle hashes; repeats change nothing.

@@ -33,7 +33,7 @@ _BLOCK_TOKENS = 1 << 16
 
 
 def _character_kinds() -> NDArray[np.uint8]:
-    """Give what each code point is: white space, a token alone, or a part of a token."""
+    """Return what each code point is: white space, a token alone, or a part of a token."""
     kinds = np.zeros(0x110000, np.uint8)
     for first, last in UNSPACED_RANGES:
         kinds[first : last + 1] = _ALONE
@@ -60,12 +60,12 @@ class ShingleConfig(Config):
 
 
 def split_tokens(text: str) -> list[str]:
-    """Give the tokens of a text: the plain statement of what `shingle_hashes` does on bytes."""
+    """Return the tokens of a text: the plain statement of what `shingle_hashes` does on bytes."""
     return UNSPACED.sub(r" \1 ", text).split()
 
 
 def shingle_hashes(text: str, *, size: int) -> NDArray[np.uint64]:
-    """Give the hash64 of every shingle in order, repeats included.
+    """Return the hash64 of every shingle in order, repeats included.
 
     Returns:
         (max(1, T - size + 1),) uint64 for T tokens; empty for a text without tokens.
@@ -98,7 +98,7 @@ def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
 
 
 def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
-    """Give the distinct shingle hashes of a text, ascending, uint64."""
+    """Return the distinct shingle hashes of a text, ascending, uint64."""
     hashes = shingle_hashes(text, size=size)
     hashes.sort()
     changes = hashes[1:] != hashes[:-1]
@@ -106,7 +106,7 @@ def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
 
 
 def hash32(shingle: bytes) -> int:
-    """Give the 32-bit hash of one shingle's bytes: what datasketch takes as its `hashfunc`."""
+    """Return the 32-bit hash of one shingle's bytes: what datasketch takes as its `hashfunc`."""
     tokens, _ = _hash_tokens(np.frombuffer(shingle, np.uint8), _KINDS, 0, len(shingle) + 1)
     return int(_combine(tokens, len(tokens))[0]) & 0xFFFFFFFF
 

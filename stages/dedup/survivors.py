@@ -38,7 +38,7 @@ class Decisions:
 
 
 def undecided(documents: int, folder: Path | None = None) -> Decisions:
-    """Give decisions that keep everything, every document a cluster of its own.
+    """Return decisions that keep everything, every document a cluster of its own.
 
     Args:
         documents: N.

@@ -34,7 +34,7 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
 
 
 def human_count(tokens: int) -> str:
-    """Give three digits of a number of tokens: 7012186 -> 7.01 MT."""
+    """Return three digits of a number of tokens: 7012186 -> 7.01 MT."""
     power = math.floor(math.log10(tokens)) if tokens else 0
     shown = f"{tokens / 10 ** (power // 3 * 3):.{2 - power % 3}f}"
     return f"{shown} {' kMGTPE'[power // 3].strip()}T"

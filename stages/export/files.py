@@ -53,7 +53,7 @@ class AppendedFile(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Give the bytes so far."""
+        """Return the bytes so far."""
         return self.size
 
     def write(self, data: "io.ReadableBuffer") -> int:  # type: ignore[name-defined]
@@ -105,7 +105,7 @@ class ExportFiles:
         return dict(sorted({**self._written, **self._since()}.items()))
 
     def commit(self) -> dict[str, WrittenFile]:
-        """Give how far the files are that were appended to since the last call."""
+        """Return how far the files are that were appended to since the last call."""
         since = self._since()
         self._written |= since
         self._appended.clear()
@@ -170,7 +170,7 @@ class ExportFiles:
             self._read[name] = self._hash(name, known)
 
     def _so_far(self, name: str) -> "tuple[hashlib._Hash, int]":
-        """Give the running hash and size of a file."""
+        """Return the running hash and size of a file."""
         if name in self._open:
             return self._open[name].sha256, self._open[name].size
         known = self._written.get(name)
@@ -179,7 +179,7 @@ class ExportFiles:
         return self._read.pop(name, None) or self._hash(name, known), known.bytes
 
     def _hash(self, name: str, known: WrittenFile) -> "hashlib._Hash":
-        """Give the hash of a file of an earlier session, whose bytes must be the committed ones."""
+        """Return the hash of a file of an earlier session, whose bytes must be the committed ones."""
         sha256 = hashlib.sha256()
         with (self._folder / name).open("rb") as file:
             while block := file.read(_BLOCK_BYTES):

@@ -38,7 +38,7 @@ def accept_all(_: ExportSource) -> None:
 
 
 def no_notes(_: Sequence[ExportSource]) -> tuple[str, ...]:
-    """Give nothing to know besides."""
+    """Return nothing to know besides."""
     return ()
 
 
@@ -47,7 +47,7 @@ def nothing_more(_: ExportSource, __: ExportFiles) -> None:
 
 
 def quoted(place: str) -> str:
-    """Give a path as Python reads it, whatever quotes it has."""
+    """Return a path as Python reads it, whatever quotes it has."""
     return json.dumps(place, ensure_ascii=False)
 
 

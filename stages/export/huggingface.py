@@ -26,7 +26,7 @@ from stages.export.source import ColumnType, ExportSource
 
 
 def arrow_type(column: ColumnType) -> pa.DataType:
-    """Give the type of a column: of its dtype, in a list of fixed size for each axis."""
+    """Return the type of a column: of its dtype, in a list of fixed size for each axis."""
     found = pa.from_numpy_dtype(np.dtype(column.dtype))
     for size in reversed(column.shape):
         found = pa.list_(found, size)
@@ -34,7 +34,7 @@ def arrow_type(column: ColumnType) -> pa.DataType:
 
 
 def arrow_array(values: NDArray[np.integer]) -> pa.Array:
-    """Give (N, ...) values as N lists of fixed size, of the same memory where Arrow can."""
+    """Return (N, ...) values as N lists of fixed size, of the same memory where Arrow can."""
     found = pa.array(values.reshape(-1))
     for size in reversed(values.shape[1:]):
         found = pa.FixedSizeListArray.from_arrays(found, size)

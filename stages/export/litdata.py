@@ -28,7 +28,7 @@ _DTYPES = {"<u2": "no_header_numpy:5", "<i4": "no_header_numpy:2"}
 
 
 def chunk_header(lengths: NDArray[np.int64], itemsize: int) -> bytes:
-    """Give what stands before the tokens of a chunk.
+    """Return what stands before the tokens of a chunk.
 
     Args:
         lengths: (D,) tokens of each document.

@@ -36,13 +36,13 @@ def _stored(column: ColumnType) -> np.dtype[np.generic]:
 
 
 def row_layout(source: ExportSource) -> np.dtype[np.void]:
-    """Give the dtype of a row: its columns side by side, without gaps."""
+    """Return the dtype of a row: its columns side by side, without gaps."""
     columns = source.columns
     return np.dtype([(name, _stored(columns[name]), columns[name].shape) for name in sorted(columns)])
 
 
 def describe_columns(source: ExportSource) -> dict[str, object]:
-    """Give the JSON that stands in each file and, with its size, in the index."""
+    """Return the JSON that stands in each file and, with its size, in the index."""
     names = sorted(source.columns)
     layout = row_layout(source)
     return {
@@ -58,7 +58,7 @@ def describe_columns(source: ExportSource) -> dict[str, object]:
 
 
 def file_ranges(rows: int, *, row_bytes: int, header_bytes: int) -> list[tuple[int, int]]:
-    """Give the rows [first, last) of each file that a shard's rows are cut into.
+    """Return the rows [first, last) of each file that a shard's rows are cut into.
 
     Args:
         rows: of the shard.
@@ -71,7 +71,7 @@ def file_ranges(rows: int, *, row_bytes: int, header_bytes: int) -> list[tuple[i
 
 
 def header(rows: int, *, row_bytes: int, config: bytes) -> bytes:
-    """Give what stands before the rows of a file."""
+    """Return what stands before the rows of a file."""
     begin = _WIDTH * (rows + 2) + len(config)
     offsets = begin + row_bytes * np.arange(rows + 1, dtype=np.int64)
     assert offsets[-1] <= MAX_OFFSET, "refused before anything is written"

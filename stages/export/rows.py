@@ -32,7 +32,7 @@ def refuse_no_rows(source: ExportSource, *, name: str) -> None:
 
 
 def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
-    """Give what a user must know of rows, a sentence each."""
+    """Return what a user must know of rows, a sentence each."""
     manifest = sources[0].manifest
     convention = _LABELS.get(manifest.label_convention, "labels are those of the mixture's components")
     notes = [

@@ -28,13 +28,13 @@ _ALIGNMENT = 8
 
 
 def column_order(source: ExportSource) -> list[str]:
-    """Give the columns as they follow each other: wide dtypes first, then by name."""
+    """Return the columns as they follow each other: wide dtypes first, then by name."""
     columns = source.columns
     return sorted(columns, key=lambda name: (-np.dtype(columns[name].dtype).itemsize, name))
 
 
 def header(source: ExportSource, rows: int) -> bytes:
-    """Give what stands before the data of a file of so many rows."""
+    """Return what stands before the data of a file of so many rows."""
     manifest = source.manifest
     metadata = {
         "dataset": manifest.name,

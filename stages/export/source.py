@@ -91,7 +91,7 @@ class ExportSource:
         return Path(self.manifest.tokenizer.file).name
 
     def lengths(self, shard: int) -> NDArray[np.int64]:
-        """Give the tokens of each document of a shard, its EOS included: (D,)."""
+        """Return the tokens of each document of a shard, its EOS included: (D,)."""
         return self.dataset.whole_shard(shard).lengths
 
     @property
@@ -100,11 +100,11 @@ class ExportSource:
         return traits_of(self.dataset.objective).sentences
 
     def sentences(self, shard: int) -> Ragged | None:
-        """Give after how many of its tokens each sentence of each document ends, if the dataset says."""
+        """Return after how many of its tokens each sentence of each document ends, if that is known."""
         return self.dataset.whole_shard(shard).sentences
 
     def blocks(self, shard: int) -> Iterator[Documents]:
-        """Give all documents of a shard in their order, about `BLOCK_TOKENS` at a time.
+        """Yield all documents of a shard in their order, about `BLOCK_TOKENS` at a time.
 
         Raises:
             FormatError: a document whose tokens are not all in the rows, or that has no EOS at its end.
@@ -129,12 +129,12 @@ class ExportSource:
             yield Documents(tokens, lengths)
 
     def documents(self, shard: int) -> Iterator[NDArray[np.integer]]:
-        """Give each document of a shard in its order: its ids, the last of them its EOS."""
+        """Yield each document of a shard in its order: its ids, the last of them its EOS."""
         for block in self.blocks(shard):
             yield from np.split(block.tokens, np.cumsum(block.lengths)[:-1])
 
     def rows(self, shard: int, first: int = 0, last: int | None = None) -> Iterator[Columns]:
-        """Give the rows [first, last) of a shard, some at a time, as the loader gives them.
+        """Yield the rows [first, last) of a shard, some at a time, as the loader gives them.
 
         Columns are those of `columns`, each (N, ...), in the dtypes of the disk; rows come in stored
         order.
@@ -187,7 +187,7 @@ class ExportSource:
             )
 
     def place(self, shard: int) -> Path:
-        """Give the folder of a shard, for messages."""
+        """Return the folder of a shard, for messages."""
         return self.dataset.folder / self.manifest.shards[shard].path
 
 
@@ -205,5 +205,5 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
 
 
 def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Give a column little-endian and of one run of memory."""
+    """Return a column little-endian and of one run of memory."""
     return np.ascontiguousarray(column, column.dtype.newbyteorder("<"))

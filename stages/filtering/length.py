@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from stages.columns import DropReason
 from stages.config import Config
+from stages.filtering.filter import Filter, Verdict
 
+EMPTY, TOO_SHORT = "empty", "too_short"
 _FIRST_BYTES = 64
 _BYTES = 1 << 16
 """Of a text that are Python strings at once: the words of 32 MiB would be a gigabyte of objects."""
@@ -18,10 +19,6 @@ class LengthFilter(Config):
 
     min_chars: int = Field(1, ge=1)
     """Shortest document kept, in characters that are not white space."""
-
-
-Verdict = tuple[DropReason, str] | None
-"""Why a document goes, or None if it stays."""
 
 
 def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[Verdict]:
@@ -40,8 +37,8 @@ def length_verdict(data: bytes, config: LengthFilter) -> Verdict:
         if visible >= config.min_chars:
             return None
     if visible == 0:
-        return DropReason.EMPTY, "no character but white space"
-    return DropReason.TOO_SHORT, f"{visible} characters; min_chars = {config.min_chars}"
+        return EMPTY, "no character but white space"
+    return TOO_SHORT, f"{visible} characters; min_chars = {config.min_chars}"
 
 
 def _stretches(data: bytes) -> Iterator[str]:
@@ -51,3 +48,6 @@ def _stretches(data: bytes) -> Iterator[str]:
     while start < len(data):
         yield decoder.decode(data[start : start + size])
         start, size = start + size, _BYTES
+
+
+LENGTH = Filter("length", (EMPTY, TOO_SHORT), length_verdict)

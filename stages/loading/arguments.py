@@ -18,7 +18,7 @@ _Choice = TypeVar("_Choice", bound=str)
 
 
 def whole(name: str, value: object) -> int:
-    """Give a whole number of any integer type.
+    """Return a whole number of any integer type.
 
     Raises:
         ConfigError: it is none.
@@ -30,7 +30,7 @@ def whole(name: str, value: object) -> int:
 
 
 def sound_epoch(epoch: object) -> int:
-    """Give an epoch that has draws.
+    """Return an epoch that has draws.
 
     Raises:
         ConfigError: it has none.
@@ -42,7 +42,7 @@ def sound_epoch(epoch: object) -> int:
 
 
 def whole_positions(positions: ArrayLike) -> NDArray[np.int64]:
-    """Give positions of any integer type as int64, (N,).
+    """Return positions of any integer type as int64, (N,).
 
     Raises:
         IndexError: they are no whole numbers, as numpy has it.
@@ -54,7 +54,7 @@ def whole_positions(positions: ArrayLike) -> NDArray[np.int64]:
 
 
 def from_begin(positions: ArrayLike, length: int) -> NDArray[np.int64]:
-    """Give positions counted from the beginning, of which those below 0 count from the end.
+    """Return positions counted from the beginning, of which those below 0 count from the end.
 
     from_begin([0, -1, -6], 5) -> [0, 4, -6]
     """
@@ -63,7 +63,7 @@ def from_begin(positions: ArrayLike, length: int) -> NDArray[np.int64]:
 
 
 def one_of(name: str, value: _Choice, choices: Collection[str]) -> _Choice:
-    """Give one of the choices.
+    """Return one of the choices.
 
     Raises:
         ConfigError: it is none.

@@ -53,7 +53,7 @@ def attention_mask(
 def dense_masks(
     batch: Mapping[str, Tensor], attention: str, *, device: torch.device | str | None = None
 ) -> dict[str, Tensor]:
-    """Give the masks that `masks.masks_of` gives, with an axis for heads: (N, 1, L, L) bool.
+    """Return the masks that `masks.masks_of` gives, with an axis for heads: (N, 1, L, L) bool.
 
     Args:
         batch: the loader's columns as tensors.
@@ -70,7 +70,7 @@ def dense_masks(
 def flex_block_masks(
     batch: Mapping[str, Tensor], attention: str, *, device: torch.device | str | None = None
 ) -> "dict[str, BlockMask]":
-    """Give the same masks as blocks, under the same names, for `flex_attention`.
+    """Return the same masks as blocks, under the same names, for `flex_attention`.
 
     One for all heads. Making them takes the memory of the dense mask for a moment.
 
@@ -101,7 +101,7 @@ def flex_block_masks(
 
 
 def _self_rule(kind: SelfAttention, segment_ids: Tensor, prefix_length: Tensor | None) -> Rule:
-    """Give the rule of `masks.attention_mask`."""
+    """Return the rule of `masks.attention_mask`."""
     if not kind.within_document:
         segment_ids = segment_ids.clamp(max=0)
     prefix = prefix_length if kind is SelfAttention.PREFIX else None
@@ -118,7 +118,7 @@ def _self_rule(kind: SelfAttention, segment_ids: Tensor, prefix_length: Tensor |
 
 
 def _cross_rule(input_length: Tensor) -> Rule:
-    """Give the rule of `masks.cross_mask`."""
+    """Return the rule of `masks.cross_mask`."""
     seen = input_length.clamp(min=1)
 
     def may_attend(row: Tensor, _head: Tensor, _query: Tensor, key: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def _cross_rule(input_length: Tensor) -> Rule:
 def _grids(
     batch: Mapping[str, Tensor], attention: str, device: torch.device | str | None
 ) -> dict[str, _Grid]:
-    """Give the rules of an attention, by the names of `masks.masks_of`."""
+    """Return the rules of an attention, by the names of `masks.masks_of`."""
     if attention == ENCODER_DECODER:
         inputs, labels = (
             column(batch, name, attention).to(device) for name in ("input_length", "label_length")
@@ -161,13 +161,13 @@ def _dense(grid: _Grid) -> Tensor:
 
 
 def _one(lengths: Tensor, width: int) -> Tensor:
-    """Give the segment ids, (..., width), of rows that hold one text each."""
+    """Return the segment ids, (..., width), of rows that hold one text each."""
     covered = torch.arange(width, device=lengths.device) < lengths[..., None]
     return covered.long() - 1
 
 
 def _segments(batch: Mapping[str, Tensor], kind: SelfAttention) -> Tensor:
-    """Give the segment ids, (N, L) or (N V, L), that an attention follows from."""
+    """Return the segment ids, (N, L) or (N V, L), that an attention follows from."""
     shape = column(batch, "input_ids", kind).shape
     if not kind.within_document and "input_length" in batch:
         segment_ids = _one(batch["input_length"], shape[-1])

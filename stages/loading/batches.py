@@ -65,7 +65,7 @@ class Rows(Protocol):
         """Rows of an epoch."""
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give the rows at some positions of an epoch."""
+        """Return the rows at some positions of an epoch."""
 
     def sound_epoch(self, epoch: int) -> int:
         """Return an epoch that all rows can be read of, or refuse it."""
@@ -130,7 +130,7 @@ class Batches(Sequence[Batch]):
         return self._steps_from(self._here.position)
 
     def __getitem__(self, step: int) -> Batch:  # type: ignore[override]
-        """Give the batch that is so many steps ahead; later epochs follow the present one."""
+        """Return the batch that is so many steps ahead; later epochs follow the present one."""
         if step < 0:
             raise IndexError(f"batch {step}: batches count from where the walk stands")
         place = self.place(step)
@@ -143,7 +143,7 @@ class Batches(Sequence[Batch]):
         return batch if self.last == "drop" else padded(batch, self._size, pad=self.rows.pad)
 
     def __iter__(self) -> Iterator[Batch]:
-        """Give the rest of the epoch; the walk stands behind each batch that was given.
+        """Yield the rest of the epoch; the walk stands behind each batch that was given.
 
         Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
         """
@@ -181,7 +181,7 @@ class Batches(Sequence[Batch]):
         self._stands.set(number)
 
     def place(self, step: int = 0) -> Place:
-        """Give where the walk stands after so many more batches of every rank."""
+        """Return where the walk stands after so many more batches of every rank."""
         return self._after(self._here, operator.index(step))
 
     def _after(self, place: Place, step: int) -> Place:
@@ -211,12 +211,12 @@ class Batches(Sequence[Batch]):
             self._go(Place(sound, 0))
 
     def padding_rows(self, step: int = 0) -> int:
-        """Give how many rows of padding the batch so many steps ahead has, over all ranks."""
+        """Return how many rows of padding the batch so many steps ahead has, over all ranks."""
         missing = self.place(step).position + self._together - len(self.rows)
         return max(missing, 0) if self.last == "pad" else 0
 
     def state_dict(self, steps: int = 0) -> dict[str, int | str]:
-        """Give what a walk goes on from, here or so many batches ahead, as plain JSON."""
+        """Return what a walk goes on from, here or so many batches ahead, as plain JSON."""
         epoch, position = self.place(steps)
         return {
             "version": _STATE_VERSION,
@@ -275,7 +275,7 @@ class Batches(Sequence[Batch]):
         return left // self._together if self.last == "drop" else -(-left // self._together)
 
     def _carried(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give rows at positions that go on into the epochs behind this one."""
+        """Return rows at positions that go on into the epochs behind this one."""
         further, positions = np.divmod(positions, len(self.rows))
         parts = [
             self.rows.at(epoch + ahead, positions[further == ahead])
@@ -293,7 +293,7 @@ def _field(state: Mapping[str, int | str], name: str) -> int | str:
 
 
 def padded(batch: Batch, size: int, *, pad: int) -> Batch:
-    """Give a batch of so many rows, the missing ones added as padding that has no loss.
+    """Return a batch of so many rows, the missing ones added as padding that has no loss.
 
     Ids are those of padding, labels -100, segments -1, everything else 0; `padding_row` says which.
     """

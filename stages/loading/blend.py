@@ -105,7 +105,7 @@ class Blend:
         return sound
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give the rows at some positions of an epoch of the blend."""
+        """Return the rows at some positions of an epoch of the blend."""
         places = whole_positions(positions)
         if not len(places):
             return self.datasets[0].batch(places)
@@ -125,7 +125,7 @@ class Blend:
 def blended(
     positions: NDArray[np.int64], weights: Sequence[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give (dataset, row of its own stream) of each position, both (N,) int64.
+    """Return (dataset, row of its own stream) of each position, both (N,) int64.
 
     Args:
         positions: (N,) int64, counted over all epochs.
@@ -146,7 +146,7 @@ def blended(
 
 
 def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
-    """Give weights as whole numbers in the same proportions.
+    """Return weights as whole numbers in the same proportions.
 
     0.7, 0.2, 0.1 -> 7, 2, 1
 

@@ -44,7 +44,7 @@ _DECODER = ("labels", "decoder_input_ids")
 def collate(
     batch: Batch, attention: str, *, masks: Masks = "dense", device: torch.device | str | None = None
 ) -> Collated:
-    """Give the columns of a batch as tensors, with what its attention needs.
+    """Return the columns of a batch as tensors, with what its attention needs.
 
     Args:
         batch: all columns that the dataset gives.
@@ -68,7 +68,7 @@ def collate(
 
 
 def _variable_length(batch: Batch, attention: str, device: torch.device | str | None) -> Collated:
-    """Give a batch without its padding, and where its segments begin."""
+    """Return a batch without its padding, and where its segments begin."""
     if attention == ENCODER_DECODER:
         encoder, decoder = (column(batch, f"{side}_length", attention) for side in ("input", "label"))
         lengths = {"": of_lengths(encoder), "decoder_": of_lengths(decoder)}
@@ -96,7 +96,7 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
 
 
 def _flat(batch: Mapping[str, NDArray[np.int64]], segment_ids: NDArray[np.integer]) -> Batch:
-    """Give the columns of tokens without their padding, (T,), and all others as they are."""
+    """Return the columns of tokens without their padding, (T,), and all others as they are."""
     covered = segment_ids != PADDING
     return {
         name: array.reshape(covered.shape)[covered] if array.size == covered.size else array

@@ -136,16 +136,16 @@ class ShardDataset(Sequence[Batch]):
         return int(self._row_ptr[-1])
 
     def __getitem__(self, index: int) -> Batch:  # type: ignore[override]
-        """Give the row at a position of the epoch."""
+        """Return the row at a position of the epoch."""
         return self.__getitems__([operator.index(index)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[Batch]:
-        """Give the rows at some positions one by one; torch's DataLoader asks for a batch like this."""
+        """Return the rows at some positions one by one; torch's DataLoader asks for batches so."""
         batch = self.batch(from_begin(indices, len(self)))
         return [{name: column[n] for name, column in batch.items()} for n in range(len(indices))]
 
     def locate(self, row: int) -> tuple[int, int]:
-        """Give the shard of a row in stored order, and its number there."""
+        """Return the shard of a row in stored order, and its number there."""
         shard = int(np.searchsorted(self._row_ptr, row, side="right")) - 1
         return shard, row - int(self._row_ptr[shard])
 
@@ -178,11 +178,11 @@ class ShardDataset(Sequence[Batch]):
         return sound
 
     def batch(self, positions: ArrayLike) -> Batch:
-        """Give the rows at some positions of the epoch, each column (N, L) int64."""
+        """Return the rows at some positions of the epoch, each column (N, L) int64."""
         return self._at(self.epoch, whole_positions(positions))
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give the rows at some positions of any epoch; the dataset stays in its own."""
+        """Return the rows at some positions of any epoch; the dataset stays in its own."""
         return self._at(self.sound_epoch(epoch), whole_positions(positions))
 
     def _at(self, epoch: int, rows: NDArray[np.int64]) -> Batch:
@@ -202,7 +202,7 @@ class ShardDataset(Sequence[Batch]):
         return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
 
     def keep(self, columns: Collection[str]) -> None:
-        """Give these columns alone from now on.
+        """Return these columns alone from now on.
 
         Raises:
             ConfigError: rows have no such column.
@@ -220,11 +220,11 @@ class ShardDataset(Sequence[Batch]):
             self._drawn.share_descriptors(datasets)
 
     def stored_rows(self, number: int, rows: NDArray[np.int64]) -> StoredRows:
-        """Give rows of a shard as they are stored, with what keys their draws."""
+        """Return rows of a shard as they are stored, with what keys their draws."""
         return self._alone(number, rows, self.epoch)
 
     def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
-        """Give a shard for objectives that look beyond a row, with its documents' sources if given."""
+        """Return a shard for objectives that look beyond a row, with its documents' sources if given."""
         self._map(number)
         shard = map_shard(self.folder, self.manifest.shards[number], self.manifest)
         documents = self.manifest.shards[number].documents
@@ -232,14 +232,14 @@ class ShardDataset(Sequence[Batch]):
         return WholeShard(ids, shard.segments, documents, sources, shard.sentences)
 
     def draw(self, number: int, rows: NDArray[np.int64]) -> Columns:
-        """Give what the objective makes of rows of a shard, in the dtypes of the disk."""
+        """Return what the objective makes of rows of a shard, in the dtypes of the disk."""
         return self._draw(self.stored_rows(number, rows))
 
     def _draw(self, stored: StoredRows) -> Columns:
         return draw_columns(stored, self.objective, self.vocabulary, self.widths)
 
     def read(self, number: int, rows: NDArray[np.int64]) -> Columns:
-        """Give rows of a shard as a trainer gets them, but in the dtypes of the disk."""
+        """Return rows of a shard as a trainer gets them, but in the dtypes of the disk."""
         epoch = self.epoch
         if self._drawn is not None and epoch < self._drawn.epochs:
             drawn = self._drawn.read(epoch, number, rows)
@@ -262,12 +262,12 @@ class ShardDataset(Sequence[Batch]):
         return gather_rows(parts, self._map, self.manifest, epoch=epoch)
 
     def _keyed(self, stored: StoredRows, number: int) -> StoredRows:
-        """Give stored rows of one shard with what of it their draws depend on."""
+        """Return stored rows of one shard with what of it their draws depend on."""
         field, unigram = shard_field(self.manifest.split, number), self._map(number).unigram
         return replace(stored, shard=field, unigram=unigram)
 
     def _read(self, parts: Sequence[Part], epoch: int) -> Batch:
-        """Give the columns of rows of any shards, int64."""
+        """Return the columns of rows of any shards, int64."""
         batch = self._columns(parts, epoch)
         packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
         if packed and any(map(self._wants, _DERIVED)):
@@ -276,7 +276,7 @@ class ShardDataset(Sequence[Batch]):
         return batch if keep is None else {name: batch[name] for name in batch if name in keep}
 
     def _columns(self, parts: Sequence[Part], epoch: int) -> Batch:
-        """Give what the objective makes of rows; where it has no segments they may be missing."""
+        """Return what the objective makes of rows; where it has no segments they may be missing."""
         written = self._drawn is not None and epoch < self._drawn.epochs
         if self._traits.copied and not written and (kernels := _kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
@@ -297,7 +297,7 @@ class ShardDataset(Sequence[Batch]):
     def _drawn_parts(
         self, parts: Sequence[Part], stored: StoredRows | None, epoch: int
     ) -> Iterator[tuple[Part, Columns]]:
-        """Give the columns of each shard's part of a batch: drawn of stored rows, or from the disk."""
+        """Yield the columns of each shard's part of a batch: drawn of stored rows, or from the disk."""
         for part in parts:
             if stored is not None:
                 some = stored if len(parts) == 1 else stored.take(part.places)
@@ -306,7 +306,7 @@ class ShardDataset(Sequence[Batch]):
                 yield part, self._drawn.read(epoch, part.shard, part.rows)
 
     def _segments(self, parts: Sequence[Part]) -> Batch:
-        """Give the documents of rows: segment_ids and position_ids, each (N, L)."""
+        """Return the documents of rows: segment_ids and position_ids, each (N, L)."""
         if kernels := _kernels():
             segment_ids, position_ids = self._empty(2, parts)
             for number, places, rows in parts:
@@ -320,14 +320,14 @@ class ShardDataset(Sequence[Batch]):
         return {"position_ids": position_ids, "segment_ids": segment_ids}
 
     def _empty(self, columns: int, parts: Sequence[Part]) -> NDArray[np.int64]:
-        """Give columns in one piece: malloc hands several back to the kernel, which clears them anew."""
+        """Return columns in one piece: malloc hands several back to the kernel, which clears them."""
         return np.empty((columns, num_rows(parts), self.widths.stored), np.int64)
 
     def _wants(self, name: str) -> bool:
         return self._wanted is None or name in self._wanted
 
     def _map(self, number: int) -> MappedShard:
-        """Give a shard's arrays, mapping it if need be and unmapping the one least recently used."""
+        """Return a shard's arrays, mapping it if need be and unmapping the one least recently used."""
         return self._mapped.get(number, self._newly_mapped)
 
     def _newly_mapped(self, number: int) -> MappedShard:
@@ -345,7 +345,7 @@ class ShardDataset(Sequence[Batch]):
 
 @cache
 def _kernels() -> ModuleType | None:
-    """Give the compiled ways to fill in rows, if numba is there; it is imported here and no sooner."""
+    """Return the compiled ways to fill in rows, if numba is there; it is imported here and no sooner."""
     if find_spec("numba") is None:
         return None
     from stages.loading import kernels  # noqa: PLC0415  # numba takes half a second

@@ -41,7 +41,7 @@ class DrawnEpochs:
         self._checked: set[tuple[int, int]] = set()
 
     def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:
-        """Give the columns of some rows of a shard, each (N, ...)."""
+        """Return the columns of some rows of a shard, each (N, ...)."""
         return {
             name: column[rows] for name, column in self._mapped.get((epoch, shard), self._map).items()
         }
@@ -51,7 +51,7 @@ class DrawnEpochs:
         self._mapped.bound = max(1, MAX_OPEN_FOLDERS // datasets)
 
     def counts(self, epoch: int, shard: int) -> dict[str, int]:
-        """Give what was counted apart of a shard in an epoch."""
+        """Return what was counted apart of a shard in an epoch."""
         return self._manifest.shards[epoch][shard].counts
 
     def _map(self, key: tuple[int, int]) -> Columns:

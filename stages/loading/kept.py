@@ -23,7 +23,7 @@ class Kept(Generic[_Key, _Value]):
         self._values: dict[_Key, _Value] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        """Give what another process needs: it makes the values itself."""
+        """Return what another process needs: it makes the values itself."""
         return {"bound": self.bound, "_values": {}}
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class Kept(Generic[_Key, _Value]):
         return len(self._values)
 
     def get(self, key: _Key, make: Callable[[_Key], _Value]) -> _Value:
-        """Give a value, made if it is not kept."""
+        """Return a value, made if it is not kept."""
         value = self._values.pop(key, None)
         if value is None:
             value = make(key)

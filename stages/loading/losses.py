@@ -43,7 +43,7 @@ class Loss(NamedTuple):
 
 
 def causal_lm_loss(logits: Tensor, labels: Tensor, *, segment_ids: Tensor | None = None) -> Loss:
-    """Give the loss of predicting each token from those before it.
+    """Return the loss of predicting each token from those before it.
 
     Labels come unshifted and are shifted here: whoever shifts them before predicts the token after
     the next.
@@ -60,7 +60,7 @@ def causal_lm_loss(logits: Tensor, labels: Tensor, *, segment_ids: Tensor | None
 
 
 def next_labels(labels: Tensor, segment_ids: Tensor | None = None) -> Tensor:
-    """Give the label that each position but the last must predict: (N, L - 1).
+    """Return the label that each position but the last must predict: (N, L - 1).
 
     labels       3  5  7  8  -100
     segment_ids  0  0  1  1  -1
@@ -74,7 +74,7 @@ def next_labels(labels: Tensor, segment_ids: Tensor | None = None) -> Tensor:
 
 
 def masked_lm_loss(logits: Tensor, labels: Tensor) -> Loss:
-    """Give the loss of predicting what stood where tokens were selected; nothing is shifted.
+    """Return the loss of predicting what stood where tokens were selected; nothing is shifted.
 
     Source: Devlin et al. 2019, "BERT", 3.1, arXiv 1810.04805.
 
@@ -86,7 +86,7 @@ def masked_lm_loss(logits: Tensor, labels: Tensor) -> Loss:
 
 
 def seq2seq_loss(logits: Tensor, labels: Tensor) -> Loss:
-    """Give the loss of a decoder's targets; `decoder_input_ids` are shifted, so labels are not.
+    """Return the loss of a decoder's targets; `decoder_input_ids` are shifted, so labels are not.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", 3.1.4, arXiv 1910.10683.
 
@@ -98,7 +98,7 @@ def seq2seq_loss(logits: Tensor, labels: Tensor) -> Loss:
 
 
 def replaced_token_loss(logits: Tensor, labels: Tensor) -> Loss:
-    """Give the loss of telling replaced tokens from those of the text, at every token.
+    """Return the loss of telling replaced tokens from those of the text, at every token.
 
     Source: Clark et al. 2020, "ELECTRA", section 2, arXiv 2003.10555.
 
@@ -114,7 +114,7 @@ def replaced_token_loss(logits: Tensor, labels: Tensor) -> Loss:
 
 
 def electra_loss(masked: Loss, replaced: Loss, *, weight: float = 50.0) -> Tensor:
-    """Give what generator and discriminator are trained on together: () float32.
+    """Return what generator and discriminator are trained on together: () float32.
 
     The sum of two means over different labels, so it has no count of its own.
 
@@ -129,7 +129,7 @@ def electra_loss(masked: Loss, replaced: Loss, *, weight: float = 50.0) -> Tenso
 
 
 def pair_classification_loss(logits: Tensor, labels: Tensor) -> Loss:
-    """Give the loss of saying whether a row's second text follows its first, or is in order.
+    """Return the loss of saying whether a row's second text follows its first, or is in order.
 
     Source: Devlin et al. 2019, "BERT", 3.1, arXiv 1810.04805; Lan et al. 2020, "ALBERT", 3.1, arXiv
     1909.11942. As in transformers, 0 is the real next sentence or the real order, 1 is not.
@@ -150,7 +150,7 @@ def contrastive_loss(
     negative_of: Tensor | None = None,
     same: Tensor | None = None,
 ) -> Loss:
-    """Give the loss of finding each row's other view among those of the whole batch.
+    """Return the loss of finding each row's other view among those of the whole batch.
 
     The cross entropy of cosine / temperature against the row's own number. A batch of one row without
     hard negatives has nothing to tell apart: its loss is 0. Autocast is off inside: a cosine rounded to
@@ -196,7 +196,7 @@ def duplicate_rows(input_ids: Tensor) -> Tensor:
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor) -> Loss:
-    """Give the mean of logits (..., V) against labels (...) that are not -100."""
+    """Return the mean of logits (..., V) against labels (...) that are not -100."""
     labelled = labels != IGNORED
     targets = labels[labelled].long()
     chosen = _accurate(logits[labelled])
@@ -208,7 +208,7 @@ def _mean(total: Tensor, count: int) -> Loss:
 
 
 def _accurate(values: Tensor) -> Tensor:
-    """Give values in float32 at least: half precision loses a sum of thousands."""
+    """Return values in float32 at least: half precision loses a sum of thousands."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 

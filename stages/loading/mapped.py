@@ -97,7 +97,7 @@ def map_shard(
 
 
 def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
-    """Give the tokenizer's ids as a split's manifest and the tables beside it describe them."""
+    """Return the tokenizer's ids as a split's manifest and the tables beside it describe them."""
     starts_word = None
     if WORD_STARTS in manifest.tables:
         path = folder / WORD_STARTS
@@ -106,7 +106,7 @@ def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
 
 
 def row_files(shard: Shard) -> dict[str, FileDigest]:
-    """Give the files of a shard that its rows are made of."""
+    """Return the files of a shard that its rows are made of."""
     return {name: digest for name, digest in shard.files.items() if name not in _BESIDE}
 
 
@@ -138,7 +138,7 @@ def check_segments(shard: MappedShard, place: Path) -> None:
 
 
 def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Part]:
-    """Give the parts of a batch, whose rows stand in these shards at these numbers: (N,) each."""
+    """Return the parts of a batch, whose rows stand in these shards at these numbers: (N,) each."""
     order = shards.argsort(kind="stable")
     ends = {shard: end for end, shard in enumerate(shards[order].tolist(), 1)}  # its last entry stays
     begins, rows = [0, *ends.values()], rows[order]
@@ -149,7 +149,7 @@ def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Part]:
 
 
 def num_rows(parts: Sequence[Part]) -> int:
-    """Give how many rows a batch of these parts has."""
+    """Return how many rows a batch of these parts has."""
     return sum(len(part.rows) for part in parts)
 
 

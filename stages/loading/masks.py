@@ -67,7 +67,7 @@ class VariableLength(NamedTuple):
 
 
 def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[str, NDArray[np.bool_]]:
-    """Give the masks of a batch by name, True where the row's position may attend to the column's.
+    """Return the masks of a batch by name, True where the row's position may attend to the column's.
 
     Args:
         batch: the loader's columns. Within documents: `segment_ids`; else `input_length`, or
@@ -151,7 +151,7 @@ def cross_mask(input_length: NDArray[np.integer], *, width_in: int, width_out: i
 
 
 def cu_seqlens(segment_ids: NDArray[np.integer]) -> VariableLength:
-    """Give where the segments of a batch begin once it is flat and its padding left out.
+    """Return where the segments of a batch begin once it is flat and its padding left out.
 
     segment_ids  [[0 0 1 -1] [0 0 0 -1]]  ->  [0 2 3 6], 3
 
@@ -167,7 +167,7 @@ def cu_seqlens(segment_ids: NDArray[np.integer]) -> VariableLength:
 
 
 def of_lengths(lengths: NDArray[np.integer]) -> VariableLength:
-    """Give where rows of one text each begin; one of no token begins where the next does.
+    """Return where rows of one text each begin; one of no token begins where the next does.
 
     lengths [3 0 2]  ->  [0 3 3 5], 3
 
@@ -178,7 +178,7 @@ def of_lengths(lengths: NDArray[np.integer]) -> VariableLength:
 
 
 def position_ids(segment_ids: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Give the position of each token in its segment, (N, L) int64; 0 on padding.
+    """Return the position of each token in its segment, (N, L) int64; 0 on padding.
 
     segment_ids  0 0 0 1 1 -1  ->  0 1 2 0 1 0
     """
@@ -188,7 +188,7 @@ def position_ids(segment_ids: NDArray[np.integer]) -> NDArray[np.int64]:
 
 
 def self_attention(attention: str) -> SelfAttention:
-    """Give the attention that a manifest names, for rows of one sequence."""
+    """Return the attention that a manifest names, for rows of one sequence."""
     try:
         return SelfAttention(attention)
     except ValueError:
@@ -197,7 +197,7 @@ def self_attention(attention: str) -> SelfAttention:
 
 
 def column(batch: Mapping[str, _Array], name: str, attention: str) -> _Array:
-    """Give a column that masks of this attention follow from."""
+    """Return a column that masks of this attention follow from."""
     if name not in batch:
         raise DataError(
             f"attention = {str(attention)!r} follows from the column {name}, and the batch has"
@@ -214,12 +214,12 @@ def _starts(segment_ids: NDArray[np.integer]) -> NDArray[np.bool_]:
 
 
 def one_segment(lengths: NDArray[np.integer], width: int) -> NDArray[np.int64]:
-    """Give the segment ids, (..., width), of rows that hold one text each."""
+    """Return the segment ids, (..., width), of rows that hold one text each."""
     return np.where(padding_mask(lengths, width), 0, PADDING)
 
 
 def row_segments(batch: Mapping[str, NDArray[np.integer]], kind: SelfAttention) -> NDArray[np.integer]:
-    """Give the segment ids, (N, L) or (N V, L), that an attention follows from."""
+    """Return the segment ids, (N, L) or (N V, L), that an attention follows from."""
     shape = column(batch, "input_ids", kind).shape
     if not kind.within_document and "input_length" in batch:
         segment_ids: NDArray[np.integer] = one_segment(batch["input_length"], shape[-1])

@@ -48,7 +48,7 @@ class EpochOrder:
         self._held = 0, np.empty(0, np.int64)  # a position, and the rows from there on
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give what `shuffled` gives for positions, (N,) int64 in range(size)."""
+        """Return what `shuffled` gives for positions, (N,) int64 in range(size)."""
         start, held = self._held  # taken once, for another thread may replace it at any time
         inside = positions - start
         if not np.count_nonzero(inside.view(np.uint64) >= len(held)):  # below 0 is far above
@@ -68,7 +68,7 @@ class EpochOrder:
 
 
 def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Give the rows that stand at some positions of an epoch.
+    """Return the rows that stand at some positions of an epoch.
 
     shuffled(range(5), 5, seed=7, epoch=0) -> a permutation of 0 .. 4
 
@@ -96,7 +96,7 @@ def _round_keys(seed: int, epoch: int) -> NDArray[np.uint64]:
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Give MurmurHash3's 64-bit finaliser of each value."""
+    """Return MurmurHash3's 64-bit finaliser of each value."""
     mixed = values ^ (values >> _SHIFT)
     mixed *= _MIX[0]
     mixed ^= mixed >> _SHIFT

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 def dense_segments(
     segment_ptr: NDArray[np.int64], segment_length: NDArray[np.int64], *, row_length: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give (segment_ids, position_ids), each (N, L) int64; -1 and 0 on padding.
+    """Return (segment_ids, position_ids), each (N, L) int64; -1 and 0 on padding.
 
     Args:
         segment_ptr: (N + 1,) the segments of row n are segment_ptr[n] .. segment_ptr[n + 1].

@@ -67,7 +67,7 @@ class Loader:
         self._loader: DataLoader[Tensors] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Give what another process needs: it starts workers of its own."""
+        """Return what another process needs: it starts workers of its own."""
         return self.__dict__ | {"_loader": None}
 
     def __len__(self) -> int:
@@ -75,7 +75,7 @@ class Loader:
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Tensors]:
-        """Give the rest of the epoch; the walk stands behind each batch that was given.
+        """Yield the rest of the epoch; the walk stands behind each batch that was given.
 
         Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
         The next one goes on from the walk's place, also after an error: it starts new workers then.
@@ -131,7 +131,7 @@ class Loader:
             raise
 
     def state_dict(self) -> dict[str, int | str]:
-        """Give what a loader of any number of workers and ranks goes on from, as plain JSON."""
+        """Return what a loader of any number of workers and ranks goes on from, as plain JSON."""
         return self.batches.state_dict()
 
     def load_state_dict(self, state: Mapping[str, int | str]) -> None:
@@ -140,5 +140,5 @@ class Loader:
 
 
 def as_tensors(batch: Batch) -> Tensors:
-    """Give each column as a tensor, without copying it."""
+    """Return each column as a tensor, without copying it."""
     return {name: torch.from_numpy(column) for name, column in batch.items()}

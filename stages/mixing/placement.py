@@ -23,22 +23,22 @@ class ValidationConfig(Config):
 
 
 def shard_of(identity: bytes, seed: int, *, copy: int, shards: int) -> int:
-    """Give the shard of a document copy, uniform in range(shards)."""
+    """Return the shard of a document copy, uniform in range(shards)."""
     return document_hash(identity, seed, purpose=Purpose.SHARD, copy=copy) * shards >> 64
 
 
 def order_of(identity: bytes, seed: int, *, copy: int) -> int:
-    """Give the hash by which document copies stand in a shard, ascending."""
+    """Return the hash by which document copies stand in a shard, ascending."""
     return document_hash(identity, seed, purpose=Purpose.ORDER, copy=copy)
 
 
 def component_hash(identity: bytes, seed: int, *, copy: int) -> int:
-    """Give the hash by which a document copy is given to a component of a mixture: uniform, 64 bits."""
+    """Return the hash that gives a document copy to a component of a mixture: uniform, 64 bits."""
     return document_hash(identity, seed, purpose=Purpose.COMPONENT, copy=copy)
 
 
 def validation_hash(cluster: bytes, seed: int) -> int:
-    """Give the hash by which a duplicate cluster is held out; the cluster is its root's id."""
+    """Return the hash by which a duplicate cluster is held out; the cluster is its root's id."""
     return document_hash(cluster, seed, purpose=Purpose.VALIDATION)
 
 
@@ -48,7 +48,7 @@ def is_candidate(cluster: bytes, seed: int, *, config: ValidationConfig) -> bool
 
 
 def num_shards(kept_bytes: int, *, shard_size: int, documents: int = 0) -> int:
-    """Give the number of shards: each is made from about `shard_size` of text.
+    """Return the number of shards: each is made from about `shard_size` of text.
 
     Short documents make more of them: none is to list more than about `MAX_DOCUMENTS`.
     """

@@ -106,7 +106,7 @@ class BART(Objective):
 
 
 def widths_bart(config: BART, seq_len: int) -> Widths:
-    """Give how many tokens rows hold: inputs of `seq_len`, a stored row without their BOS and EOS.
+    """Return how many tokens rows hold: inputs of `seq_len`, a stored row without their BOS and EOS.
 
     A stored row of nothing but body still fits, whatever is drawn, and has one EOS more as labels.
     """
@@ -115,7 +115,7 @@ def widths_bart(config: BART, seq_len: int) -> Widths:
 
 
 def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the columns of rows with noise, plainly; `seq2seq.columns_of` says which.
+    """Return the columns of rows with noise, plainly; `seq2seq.columns_of` says which.
 
     Raises:
         FormatError: a row does not fit, or the tokenizer has no mask or BOS.
@@ -138,7 +138,7 @@ def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Wi
 def restore_bart(
     columns: Columns, config: BART, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give (ids, lengths) of the bodies of rows, from their labels: (N, L) padded with pad, (N,)."""
+    """Return (ids, lengths) of the bodies of rows, from their labels: (N, L) padded with pad, (N,)."""
     del config
     labels = columns["labels"].astype(np.int64)
     inside = ids_without_ends(labels, columns["label_length"], eos=vocabulary.named("eos"))
@@ -147,7 +147,7 @@ def restore_bart(
 
 
 def budget(ratio: float, length: int) -> int:
-    """Give a share of so many tokens, rounded up.
+    """Return a share of so many tokens, rounded up.
 
     (0.3, 10) -> 3; (0.3, 11) -> 4; (0.3, 0) -> 0
     """
@@ -156,7 +156,7 @@ def budget(ratio: float, length: int) -> int:
 
 @cache
 def poisson_thresholds(mean: float) -> tuple[int, ...]:
-    """Give floor(2**64 P(X <= k)) for k = 0, 1, .. while below 2**64 - 1, X of Poisson's law.
+    """Return floor(2**64 P(X <= k)) for k = 0, 1, .. while below 2**64 - 1, X of Poisson's law.
 
     Decimals are the same everywhere; exp of a double is not. 3.0 -> 29 numbers, from 918409308362266468
     """
@@ -174,7 +174,7 @@ def poisson_thresholds(mean: float) -> tuple[int, ...]:
 def span_lengths(
     rows: StoredRows, row: int, length: int, *, config: BART, widths: Widths
 ) -> NDArray[np.int64]:
-    """Give how many tokens each mask of a row hides, from left to right: (K,).
+    """Return how many tokens each mask of a row hides, from left to right: (K,).
 
     Args:
         rows: the rows as stored.
@@ -211,7 +211,7 @@ def _noise(
     config: BART,
     mask: int,
 ) -> NDArray[np.int64]:
-    """Give the tokens and masks of one row between BOS and EOS."""
+    """Return the tokens and masks of one row between BOS and EOS."""
     hidden, count = int(spans.sum()), len(spans)
     draws = _draws(rows, row, Tag.SPAN_PLACE, 1 + count)[1:]
     is_mask = _choose(draws, len(body) - hidden + count)
@@ -232,7 +232,7 @@ def _noise(
 
 
 def _draws(rows: StoredRows, row: int, tag: Tag, count: int) -> NDArray[np.uint64]:
-    """Give the first draws of a row's stream: (count,)."""
+    """Return the first draws of a row's stream: (count,)."""
     blocks = np.arange((count + 1) // 2, dtype=np.uint64)
     numbers = np.full(len(blocks), rows.numbers[row], np.uint64)
     return draw_u64(rows.key(tag), numbers, block=blocks).ravel()[:count]

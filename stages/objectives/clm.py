@@ -27,7 +27,7 @@ class CausalLM(Objective):
 
 
 def label_causally(rows: StoredRows, config: CausalLM) -> Columns:
-    """Give `input_ids` (N, L) as stored and `labels` (N, L) int32: the ids, or -100 without loss."""
+    """Return `input_ids` (N, L) as stored and `labels` (N, L) int32: the ids, or -100 without loss."""
     labels, filled = rows.input_ids.astype(np.int32), rows.filled
     for padded in np.flatnonzero(filled < labels.shape[1]).tolist():  # few: most rows are full
         labels[padded, filled[padded] :] = IGNORED

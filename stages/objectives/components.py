@@ -32,13 +32,13 @@ class Component(NamedTuple):
 
 
 def choose_by_weight(hashed: int, weights: tuple[float, ...]) -> int:
-    """Give the component of a document copy by its hash below 2**64, as likely as its weight."""
+    """Return the component of a document copy by its hash below 2**64, as likely as its weight."""
     return bisect_right(_thresholds(weights), hashed)
 
 
 @cache
 def _thresholds(weights: tuple[float, ...]) -> list[int]:
-    """Give where each component's range of hashes ends; the last ends at 2**64 exactly."""
+    """Return where each component's range of hashes ends; the last ends at 2**64 exactly."""
     ends = list(accumulate(weights))
     return [threshold(end / ends[-1]) for end in ends]
 
@@ -46,7 +46,7 @@ def _thresholds(weights: tuple[float, ...]) -> list[int]:
 def draw_by_component(
     rows: StoredRows, number: int, draw: Callable[[int, StoredRows], Columns]
 ) -> Columns:
-    """Give each row's columns by its component, and `objective_id` (N,) int32.
+    """Return each row's columns by its component, and `objective_id` (N,) int32.
 
     Args:
         rows: of a mixture.
@@ -69,7 +69,7 @@ def draw_by_component(
 def restore_by_component(
     columns: Columns, number: int, restore: Callable[[int, Columns], Restored], *, pad: int
 ) -> Restored:
-    """Give the clean tokens of rows back, each by the component that `objective_id` names.
+    """Return the clean tokens of rows back, each by the component that `objective_id` names.
 
     Args:
         columns: of `draw_by_component`.
@@ -92,7 +92,7 @@ def restore_by_component(
 
 
 def _components(rows: StoredRows, number: int) -> NDArray[np.uint8]:
-    """Give the component of each row."""
+    """Return the component of each row."""
     components = rows.components
     if components is None:
         raise FormatError("components: none stored, but each row of a mixture has one")
@@ -106,7 +106,7 @@ def _components(rows: StoredRows, number: int) -> NDArray[np.uint8]:
 
 
 def _groups(components: NDArray[np.integer], number: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Give each component that there is, and its rows; the first one always, for its columns."""
+    """Yield each component that there is, and its rows; the first one always, for its columns."""
     for component in range(number):
         chosen = np.flatnonzero(components == component)
         if len(chosen) or component == 0:

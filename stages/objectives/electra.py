@@ -85,14 +85,14 @@ class ReplacedTokens(Objective):
 
     @property
     def max_ngram(self) -> int:
-        """Give the words of the longest n-gram, of which nothing is selected here."""
+        """Return the words of the longest n-gram, of which nothing is selected here."""
         return 1
 
 
 def replace_tokens(
     rows: StoredRows, config: ReplacedTokens, vocabulary: Vocabulary, widths: Widths | None = None
 ) -> Columns:
-    """Give `input_ids` and `original_ids` as stored, `labels` int32 and `selected` bool, each (N, L).
+    """Return `input_ids` and `original_ids` as stored, `labels` int32 and `selected` bool, each (N, L).
 
     Args:
         rows: the rows as stored, with what keys their draws.
@@ -128,7 +128,7 @@ def replace_tokens(
 
 
 def unigram_counts(rows: StoredRows) -> NDArray[np.int64]:
-    """Give how many ordinary tokens of the shard have this id or a smaller one: (V,) int64.
+    """Return how many ordinary tokens of the shard have this id or a smaller one: (V,) int64.
 
     Of no rows none are asked for: a shard without tokens has none to count.
 
@@ -150,7 +150,7 @@ def unigram_counts(rows: StoredRows) -> NDArray[np.int64]:
 def restore_electra(
     columns: Columns, config: ReplacedTokens, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give the clean tokens of every row, (N, L), and how many they are, (N,)."""
+    """Return the clean tokens of every row, (N, L), and how many they are, (N,)."""
     del config
     tokens = columns["original_ids"]
     return tokens, unpadded_lengths(tokens, vocabulary.named("pad"))

@@ -91,7 +91,7 @@ class FIM(Objective):
 
 
 def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the columns of packed rows whose segments are transformed, plainly.
+    """Return the columns of packed rows whose segments are transformed, plainly.
 
     Returns:
         `input_ids` (N, L) in the dtype of the rows; `labels` (N, L) int32, unshifted, -100 without loss;
@@ -123,7 +123,7 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
 def restore_fim(
     columns: Columns, config: FIM, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give (ids, lengths) of the rows as they were stored: (N, L) padded with pad, (N,) int64.
+    """Return (ids, lengths) of the rows as they were stored: (N, L) padded with pad, (N,) int64.
 
     A transformed segment is A B C again: what stands between <PRE> and <SUF>, what stands behind <MID>,
     what stands between <SUF> and <MID>. One rule for both orders: SPM is a PSM of an empty A.
@@ -146,7 +146,7 @@ def restore_fim(
 def restored_segments(
     input_ids: NDArray[np.integer], segment_ids: NDArray[np.integer], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.integer]]:
-    """Give the segments of rows as they were before they were transformed.
+    """Return the segments of rows as they were before they were transformed.
 
     Plain is what has not one <PRE>, in front, one <SUF> behind it and one <MID> behind that.
 
@@ -201,7 +201,7 @@ def require_room(rows: StoredRows, widths: Widths) -> None:
 
 
 def blank_columns(rows: StoredRows, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the columns of rows that hold padding alone."""
+    """Return the columns of rows that hold padding alone."""
     shape = len(rows.input_ids), widths.inputs
     return {
         "input_ids": np.full(shape, vocabulary.named("pad"), rows.input_ids.dtype),
@@ -212,13 +212,13 @@ def blank_columns(rows: StoredRows, vocabulary: Vocabulary, widths: Widths) -> C
 
 
 def fim_ids(vocabulary: Vocabulary) -> NDArray[np.int64]:
-    """Give the ids that no transformed body may hold: <PRE>, <SUF>, <MID>, EOS: (4,) int64."""
+    """Return the ids that no transformed body may hold: <PRE>, <SUF>, <MID>, EOS: (4,) int64."""
     names = ("fim_prefix", "fim_suffix", "fim_middle", "eos")
     return np.array([vocabulary.named(name) for name in names], np.int64)
 
 
 def _segment_draws(rows: StoredRows) -> NDArray[np.uint64]:
-    """Give the four draws of each segment: (S, 4)."""
+    """Return the four draws of each segment: (S, 4)."""
     counts = np.diff(rows.segment_ptr)
     numbers = np.repeat(rows.numbers, counts).astype(np.uint64)
     within = np.arange(len(numbers)) - np.repeat(rows.segment_ptr[:-1], counts)
@@ -231,7 +231,7 @@ def _segment_draws(rows: StoredRows) -> NDArray[np.uint64]:
 def _rearrange(
     tokens: NDArray[np.integer], draws: list[int], config: FIM, ids: NDArray[np.int64]
 ) -> NDArray[np.integer]:
-    """Give one segment as it is shown."""
+    """Return one segment as it is shown."""
     length = len(tokens) - int(len(tokens) > 0 and tokens[-1] == ids[3])
     body, end = tokens[:length], tokens[length:]
     chosen = draws[0] < threshold(config.fim_rate)

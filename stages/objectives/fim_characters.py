@@ -86,7 +86,7 @@ def fill_in_text(
     shard: WholeShard,
     spelling: Spelling,
 ) -> Columns:
-    """Give the columns of `stages.objectives.fim.fill_in_middle`, and `plain` (N,) int32.
+    """Return the columns of `stages.objectives.fim.fill_in_middle`, and `plain` (N,) int32.
 
     `plain` counts the segments of a row that were to be transformed and had no room for it.
     """
@@ -122,7 +122,7 @@ def _lay(
     vocabulary: Vocabulary,
     widths: Widths,
 ) -> Columns:
-    """Give the columns of segments, (T,) tokens end to end, that stand where the rows' do."""
+    """Return the columns of segments, (T,) tokens end to end, that stand where the rows' do."""
     columns = dict(blank_columns(rows, vocabulary, widths))
     owner = np.repeat(np.arange(len(rows.numbers)), np.diff(rows.segment_ptr))
     filled = np.bincount(owner, weights=lengths, minlength=len(rows.numbers)).astype(np.int64)
@@ -190,7 +190,7 @@ def _same_text(
 def _spelled(
     tokens: NDArray[np.integer], lengths: NDArray[np.int64], pieces: Pieces
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Give the bytes of segments end to end, and how many each has: (S,)."""
+    """Return the bytes of segments end to end, and how many each has: (S,)."""
     ends = np.concatenate([[0], np.cumsum(pieces.sizes[tokens])])
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     return pieces.spell(tokens), np.diff(ends[bounds])
@@ -233,7 +233,7 @@ def _choose(
     shard: WholeShard,
     pieces: Pieces,
 ) -> list[_Chosen]:
-    """Give the segments that are to be transformed, cut."""
+    """Return the segments that are to be transformed, cut."""
     numbers = shard.segments_in(rows.numbers)
     doc = np.asarray(shard.segments["doc"][numbers], np.int64)
     key, document = rows.key(Tag.FIM_TEXT), doc.astype(np.uint64)
@@ -284,7 +284,7 @@ def _drawn(
 
 
 def _text(data: bytes) -> tuple[int, str, int]:
-    """Give the whole characters of some bytes, and how many before and behind them are parts of one.
+    """Return the whole characters of some bytes, and how many before and behind them are parts of one.
 
     No text is given of bytes that are none.
 
@@ -307,7 +307,7 @@ def _arrange(
     tokens: NDArray[np.integer],
     ids: NDArray[np.int64],
 ) -> list[NDArray[np.integer]]:
-    """Give one segment as it is shown, in parts."""
+    """Return one segment as it is shown, in parts."""
     before, between, after = parts
     prefix, suffix, middle, eos = ids[:, None].astype(tokens.dtype)
     end = tokens[-1:] if tokens[-1] == eos[0] else tokens[:0]

@@ -79,14 +79,14 @@ def undeclared(name: str) -> str:
 
 
 def version_of(generate: Generate | None) -> str:
-    """Give what a model calls itself; nothing if it does not say, or if there is none."""
+    """Return what a model calls itself; nothing if it does not say, or if there is none."""
     return str(getattr(generate, "version", ""))
 
 
 def replace_by_model(
     rows: StoredRows, config: ReplacedTokens, vocabulary: Vocabulary, *, generate: Generate
 ) -> Columns:
-    """Give the columns of `stages.objectives.electra.replace_tokens`."""
+    """Return the columns of `stages.objectives.electra.replace_tokens`."""
     logits = len(vocabulary.is_special) * rows.input_ids.shape[1] * config.mask_probability
     step = max(1, int(_AT_ONCE / logits))
     parts = [
@@ -127,7 +127,7 @@ def _replace(
 def _asked(
     logits: NDArray[np.floating], count: int, config: ReplacedTokens, vocabulary: Vocabulary
 ) -> NDArray[np.floating]:
-    """Give logits as they are if they are what was asked for."""
+    """Return logits as they are if they are what was asked for."""
     if logits.shape != (count, vocabulary.size) or not np.isfinite(logits).all():
         raise DataError(
             f"objective.model = {config.model!r}: gave logits of shape {logits.shape}; needed are finite"
@@ -142,7 +142,7 @@ def _sample(
     vocabulary: Vocabulary,
     temperature: float,
 ) -> NDArray[np.int64]:
-    """Give an ordinary id for each row of logits: (S,)."""
+    """Return an ordinary id for each row of logits: (S,)."""
     found = np.empty(len(logits), np.int64)
     step = max(1, _SAMPLED // max(1, vocabulary.size))
     for begin in range(0, len(logits), step):

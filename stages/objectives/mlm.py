@@ -126,7 +126,7 @@ class MaskedLM(Objective):
 def mask_tokens(
     rows: StoredRows, config: MaskedLM, vocabulary: Vocabulary, widths: Widths | None = None
 ) -> Columns:
-    """Give `input_ids` (N, L) of the dtype stored and `labels` (N, L) int32.
+    """Return `input_ids` (N, L) of the dtype stored and `labels` (N, L) int32.
 
     Where there is a label it is the token that stood there, so rows can be restored. A row in which
     nothing is selected has no label.
@@ -162,7 +162,7 @@ def mask_tokens(
 def restore_mlm(
     columns: Columns, config: MaskedLM, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give the clean tokens of every row, (N, L), and how many they are, (N,)."""
+    """Return the clean tokens of every row, (N, L), and how many they are, (N,)."""
     del config
     input_ids, labels = columns["input_ids"], columns["labels"]
     tokens = np.where(labels != IGNORED, labels, input_ids).astype(input_ids.dtype)
@@ -170,7 +170,7 @@ def restore_mlm(
 
 
 def unpadded_lengths(tokens: NDArray[np.generic], pad: int) -> NDArray[np.int64]:
-    """Give how many tokens of each row come before its padding: (N,) int64.
+    """Return how many tokens of each row come before its padding: (N,) int64.
 
     [[7 8 2 .] [. . . .]] -> [3 0]
     """
@@ -180,7 +180,7 @@ def unpadded_lengths(tokens: NDArray[np.generic], pad: int) -> NDArray[np.int64]
 
 
 def expected_counts(maskable: NDArray[np.int64], probability: float) -> NDArray[np.int64]:
-    """Give how many positions `exact` selects in rows with so many to select from.
+    """Return how many positions `exact` selects in rows with so many to select from.
 
     [0 1 2 10 20] at 0.15 -> [0 1 1 2 3]
     """
@@ -190,7 +190,7 @@ def expected_counts(maskable: NDArray[np.int64], probability: float) -> NDArray[
 
 
 def action_bounds(config: MaskedLM) -> tuple[int, int]:
-    """Give the bounds below which a draw shows the mask, or a random id if not the mask."""
+    """Return the bounds below which a draw shows the mask, or a random id if not the mask."""
     bounds = threshold(config.mask_share), threshold(config.mask_share + config.random_share)
     if config.selection is Selection.BERNOULLI:
         selecting = threshold(config.mask_probability)
@@ -199,7 +199,7 @@ def action_bounds(config: MaskedLM) -> tuple[int, int]:
 
 
 def ngram_bounds(longest: int) -> list[int]:
-    """Give the bounds below which a draw gives n-grams of at most 1, 2, .. words.
+    """Return the bounds below which a draw gives n-grams of at most 1, 2, .. words.
 
     1 -> [2**64]; 2 -> [2/3 2**64, 2**64]
     """
@@ -208,7 +208,7 @@ def ngram_bounds(longest: int) -> list[int]:
 
 
 def chunks(rows: StoredRows) -> Iterator[tuple[int, StoredRows]]:
-    """Give the rows in parts that fit a cache, each with the number of its first row among `rows`."""
+    """Yield the rows in parts that fit a cache, each with the number of its first row among `rows`."""
     count, length = rows.input_ids.shape
     step = max(1, _CHUNK // max(length, 1))
     for begin in range(0, count, step):
@@ -216,7 +216,7 @@ def chunks(rows: StoredRows) -> Iterator[tuple[int, StoredRows]]:
 
 
 def select_positions(rows: StoredRows, config: Selecting, vocabulary: Vocabulary) -> Positions:
-    """Give the positions that are to be guessed."""
+    """Return the positions that are to be guessed."""
     maskable = rows.covered & ~vocabulary.special(rows.input_ids)
     match config.selection:
         case Selection.BERNOULLI:
@@ -234,7 +234,7 @@ def select_positions(rows: StoredRows, config: Selecting, vocabulary: Vocabulary
 
 
 def _bernoulli(rows: StoredRows, able: NDArray[np.bool_], probability: float) -> Positions:
-    """Give the positions whose draw is small, among those that are able to be selected."""
+    """Return the positions whose draw is small, among those that are able to be selected."""
     bound = threshold(probability)
     row, position = np.nonzero(able & (_leading(rows) <= min(bound >> 48, 0xFFFF)))
     chosen = below(_selecting(rows, row, position), bound)
@@ -242,7 +242,7 @@ def _bernoulli(rows: StoredRows, able: NDArray[np.bool_], probability: float) ->
 
 
 def _smallest(rows: StoredRows, maskable: NDArray[np.bool_], probability: float) -> Positions:
-    """Give in each row as many of the smallest draws as `exact` wants."""
+    """Return in each row as many of the smallest draws as `exact` wants."""
     counts = expected_counts(np.count_nonzero(maskable, axis=1), probability)
     draws = np.zeros(maskable.shape, np.uint64)
     draws[maskable] = _selecting(rows, *np.nonzero(maskable))
@@ -255,7 +255,7 @@ def _smallest(rows: StoredRows, maskable: NDArray[np.bool_], probability: float)
 def _word_begins(
     rows: StoredRows, maskable: NDArray[np.bool_], vocabulary: Vocabulary
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Give where words begin, and where what came before is no text of the same segment: (N, L) each."""
+    """Return where words begin, and where what stands before is no text of the segment: (N, L) each."""
     apart = np.ones_like(maskable)
     apart[:, 1:] = ~maskable[:, :-1]
     apart[segment_starts(rows)] = True
@@ -264,7 +264,7 @@ def _word_begins(
 
 
 def word_starts(vocabulary: Vocabulary) -> NDArray[np.bool_]:
-    """Give which ids begin a word.
+    """Return which ids begin a word.
 
     Raises:
         FormatError: the tokenizer does not say.
@@ -307,7 +307,7 @@ def _visit(
     wanted: NDArray[np.int64],
     budget: np.int64,
 ) -> Iterator[tuple[int, int]]:
-    """Give (first word, tokens) of the n-grams of one row.
+    """Yield (first word, tokens) of the n-grams of one row.
 
     Args:
         order: the row's words as they are visited.
@@ -337,7 +337,7 @@ def _visit(
 
 
 def _leading(rows: StoredRows) -> NDArray[np.uint16]:
-    """Give the 16 leading bits of the draw that selects each position: (N, L)."""
+    """Return the 16 leading bits of the draw that selects each position: (N, L)."""
     count, length = rows.input_ids.shape
     groups = -(-length // _SERVED)
     row = np.repeat(np.arange(count), 8 * groups)
@@ -349,7 +349,7 @@ def _leading(rows: StoredRows) -> NDArray[np.uint16]:
 def _selecting(
     rows: StoredRows, row: NDArray[np.int64], position: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """Give the draw that selects each of some positions: (S,)."""
+    """Return the draw that selects each of some positions: (S,)."""
     number = position // 4 % 16
     served = draw_blocks(rows, Tag.MASK_LEADING, row, position // _SERVED * 8 + number % 8)
     lanes = served[np.arange(len(row)), number // 8] >> (position % 4 * 16).astype(np.uint64)
@@ -360,7 +360,7 @@ def _selecting(
 def draw_blocks(
     rows: StoredRows, tag: Tag, row: NDArray[np.int64], block: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """Give the two draws of one block of the streams of some rows: (S, 2)."""
+    """Return the two draws of one block of the streams of some rows: (S, 2)."""
     return draw_u64(rows.key(tag), rows.numbers[row].astype(np.uint64), block=block.astype(np.uint64))
 
 

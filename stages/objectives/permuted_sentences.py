@@ -42,7 +42,7 @@ def permute_and_add_noise(
     shard: WholeShard,
     add_noise: AddNoise,
 ) -> Columns:
-    """Give the columns of `add_noise` of rows whose sentences change places; labels are the rows'.
+    """Return the columns of `add_noise` of rows whose sentences change places; labels are the rows'.
 
     Args:
         rows: as stored.
@@ -59,7 +59,7 @@ def permute_and_add_noise(
 
 
 def permute_sentences(rows: StoredRows, config: BART, shard: WholeShard, *, eos: int) -> StoredRows:
-    """Give the rows with their sentences in the order drawn."""
+    """Return the rows with their sentences in the order drawn."""
     key = rows.key(Tag.SENTENCES)
     draws = draw_u64(key, rows.numbers.astype(np.uint64))[:, 0]
     some = np.flatnonzero(below(draws, threshold(config.permute_probability)))
@@ -96,7 +96,7 @@ class _Sentences(NamedTuple):
 
 
 def _sentences(rows: StoredRows, shard: WholeShard, eos: int) -> _Sentences:
-    """Give the sentences of rows: those of the documents, as far as they lie in each segment."""
+    """Return the sentences of rows: those of the documents, as far as they lie in each segment."""
     assert shard.sentences is not None, "packed for another objective"
     numbers = shard.segments_in(rows.numbers)
     doc, offset, length = (

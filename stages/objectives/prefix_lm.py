@@ -86,7 +86,7 @@ class PrefixLM(Objective):
 
 
 def shortest_prefixes(n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:
-    """Give the least prefix of texts of n tokens, n at least 2.
+    """Return the least prefix of texts of n tokens, n at least 2.
 
     [2 3 512] at target_density 0.25 -> [1 1 256]
     """
@@ -96,7 +96,7 @@ def shortest_prefixes(n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int6
 
 
 def prefix_widths(config: PrefixLM, seq_len: int) -> Widths:
-    """Give the widths for inputs of `seq_len` tokens; every row of `stored` tokens fits.
+    """Return the widths for inputs of `seq_len` tokens; every row of `stored` tokens fits.
 
     encoder_decoder of 512 -> stored 512, inputs 512, labels 512; with a mode token 511, 512, 511
 
@@ -119,7 +119,7 @@ def prefix_widths(config: PrefixLM, seq_len: int) -> Widths:
 def split_prefixes(
     rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    """Give the columns of rows as they are stored.
+    """Return the columns of rows as they are stored.
 
     Returns:
         decoder_only: `input_ids` (N, L) as stored, `labels` (N, L) and `prefix_length` (N,) int32;
@@ -150,7 +150,7 @@ def split_prefixes(
 def split_lengths(
     rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths
 ) -> NDArray[np.int64]:
-    """Give how many tokens of each row are split: (N,) int64.
+    """Return how many tokens of each row are split: (N,) int64.
 
     Raises:
         FormatError: a row that does not fit its columns, whatever its prefix.
@@ -168,7 +168,7 @@ def split_lengths(
 
 
 def with_prompts(rows: StoredRows, n: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the prefixes of rows of n tokens: those that their sources name, else those drawn."""
+    """Return the prefixes of rows of n tokens: those that their sources name, else those drawn."""
     if rows.prompt is None:
         return drawn
     named = np.minimum(rows.prompt.astype(np.int64), n)
@@ -176,7 +176,7 @@ def with_prompts(rows: StoredRows, n: NDArray[np.int64], drawn: NDArray[np.int64
 
 
 def _prefixes(rows: StoredRows, n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:
-    """Give the length of each row's prefix."""
+    """Return the length of each row's prefix."""
     shortest = shortest_prefixes(n, config)
     draws = draw_u64(rows.key(Tag.PREFIX_LENGTH), rows.numbers.astype(np.uint64))[:, 0]
     prefix = n.copy()
@@ -202,7 +202,7 @@ def keeps_prompts(
 def restore_prefix_lm(
     columns: Columns, config: PrefixLM, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give the rows' tokens back: the prefix as it is shown, the rest as it is to be said.
+    """Return the rows' tokens back: the prefix as it is shown, the rest as it is to be said.
 
     Returns:
         (N, W) ids, padded, and (N,) int64 lengths; of an encoder-decoder an EOS that ended a stored row

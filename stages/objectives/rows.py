@@ -67,7 +67,7 @@ class StoredRows:
         return covered
 
     def key(self, tag: Tag) -> Key:
-        """Give what keys the draws of these rows for one purpose."""
+        """Return what keys the draws of these rows for one purpose."""
         return Key(self.seed, self.epoch, self.shard, tag)
 
     def match(self, restored: Restored, counts: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
@@ -85,7 +85,7 @@ class StoredRows:
         return np.asarray((lengths == wanted) & ~differ)
 
     def take(self, chosen: NDArray[np.int64]) -> "StoredRows":
-        """Give some of the rows, in the order chosen."""
+        """Return some of the rows, in the order chosen."""
         counts = np.diff(self.segment_ptr)[chosen]
         ptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
@@ -114,12 +114,12 @@ class Widths:
 
 
 def single_segments(lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give (segment_ptr, segment_length) of rows that hold one segment each."""
+    """Return (segment_ptr, segment_length) of rows that hold one segment each."""
     return np.arange(len(lengths) + 1), lengths.astype(np.int64)
 
 
 def bodies(rows: StoredRows, eos: int) -> NDArray[np.int64]:
-    """Give how many tokens of each row are transformed: all, less an EOS at the end: (N,) int64.
+    """Return how many tokens of each row are transformed: all, less an EOS at the end: (N,) int64.
 
     An encoder-decoder objective closes its inputs and its targets with an EOS of their own.
     """

@@ -82,12 +82,12 @@ SentencePairs = NextSentence | SentenceOrder
 
 
 def pair_widths(seq_len: int) -> Widths:
-    """Give how many tokens rows hold: stored, all but CLS and two SEP, and an EOS that is not shown."""
+    """Return how many tokens rows hold: stored, all but CLS, two SEP and an EOS that is not shown."""
     return Widths(seq_len - ENDS + 1, seq_len, seq_len)
 
 
 def label_name(config: SentencePairs) -> str:
-    """Give the column that says whether a pair belongs together."""
+    """Return the column that says whether a pair belongs together."""
     return "next_sentence_label" if isinstance(config, NextSentence) else "sentence_order_label"
 
 
@@ -100,7 +100,7 @@ def make_pairs(
     shard: WholeShard,
     mask: Mask = mask_tokens,
 ) -> Columns:
-    """Give the columns of pairs.
+    """Return the columns of pairs.
 
     Args:
         rows: as stored.
@@ -143,7 +143,7 @@ def make_pairs(
 def restore_pairs(
     columns: Columns, config: SentencePairs, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give (ids, lengths) of the rows' own text without EOS: (N, L) padded with pad, (N,) int64."""
+    """Return (ids, lengths) of the rows' own text without EOS: (N, L) padded with pad, (N,) int64."""
     shown, lengths = restore_mlm(columns, config.mask, vocabulary)
     middle, b = _split(columns, lengths)
     a, apart = middle - 2, columns[label_name(config)] == 1
@@ -195,7 +195,7 @@ class _Halves(NamedTuple):
 
 
 def _halves(rows: StoredRows, eos: int) -> _Halves:
-    """Give the rows' own halves without EOS."""
+    """Return the rows' own halves without EOS."""
     filled = bodies(rows, eos)
     lengths = np.append(rows.segment_length, 0)[rows.segment_ptr[:-1]]
     second = np.where(np.diff(rows.segment_ptr) > 0, lengths, 0)
@@ -205,7 +205,7 @@ def _halves(rows: StoredRows, eos: int) -> _Halves:
 
 
 def _borrow(rows: StoredRows, halves: _Halves, shard: WholeShard) -> tuple[_Halves, Columns]:
-    """Give each row that has room for it a second half of another document."""
+    """Return each row that has room for it a second half of another document."""
     assert rows.room is not None, "packed for another objective"
     draws = draw_u64(rows.key(Tag.PARTNER), rows.numbers.astype(np.uint64))
     own, lenders = shard.owners(rows.numbers), shard.with_text
@@ -237,7 +237,7 @@ def _lent(
     room: NDArray[np.integer],
     most: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give where each borrowed text begins and how many tokens it has: whole sentences, like all halves.
+    """Return where each borrowed text begins and how many tokens it has: whole sentences, as all are.
 
     Were it cut where the row is full, a full row would tell that it is borrowed. A first sentence that
     is longer than the room is lent as far as the row holds it.
@@ -264,7 +264,7 @@ def _swap(rows: StoredRows, halves: _Halves, config: SentenceOrder) -> tuple[_Ha
 def _show(
     halves: _Halves, rows: StoredRows, vocabulary: Vocabulary, *, width: int
 ) -> tuple[NDArray[np.integer], NDArray[np.uint8]]:
-    """Give the rows before masks, and which half each token belongs to: (N, W) each."""
+    """Return the rows before masks, and which half each token belongs to: (N, W) each."""
     a, b, second, swapped, lent, borrows = halves
     shown = np.full((len(a), width), vocabulary.named("pad"), rows.input_ids.dtype)
     front, back = np.where(swapped, b, a), np.where(swapped, a, b)
@@ -297,7 +297,7 @@ def _move(
 
 
 def _split(columns: Columns, lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give where the second half of each row begins and how many tokens it has: (N,) each.
+    """Return where the second half of each row begins and how many tokens it has: (N,) each.
 
     A row without CLS and SEP is taken for one of nothing.
     """

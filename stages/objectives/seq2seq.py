@@ -29,7 +29,7 @@ Pair = tuple[NDArray[np.int64], NDArray[np.int64]]
 def columns_of(
     pairs: Iterable[Pair], *, dtype: np.dtype[np.integer], widths: Widths, vocabulary: Vocabulary
 ) -> Columns:
-    """Give the columns of N pairs.
+    """Return the columns of N pairs.
 
     Args:
         pairs: inputs and targets of each row, both within the widths.
@@ -113,7 +113,7 @@ def rows_in_order(
     *,
     pad: int,
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give tokens as padded rows, each row's by `order`, equals as they come.
+    """Return tokens as padded rows, each row's by `order`, equals as they come.
 
     values 5 7 6, counts [[2] [1]], order 0 2 1 -> [[5 6 7]], [3]
 

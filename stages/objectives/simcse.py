@@ -72,7 +72,7 @@ class SimCSE(Objective):
 
 
 def widths_of_views(config: SimCSE, seq_len: int) -> Widths:
-    """Give how many tokens rows hold, and views of `seq_len` tokens.
+    """Return how many tokens rows hold, and views of `seq_len` tokens.
 
     triples of 32 -> stored 94, inputs 32
     """
@@ -81,7 +81,7 @@ def widths_of_views(config: SimCSE, seq_len: int) -> Widths:
 
 
 def make_views(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the views of each row, plainly.
+    """Return the views of each row, plainly.
 
     Returns:
         `input_ids` (N, V, L) in the dtype of the rows and `input_length` (N, V) int32.
@@ -101,7 +101,7 @@ def make_views(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths:
 
 
 def _show_sections(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give each row's segments, or its only one twice, each with an EOS behind it."""
+    """Return each row's segments, or its only one twice, each with an EOS behind it."""
     eos, starts = vocabulary.named("eos"), view_starts(rows, config, vocabulary, widths)
     shape = len(rows.input_ids), config.num_views, widths.inputs
     input_ids = np.full(shape, vocabulary.named("pad"), rows.input_ids.dtype)
@@ -116,7 +116,7 @@ def _show_sections(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, wid
 def view_starts(
     rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths: Widths
 ) -> NDArray[np.int64]:
-    """Give where the text of each view begins and ends in its row: (N, V, 2), its EOS left out.
+    """Return where the text of each view begins and ends in its row: (N, V, 2), its EOS left out.
 
     Raises:
         FormatError: a row with another number of segments, or a text too long for its view.
@@ -149,7 +149,7 @@ def view_starts(
 def restore_simcse(
     columns: Columns, config: SimCSE, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give (ids, lengths) of the rows, the first of two identical views: (N, L) padded with pad, (N,).
+    """Return (ids, lengths) of the rows, the first of two identical views: (N, L) padded with pad, (N,).
 
     Raises:
         FormatError: views are cropped.
@@ -200,7 +200,7 @@ def _check_sections(rows: StoredRows, columns: Columns, vocabulary: Vocabulary) 
 
 
 def crops(rows: StoredRows, config: SimCSE) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give where the views of each row begin, (N, 2), and how many tokens each has, (N,)."""
+    """Return where the views of each row begin, (N, 2), and how many tokens each has, (N,)."""
     filled = rows.filled
     if config.views == "identical":
         return np.zeros((len(filled), CROPS), np.int64), filled

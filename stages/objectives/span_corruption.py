@@ -91,7 +91,7 @@ class SpanCorruption(Objective):
 def noise_spans(
     n: NDArray[np.int64], config: SpanCorruption
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give (N, K) for each body length: tokens in spans, and spans; 0 for fewer than two tokens.
+    """Return (N, K) for each body length: tokens in spans, and spans; 0 for fewer than two tokens.
 
     [1 2 30 568] -> [0 1 4 85], [0 1 1 28]
     """
@@ -104,7 +104,7 @@ def noise_spans(
 def corrupted_lengths(
     n: NDArray[np.int64], config: SpanCorruption
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give tokens of (inputs, targets) for each body length; neither ever shrinks as n grows."""
+    """Return tokens of (inputs, targets) for each body length; neither ever shrinks as n grows."""
     return _lengths(n, *noise_spans(n, config), config)
 
 
@@ -116,7 +116,7 @@ def _lengths(
 
 
 def span_lengths(config: SpanCorruption, seq_len: int, target_len: int | None = None) -> Widths:
-    """Give the widths for inputs of `seq_len` tokens: rows as long as can be.
+    """Return the widths for inputs of `seq_len` tokens: rows as long as can be.
 
     noise_density 0.15 of 512 -> stored 568, inputs 512, labels 114
 
@@ -149,7 +149,7 @@ def span_lengths(config: SpanCorruption, seq_len: int, target_len: int | None = 
 
 
 def max_spans(config: SpanCorruption, seq_len: int) -> int:
-    """Give how many spans the longest row has: the sentinels it needs."""
+    """Return how many spans the longest row has: the sentinels it needs."""
     _, spans = noise_spans(np.array([span_lengths(config, seq_len).stored]), config)
     return int(spans[0])
 
@@ -176,7 +176,7 @@ def refuse_sentinels(config: SpanCorruption, seq_len: int, num_sentinels: int) -
 def spans_of_rows(
     rows: StoredRows, config: SpanCorruption, vocabulary: Vocabulary, widths: Widths
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Give (n, N, K) of each row, all (N,) int64.
+    """Return (n, N, K) of each row, all (N,) int64.
 
     Raises:
         FormatError: a row that does not fit its columns, or has more spans than there are sentinels.
@@ -215,7 +215,7 @@ def composition(draws: NDArray[np.uint64], total: int, parts: int) -> NDArray[np
 def corrupt_spans(
     rows: StoredRows, config: SpanCorruption, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    """Give the columns of an encoder-decoder (`seq2seq.columns_of`) for rows as they are stored.
+    """Return the columns of an encoder-decoder (`seq2seq.columns_of`) for rows as they are stored.
 
     Raises:
         FormatError: a row that does not fit its columns, or has more spans than there are sentinels.
@@ -232,7 +232,7 @@ def _corrupt(
     config: SpanCorruption,
     vocabulary: Vocabulary,
 ) -> Pair:
-    """Give inputs and targets of one row of (n, N, K)."""
+    """Return inputs and targets of one row of (n, N, K)."""
     n, noise, spans = lengths
     body = rows.input_ids[row, :n].astype(np.int64)
     eos = [vocabulary.named("eos")]
@@ -251,7 +251,7 @@ def _corrupt(
 
 
 def _draws(rows: StoredRows, row: int, tag: Tag, count: int) -> NDArray[np.uint64]:
-    """Give the first draws of one row's stream."""
+    """Return the first draws of one row's stream."""
     blocks = np.arange((count + 1) // 2, dtype=np.uint64)
     numbers = np.full(len(blocks), rows.numbers[row], np.uint64)
     return draw_u64(rows.key(tag), numbers, block=blocks).ravel()[:count]
@@ -260,7 +260,7 @@ def _draws(rows: StoredRows, row: int, tag: Tag, count: int) -> NDArray[np.uint6
 def restore_span_corruption(
     columns: Columns, config: SpanCorruption, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give the bodies of the rows back: each span of the targets in the place of its sentinel.
+    """Return the bodies of the rows back: each span of the targets in the place of its sentinel.
 
     A row whose sentinels are not 1, 2, .. K in both columns gives another body than the stored one: the
     sentinels that do not belong there stay in it.

@@ -35,7 +35,7 @@ class Vocabulary:
 
     @cached_property
     def special_runs(self) -> NDArray[np.int64]:
-        """Give the first and last of each run of special ids: (R, 2) int64.
+        """Return the first and last of each run of special ids: (R, 2) int64.
 
         Special ids 0 1 2 6 -> [[0 2] [6 6]]
         """
@@ -45,13 +45,13 @@ class Vocabulary:
 
     @cached_property
     def sentinels(self) -> NDArray[np.int64]:
-        """Give the sentinels' ids in order of use: (K,) int64."""
+        """Return the sentinels' ids in order of use: (K,) int64."""
         names = (f"sentinel_{number}" for number in range(len(self.special_ids)))
         ids = [self.special_ids[name] for name in takewhile(self.special_ids.__contains__, names)]
         return np.array(ids, np.int64)
 
     def named(self, name: str) -> int:
-        """Give the id of a special symbol.
+        """Return the id of a special symbol.
 
         Raises:
             FormatError: the tokenizer has none of this name.

@@ -92,25 +92,25 @@ class WholeShard:
         return counts
 
     def segments_in(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the numbers of the segments in some rows, row after row: (S,)."""
+        """Return the numbers of the segments in some rows, row after row: (S,)."""
         ptr = np.asarray(self.segments["row_ptr"], np.int64)
         return runs(ptr[numbers], ptr[numbers + 1] - ptr[numbers])
 
     def owners(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Give the document of the first segment of some rows: (N,)."""
+        """Return the document of the first segment of some rows: (N,)."""
         first = self.segments["row_ptr"][numbers]
         owners: NDArray[np.int64] = self.segments["doc"][first].astype(np.int64)
         return owners
 
     def segment(self, number: int) -> NDArray[np.integer]:
-        """Give the tokens of one segment."""
+        """Return the tokens of one segment."""
         start, length = (int(self.segments[name][number]) for name in ("start", "length"))
         return np.asarray(self.input_ids[self.segment_rows[number], start : start + length])
 
     def sentences_before(
         self, documents: NDArray[np.int64], places: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Give how many sentences of a shard end before so many tokens of a document: (N,).
+        """Return how many sentences of a shard end before so many tokens of a document: (N,).
 
         Those of the documents before it count too: it is a place in `sentences.values`.
 
@@ -126,7 +126,7 @@ class WholeShard:
     def texts(
         self, documents: NDArray[np.int64], firsts: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-        """Give tokens of documents end to end, and how many each of them gave: fewer past its end.
+        """Return tokens of documents end to end, and how many each of them gave: fewer past its end.
 
         Args:
             documents: (N,).

@@ -15,7 +15,7 @@ from stages.packing.layout import Layout, layout_of
 
 
 def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
-    """Give the best-fit decreasing layout of documents in rows.
+    """Return the best-fit decreasing layout of documents in rows.
 
     lengths 3 6 1 2, rows of 4:  B B B B | A A A C | B B D D
 
@@ -97,7 +97,7 @@ def _count(waiting: NDArray[np.int64], node: int, change: int) -> None:
 
 @kernel
 def _smallest_space(waiting: NDArray[np.int64], leaves: int, needed: int) -> int:
-    """Give the smallest free space of at least `needed` in which a row waits, or -1."""
+    """Return the smallest free space of at least `needed` in which a row waits, or -1."""
     node = leaves + needed
     if needed >= leaves:
         return -1

@@ -8,7 +8,7 @@ from stages.packing.layout import Layout, layout_of
 
 
 def pack_concat(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
-    """Give the layout of documents laid end to end into rows; only the last row has padding.
+    """Return the layout of documents laid end to end into rows; only the last row has padding.
 
     lengths 3 3, rows of 4:            A A A B | B B . .
     lengths 3 3, rows of 4, growth 1:  A A A . | B B B .

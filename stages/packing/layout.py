@@ -64,7 +64,7 @@ class Layout:
         return len(self.row_ptr) - 1
 
     def segment_rows(self) -> NDArray[np.int64]:
-        """Give the row of each segment: (S,)."""
+        """Return the row of each segment: (S,)."""
         return np.repeat(np.arange(self.num_rows), np.diff(self.row_ptr))
 
 
@@ -72,7 +72,7 @@ class Packer(Protocol):
     """A way to lay documents into rows."""
 
     def __call__(self, lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
-        """Give the layout of documents of these lengths."""
+        """Return the layout of documents of these lengths."""
 
 
 def layout_of(
@@ -85,7 +85,7 @@ def layout_of(
     doc: NDArray[np.int64],
     doc_offset: NDArray[np.int64],
 ) -> Layout:
-    """Give the layout of segments listed in any order."""
+    """Return the layout of segments listed in any order."""
     order = np.lexsort((start, row))
     return Layout(
         row_length=row_length,
@@ -100,7 +100,7 @@ def layout_of(
 def stack_layouts(
     layouts: Sequence[Layout], members: Sequence[NDArray[np.int64]], *, row_length: int
 ) -> Layout:
-    """Give one layout of several, their rows one after the other.
+    """Return one layout of several, their rows one after the other.
 
     Args:
         layouts: each of documents of its own, numbered from 0.
@@ -121,7 +121,7 @@ def stack_layouts(
 
 
 def shuffle_rows(layout: Layout, source: NDArray[np.int64]) -> Layout:
-    """Give the layout with its rows in another order; the segments of a row stay together.
+    """Return the layout with its rows in another order; the segments of a row stay together.
 
     Args:
         layout: any.

@@ -66,7 +66,7 @@ class PairLayout:
 def pack_pairs(
     lengths: NDArray[np.int64], sentences: Ragged, *, row_length: int, rules: PairRules, key: Key
 ) -> PairLayout:
-    """Give the rows of documents with sentences.
+    """Return the rows of documents with sentences.
 
     Args:
         lengths: (D,) tokens of each document, its EOS included.
@@ -98,7 +98,7 @@ def pack_pairs(
 
 
 def _ranges(ptr: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Give ranges of documents of about `_AT_ONCE` sentences, or one longer document."""
+    """Yield ranges of documents of about `_AT_ONCE` sentences, or one longer document."""
     first = 0
     while first < len(ptr) - 1:
         last = int(np.searchsorted(ptr, ptr[first] + _AT_ONCE, side="right")) - 1
@@ -115,7 +115,7 @@ def _lay(
     rules: PairRules,
     key: Key,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Give (row, start, length, doc, offset) of each half, (5, S), and the room of each row, (R,).
+    """Return (row, start, length, doc, offset) of each half, (5, S), and the room of each row, (R,).
 
     Args:
         pieces: of some documents, the tokens of each sentence.
@@ -154,7 +154,7 @@ class _Pieces(NamedTuple):
 
 
 def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> Ragged:
-    """Give the tokens of each document's sentences, none longer than `longest`, its EOS left out.
+    """Return the tokens of each document's sentences, none longer than `longest`, its EOS left out.
 
     [5 9 12] of 12 tokens, longest 3 -> [2 3 2 2 2]
     """
@@ -173,7 +173,7 @@ def _pieces(lengths: NDArray[np.int64], sentences: Ragged, *, longest: int) -> R
 
 
 def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
-    """Give four draws for each sentence of documents from number `first` on: (S, 4)."""
+    """Return four draws for each sentence of documents from number `first` on: (S, 4)."""
     counts = np.diff(pieces.ptr)
     documents = np.repeat(np.arange(first, first + len(counts)), counts).astype(np.uint64)
     within = np.arange(len(documents)) - np.repeat(pieces.ptr[:-1], counts)
@@ -186,7 +186,7 @@ def _draws(pieces: Ragged, key: Key, first: int) -> NDArray[np.uint64]:
 def _cut(
     pieces: _Pieces, lengths: NDArray[np.int64], budget: int, fewest: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Give (row, start, length, doc, offset) of each half, (S, 5), and the room of each row, (R,).
+    """Return (row, start, length, doc, offset) of each half, (S, 5), and the room of each row, (R,).
 
     Args:
         pieces: of some documents.
@@ -235,7 +235,7 @@ def _cut(
 
 @kernel
 def _never_alone(sizes: NDArray[np.int64], last: int, budget: int) -> int:
-    """Give how many sentences make a chunk of which each half needs one, as those behind it do."""
+    """Return how many sentences make a chunk of which each half needs one, as those behind it do."""
     count = len(sizes)
     last = max(last, min(2, count))
     if count - last != 1:
@@ -247,7 +247,7 @@ def _never_alone(sizes: NDArray[np.int64], last: int, budget: int) -> int:
 
 @kernel
 def _scaled(draw: np.uint64, size: int) -> int:
-    """Give floor(draw * size / 2**64), as `seeding.scale` does; size is below 2**32."""
+    """Return floor(draw * size / 2**64), as `seeding.scale` does; size is below 2**32."""
     factor, half = np.uint64(size), np.uint64(32)
     low = (draw & np.uint64(0xFFFFFFFF)) * factor >> half
     return np.int64(((draw >> half) * factor + low) >> half)  # type: ignore[return-value]

@@ -16,7 +16,7 @@ from stages.ragged import Ragged
 
 
 def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:
-    """Give how many tokens of each row stand before its document's target: (R,) int32.
+    """Return how many tokens of each row stand before its document's target: (R,) int32.
 
     A piece that begins behind the prompt shows its first token as one, so that it has something to go
     on; a piece that lies within the prompt is prompt alone. 0: the document has no target of its own.
@@ -37,7 +37,7 @@ def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:
 def pack_side_by_side(
     lengths: NDArray[np.int64], sections: Ragged, *, count: int, row_length: int, stored: int
 ) -> Layout:
-    """Give the layout of rows of one document each, with a segment for each of its sections.
+    """Return the layout of rows of one document each, with a segment for each of its sections.
 
     A document that has not `count` sections, or one that is empty or too long for a row of one text, is
     laid out as a text without sections is: in as few pieces as such rows hold, none of them cut off.

@@ -7,7 +7,7 @@ from stages.packing.layout import Layout, layout_of
 
 
 def pack_single(lengths: NDArray[np.int64], *, row_length: int) -> Layout:
-    """Give the layout of documents cut into as few pieces as rows hold, one piece a row.
+    """Return the layout of documents cut into as few pieces as rows hold, one piece a row.
 
     lengths 3 7 1, rows of 4:  A A A . | B B B . | B B B E | C . . .
 

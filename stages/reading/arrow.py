@@ -14,8 +14,9 @@ import pyarrow as pa
 
 from stages.errors import DataError
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
-from stages.reading.formats import Slice, run_slices
+from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
+from stages.reading.slices import Slice, run_slices
 
 BATCH_BYTES = 32 << 20
 """Of a record batch that no slice tells of."""
@@ -71,7 +72,7 @@ def arrow_slices(
 def arrow_records(
     file: BinaryIO, part: Slice, fields: FieldMapping, *, max_bytes: int, name: str
 ) -> Iterator[Record]:
-    """Give the rows of a run of record batches in order.
+    """Yield the rows of a run of record batches in order.
 
     Raises:
         DataError: the file is cut or damaged.
@@ -83,10 +84,20 @@ def arrow_records(
             first += batch.num_rows
 
 
+ARROW = TableReader(
+    "Arrow",
+    (".arrow", ".feather"),
+    check=check_arrow,
+    slices=arrow_slices,
+    records=arrow_records,
+    slices_from_footer=False,
+)
+
+
 def _batches(
     file: BinaryIO, fields: FieldMapping, first: int = 0, last: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Give some record batches with the columns that a source takes; none is held here."""
+    """Yield some record batches with the columns that a source takes; none is held here."""
     file.seek(0)
     schema = pa.ipc.open_file(file).schema
     included = sorted(schema.get_field_index(name) for name in wanted_columns(fields))

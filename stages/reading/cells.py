@@ -42,7 +42,7 @@ def reading_table(name: str) -> Iterator[None]:
 
 
 def wanted_columns(fields: FieldMapping) -> list[str]:
-    """Give the columns that a source takes, each once."""
+    """Return the columns that a source takes, each once."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
     names = [*fields.text_columns, fields.id_column, language]
     return list(dict.fromkeys(name for name in names if name is not None))
@@ -72,7 +72,7 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
 def read_rows(
     batch: pa.RecordBatch, fields: FieldMapping, *, first: int, max_bytes: int
 ) -> Iterator[Record]:
-    """Give each row of a batch as a document or as the reason why it is none.
+    """Yield each row of a batch as a document or as the reason why it is none.
 
     Args:
         batch: the columns of `wanted_columns`.
@@ -101,13 +101,13 @@ def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: boo
 
 
 def _columns(fields: FieldMapping) -> tuple[str | None, ...]:
-    """Give the columns of the id and the language, if there are any, then those of the text."""
+    """Return the columns of the id and the language, if there are any, then those of the text."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
     return fields.id_column, language, *fields.text_columns
 
 
 def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
-    """Give access to a column's cells, as the bytes of strings."""
+    """Return access to a column's cells, as the bytes of strings."""
     if name is None:
         return lambda _: None
     column = batch.column(name)
@@ -121,7 +121,7 @@ def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
 
 
 def _binary(column: pa.Array) -> pa.Array:
-    """Give strings as binary, checked to lie within their buffers before any is looked at."""
+    """Return strings as binary, checked to lie within their buffers before any is looked at."""
     column.validate()
     if pa.types.is_integer(column.type):
         return column.cast(pa.string()).cast(pa.binary())

@@ -5,6 +5,7 @@ misspelt name and an id that is an object are known only by counting.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 from stages.reading.cells import wanted_columns
 from stages.reading.records import FieldMapping
@@ -40,7 +41,7 @@ class ColumnsSeen:
         """For `ID` and `LANGUAGE`, the records of which none was taken, by what their column holds."""
         self._sampled = 0
 
-    def add(self, record: dict[str, object]) -> None:
+    def add(self, record: Mapping[str, object]) -> None:
         """Count one record."""
         self.records += 1
         lacks = False

@@ -27,7 +27,7 @@ _DECODER = "ZSTD"
 
 
 def stream_chunks(path: Path) -> Iterator[bytes]:
-    """Give a local file's decompressed bytes, chunk by chunk; the ending of its name says how.
+    """Yield a local file's decompressed bytes, chunk by chunk; the ending of its name says how.
 
     Raises:
         DataError: the file is missing, cut, or not what its ending says.
@@ -37,7 +37,7 @@ def stream_chunks(path: Path) -> Iterator[bytes]:
 
 
 def decompressed(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Give an open file's decompressed bytes; errors are those of the libraries."""
+    """Return an open file's decompressed bytes; errors are those of the libraries."""
     return _DECOMPRESSORS.get(PurePosixPath(name).suffix, _plain_chunks)(file)
 
 
@@ -102,3 +102,5 @@ _DECOMPRESSORS: dict[str, Callable[[BinaryIO], Iterator[bytes]]] = {
     ".gz": _gzip_chunks,
     ".zst": _zstd_chunks,
 }
+COMPRESSIONS = tuple(_DECOMPRESSORS)
+"""By the ending of the name."""

@@ -4,20 +4,35 @@ A line that gives no document gives a drop instead, with the reason; nothing rai
 disappears. In the flow: bytes -> lines -> **raw documents** -> cleaned text.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
 import orjson
 
 from stages.columns import Drop, DropReason
-from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
-from stages.reading.lines import Line
-from stages.reading.records import (
-    FieldMapping,
-    RawDocument,
-    Record,
-    bad_utf8,
-    language_of,
-    own_id_of,
-    too_large,
-)
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.fields import document_of
+from stages.reading.lines import Line, inked, lines_of_slice, split_lines
+from stages.reading.reader import StreamReader
+from stages.reading.records import FieldMapping, Record, bad_utf8, too_large
+from stages.reading.structure import too_costly
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """A stream of JSON objects, one a line."""
+
+    fields: FieldMapping
+    max_bytes: int
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+        """Return the lines that are not blank."""
+        return inked(split_lines(chunks, max_bytes=self.max_bytes))
+
+    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
+        """Return the document of a line, unless parsing it would take far more than its bytes."""
+        costly = too_costly(piece, max_bytes=self.max_bytes)
+        return costly or parse_line(piece, self.fields, columns)
 
 
 def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = None) -> Record:
@@ -37,21 +52,7 @@ def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = N
     if not isinstance(record, dict):
         kind = type(record).__name__
         return Drop(line.number, line.position, DropReason.BAD_JSON, f"of type {kind}, not an object")
-    if columns is not None:
-        columns.add(record)
-    texts = []
-    for name in fields.text_columns:
-        text = record.get(name)
-        if not isinstance(text, str):
-            found = "absent" if text is None else f"of type {type(text).__name__}"
-            detail = f"field {name!r} is {found}"
-            if columns is not None:
-                columns.textless += 1
-            return Drop(line.number, line.position, DropReason.MISSING_TEXT, detail)
-        texts.append(text)
-    own_id = _own_id(record, fields, columns)
-    language = _language(record, fields, columns)
-    return RawDocument(line.number, line.position, texts[0], own_id, language, tuple(texts[1:]))
+    return document_of(record, line, fields, columns)
 
 
 def _bad_line(line: Line, why: str) -> Drop:
@@ -63,21 +64,4 @@ def _bad_line(line: Line, why: str) -> Drop:
     return Drop(line.number, line.position, DropReason.BAD_JSON, why)
 
 
-def _own_id(record: dict[str, object], fields: FieldMapping, columns: ColumnsSeen | None) -> str | None:
-    if not fields.id_column:
-        return None
-    value = record.get(fields.id_column)
-    own_id = own_id_of(value)
-    if own_id is None and columns is not None:
-        columns.add_untaken(ID, value)
-    return own_id
-
-
-def _language(record: dict[str, object], fields: FieldMapping, columns: ColumnsSeen | None) -> str:
-    if isinstance(fields.language, str):
-        return fields.language
-    value = record.get(fields.language.column)
-    language = language_of(value)
-    if language != value and columns is not None:
-        columns.add_untaken(LANGUAGE, value)
-    return language
+JSON_LINES = StreamReader("JSON lines", ".jsonl", JsonLines, read_slice=lines_of_slice)

@@ -4,13 +4,13 @@ A slice of a plain file has the lines that start in it, wherever they end. Findi
 the byte before the slice alone, so slices are read in any order.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, filterfalse
 from operator import attrgetter
 from typing import BinaryIO
 
-from stages.reading.formats import Slice
+from stages.reading.slices import Slice
 
 CHUNK_BYTES = 1 << 20
 """Bytes read at a time."""
@@ -55,7 +55,7 @@ def split_lines(
     number: int = 1,
     end: int | None = None,
 ) -> Iterator[Line]:
-    r"""Give the lines of a stream in order; a line over `max_bytes` keeps its size, not its data.
+    r"""Yield the lines of a stream in order; a line over `max_bytes` keeps its size, not its data.
 
     b"ab\ncd" -> Line(1, 0, b"ab", 2), Line(2, 3, b"cd", 2)
 
@@ -103,15 +103,16 @@ def inked(lines: Iterable[Line]) -> Iterator[Line]:
     return filterfalse(attrgetter("blank"), lines)
 
 
-def lines_of_slice(file: BinaryIO, part: Slice, *, max_bytes: int) -> Iterator[Line]:
-    """Give the lines that start in a slice of a plain file."""
-    return lines_after(file, part, at=part.first - 1, max_bytes=max_bytes, end=part.last)
+def lines_of_slice(file: BinaryIO, part: Slice, *, max_bytes: int) -> Generator[Line, None, int | None]:
+    """Return the lines that start in a slice of a plain file, blank ones too."""
+    yield from lines_after(file, part, at=part.first - 1, max_bytes=max_bytes, end=part.last)
+    return None
 
 
 def lines_after(
     file: BinaryIO, part: Slice, *, at: int, max_bytes: int, end: int | None
 ) -> Iterator[Line]:
-    """Give the lines after the one that holds byte `at`, which is not after the slice's first.
+    """Yield the lines after the one that holds byte `at`, which is not after the slice's first.
 
     None at all if that line goes on to the end of the slice; from the file's start if `at` is -1.
     """
@@ -137,7 +138,7 @@ def lines_after(
 
 
 def read_chunks(file: BinaryIO) -> Iterator[bytes]:
-    """Give the bytes of a file from where it stands."""
+    """Yield the bytes of a file from where it stands."""
     while chunk := file.read(CHUNK_BYTES):
         yield chunk
 

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from stages.errors import DataError
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
-from stages.reading.formats import Slice, run_slices
 from stages.reading.parquet_pages import pages_of
+from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
+from stages.reading.slices import Slice, run_slices
 
 BATCH_BYTES = 4 << 20
 """Text in a batch, by the row group's average."""
@@ -65,7 +66,7 @@ def parquet_slices(
 def parquet_records(
     file: BinaryIO, part: Slice, fields: FieldMapping, *, max_bytes: int, name: str
 ) -> Iterator[Record]:
-    """Give the rows of a run of row groups in order.
+    """Yield the rows of a run of row groups in order.
 
     Raises:
         DataError: the file is cut or damaged.
@@ -90,6 +91,16 @@ def parquet_records(
                     f"{name}: row group {number} holds {found:,} rows, and its footer says"
                     f" {group.num_rows:,}; the file is damaged: fetch or write it again"
                 )
+
+
+PARQUET = TableReader(
+    "Parquet",
+    (".parquet",),
+    check=check_parquet,
+    slices=parquet_slices,
+    records=parquet_records,
+    slices_from_footer=True,
+)
 
 
 def _slice_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
@@ -135,6 +146,6 @@ def _longest(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -
 
 
 def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
-    """Give the uncompressed bytes of a row group's columns of text."""
+    """Return the uncompressed bytes of a row group's columns of text."""
     columns = [group.column(n) for n in range(group.num_columns)]
     return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in fields.text_columns)

@@ -74,23 +74,23 @@ Record = RawDocument | Drop
 
 
 def own_id_of(value: object) -> str | None:
-    """Give the user's own id as a string: 7 -> "7"; what is neither string nor integer is none."""
+    """Return the user's own id as a string: 7 -> "7"; what is neither string nor integer is none."""
     usable = isinstance(value, str | int) and not isinstance(value, bool)
     return str(value) if usable else None
 
 
 def language_of(value: object) -> str:
-    """Give the language that a record names, or the undetermined one."""
+    """Return the language that a record names, or the undetermined one."""
     return value if isinstance(value, str) and value else UNDETERMINED
 
 
 def too_large(line: int, position: int, size: int) -> Drop:
-    """Give the drop of a record that is longer than `max_document_bytes`."""
+    """Return the drop of a record that is longer than `max_document_bytes`."""
     return Drop(line, position, DropReason.TOO_LARGE, f"{size:,} bytes, over ingest.max_document_bytes")
 
 
 def bad_utf8(line: int, position: int, error: UnicodeDecodeError) -> Drop:
-    """Give the drop of a record whose bytes are no UTF-8."""
+    """Return the drop of a record whose bytes are no UTF-8."""
     detail = f"byte {error.start:,} of the record, 0x{error.object[error.start]:02x}: {error.reason}"
     if not position and error.object.startswith(UTF_16_MARKS):
         detail = "the file begins with the byte order mark of UTF-16; convert it to UTF-8"

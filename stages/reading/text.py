@@ -6,15 +6,42 @@ and Windows line ends away.
 """
 
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
-from stages.reading.formats import Slice
-from stages.reading.lines import CHUNK_BYTES, Line, joined, lines_after
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.lines import CHUNK_BYTES, Line, joined, lines_after, split_lines
+from stages.reading.reader import StreamReader, TextSplit
 from stages.reading.records import UNDETERMINED, FieldMapping, RawDocument, Record, bad_utf8, too_large
+from stages.reading.slices import Slice
+
+
+@dataclass(frozen=True)
+class WholeText:
+    """A stream that is one document."""
+
+    fields: FieldMapping
+    max_bytes: int
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+        """Return all of it."""
+        return whole_text(chunks, max_bytes=self.max_bytes)
+
+    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:  # noqa: ARG002  # it has none
+        """Return its document."""
+        return parse_text(piece, self.fields)
+
+
+class Paragraphs(WholeText):
+    """A stream of which each group of lines between blank ones is a document."""
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+        """Return the groups."""
+        return paragraphs(split_lines(chunks, max_bytes=self.max_bytes), max_bytes=self.max_bytes)
 
 
 def parse_text(line: Line, fields: FieldMapping) -> Record:
-    """Give the document that a piece of text is, or the reason why it is none."""
+    """Return the document that a piece of text is, or the reason why it is none."""
     if line.size > len(line.data):
         return too_large(line.number, line.position, line.size)
     try:
@@ -26,7 +53,7 @@ def parse_text(line: Line, fields: FieldMapping) -> Record:
 
 
 def whole_text(chunks: Iterable[bytes], *, max_bytes: int) -> Iterator[Line]:
-    """Give a whole file as one piece; one over `max_bytes` keeps its size, not its data."""
+    """Yield a whole file as one piece; one over `max_bytes` keeps its size, not its data."""
     held: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -46,7 +73,7 @@ def paragraphs(
     last: int | None = None,
     inside: bool = False,
 ) -> Generator[Line, None, int | None]:
-    r"""Give the groups of lines between blank ones, each as one piece.
+    r"""Yield the groups of lines between blank ones, each as one piece.
 
     b"a\nb\n\n\nc\n" -> Line(1, 0, b"a\nb", 3), Line(5, 6, b"c", 1)
 
@@ -89,7 +116,7 @@ def paragraphs(
 def paragraphs_of_slice(
     file: BinaryIO, part: Slice, *, max_bytes: int
 ) -> Generator[Line, None, int | None]:
-    """Give the groups that start in a slice of a plain file; return as `paragraphs` does."""
+    """Return the groups that start in a slice of a plain file; return as `paragraphs` does."""
     at = _last_ink(file, part.first)
     lines = lines_after(file, part, at=at, max_bytes=max_bytes, end=None)
     return paragraphs(lines, max_bytes=max_bytes, first=part.first, last=part.last, inside=at >= 0)
@@ -103,7 +130,7 @@ def _joined(start: Line, held: list[bytes], size: int) -> Line:
 
 
 def _last_ink(file: BinaryIO, before: int) -> int:
-    """Give the place of the last byte that is no white space before a place, or -1.
+    """Return the place of the last byte that is no white space before a place, or -1.
 
     From there it is known whether a line continues a group or starts one.
     """
@@ -115,3 +142,15 @@ def _last_ink(file: BinaryIO, before: int) -> int:
             return first + ink - 1
         before = first
     return -1
+
+
+WHOLE_TEXT = StreamReader("plain text", ".txt", WholeText, has_columns=False, split=TextSplit.FILE)
+PARAGRAPHS = StreamReader(
+    "plain text",
+    ".txt",
+    Paragraphs,
+    read_slice=paragraphs_of_slice,
+    without_gaps=False,
+    has_columns=False,
+    split=TextSplit.BLANK_LINE,
+)

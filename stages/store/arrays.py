@@ -26,7 +26,7 @@ U16_IDS = 1 << 16
 
 
 def id_dtype(vocab_size: int) -> np.dtype[np.generic]:
-    """Give the dtype of token ids: <u2 if every id fits, else <i4 (embeddings take no uint32)."""
+    """Return the dtype of token ids: <u2 if every id fits, else <i4 (embeddings take no uint32)."""
     return np.dtype("<u2" if vocab_size <= U16_IDS else "<i4")
 
 
@@ -77,7 +77,7 @@ def array_writer(
 def open_array(
     path: Path, *, shape: tuple[int, ...] | None = None, dtype: str | None = None
 ) -> NDArray[np.generic]:
-    """Give a memory-mapped array, read-only.
+    """Return a memory-mapped array, read-only.
 
     Threads may do so at once if they say the shape and the dtype: a header that is as it must be is not
     parsed, and Python 3.11 cannot parse in several threads (`ast`, "recursion depth mismatch").
@@ -128,7 +128,7 @@ def _refuse_layout(
 
 
 def _open_known(path: Path, shape: tuple[int, ...], dtype: str) -> NDArray[np.generic] | None:
-    """Give the array of a file that is byte for byte as long and of the header that is expected."""
+    """Return the array of a file that is byte for byte as long and of the header that is expected."""
     try:
         header, nbytes = _header(shape, dtype)
         with path.open("rb") as file:
@@ -141,7 +141,7 @@ def _open_known(path: Path, shape: tuple[int, ...], dtype: str) -> NDArray[np.ge
 
 @lru_cache(1024)
 def _header(shape: tuple[int, ...], dtype: str) -> tuple[bytes, int]:
-    """Give the header that `write_array` writes, and how many bytes follow it."""
+    """Return the header that `write_array` writes, and how many bytes follow it."""
     expected = np.dtype(dtype)
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -158,7 +158,7 @@ def _is_of(array: NDArray[np.generic], dtype: str) -> bool:
 
 
 def as_integers(array: NDArray[np.generic], path: Path) -> NDArray[np.integer]:
-    """Give the same array as one of integers; another dtype is a damaged file.
+    """Return the same array as one of integers; another dtype is a damaged file.
 
     Raises:
         FormatError: the array holds no integers.

@@ -21,7 +21,7 @@ class FileDigest(Config):
 
 
 def digest_file(path: Path) -> FileDigest:
-    """Give size, SHA-256 and XXH3-128 of a file in one pass."""
+    """Return size, SHA-256 and XXH3-128 of a file in one pass."""
     sha256, xxh3, size = hashlib.sha256(), xxhash.xxh3_128(), 0
     with path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -32,7 +32,7 @@ def digest_file(path: Path) -> FileDigest:
 
 
 def xxh3_file(path: Path) -> str:
-    """Give the XXH3-128 of a file, hexadecimal."""
+    """Return the XXH3-128 of a file, hexadecimal."""
     xxh3 = xxhash.xxh3_128()
     with path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):

@@ -60,11 +60,11 @@ class DrawnManifest(Config):
         return self
 
     def signed(self) -> "DrawnManifest":
-        """Give the manifest with its fingerprint."""
+        """Return the manifest with its fingerprint."""
         return self.model_copy(update={"fingerprint": self.content_fingerprint()})
 
     def content_fingerprint(self) -> str:
-        """Give the SHA-256 of everything but the fingerprint."""
+        """Return the SHA-256 of everything but the fingerprint."""
         content = self.model_dump(mode="json", exclude={"fingerprint"})
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
@@ -87,7 +87,7 @@ def write_drawn(path: Path, manifest: DrawnManifest) -> None:
 
 
 def read_drawn(folder: Path, *, dataset: str) -> DrawnManifest | None:
-    """Give the manifest of a split's materialised epochs, or None if it has none.
+    """Return the manifest of a split's materialised epochs, or None if it has none.
 
     Args:
         folder: the split's.

@@ -129,11 +129,11 @@ class Manifest(Config):
         return self
 
     def signed(self) -> "Manifest":
-        """Give the manifest with its fingerprint."""
+        """Return the manifest with its fingerprint."""
         return self.model_copy(update={"fingerprint": self.content_fingerprint()})
 
     def content_fingerprint(self) -> str:
-        """Give the SHA-256 of everything but the fingerprint."""
+        """Return the SHA-256 of everything but the fingerprint."""
         return _fingerprint(self.model_dump(mode="json"))
 
 
@@ -143,7 +143,7 @@ def _fingerprint(content: dict[str, JsonValue]) -> str:
 
 
 def sum_totals(shards: tuple[Shard, ...]) -> Totals:
-    """Give the sums over shards."""
+    """Return the sums over shards."""
     return Totals(
         **{name: sum(getattr(shard, name) for shard in shards) for name in Totals.model_fields}
     )
@@ -157,7 +157,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Give the manifest of a dataset's split.
+    """Return the manifest of a dataset's split.
 
     Raises:
         FormatError: no manifest, another version, or a content that its fingerprint denies.
@@ -172,7 +172,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def read_signed(path: Path, model: type[_Model]) -> _Model:
-    """Give a manifest of any kind that has a version and a fingerprint.
+    """Return a manifest of any kind that has a version and a fingerprint.
 
     Raises:
         FormatError: another version, or a content that its fingerprint denies.

@@ -39,7 +39,7 @@ class TokenUnit:
 
     @classmethod
     def open(cls, folder: Path, *, groups: int = 0) -> "TokenUnit":
-        """Give a unit of the store.
+        """Return a unit of the store.
 
         Args:
             folder: the unit's.
@@ -62,20 +62,20 @@ class TokenUnit:
         return cls(folder, ids, offsets, group_ptr)
 
     def group(self, number: int) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-        """Give the ids of a group's documents end to end, and each document's length."""
+        """Return the ids of a group's documents end to end, and each document's length."""
         first, last = self.group_ptr[number : number + 2]
         lengths = np.diff(self.offsets[first : last + 1])
         return np.asarray(self.ids[self.offsets[first] : self.offsets[last]]), lengths
 
     def documents(self, number: int) -> pa.Table:
-        """Give the rows of `documents.parquet` for a group."""
+        """Return the rows of `documents.parquet` for a group."""
         first, last = self.group_ptr[number : number + 2]
         return pq.read_table(self.folder / "documents.parquet", memory_map=True).slice(
             first, last - first
         )
 
     def sections(self, number: int, *, count: int) -> Ragged:
-        """Give after how many of its tokens each section of a group's documents ends.
+        """Return after how many of its tokens each section of a group's documents ends.
 
         Args:
             number: of the group.
@@ -100,7 +100,7 @@ class TokenUnit:
 
 
 def read_ends(folder: Path, first: int, last: int) -> Ragged:
-    """Give the ends of what documents [first, last) are cut into, sections or sentences.
+    """Return the ends of what documents [first, last) are cut into, sections or sentences.
 
     Raises:
         FormatError: a file is missing, or pointers that do not rise.

@@ -73,7 +73,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
-        """Give the tokenizer of a model file.
+        """Return the tokenizer of a model file.
 
         Raises:
             FormatError: the file is no SentencePiece model with our special ids.
@@ -93,7 +93,7 @@ class Tokenizer:
     def encode(
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
-        """Give the ids of each text, (n,) of `dtype`, no special id among them."""
+        """Return the ids of each text, (n,) of `dtype`, no special id among them."""
         found: list[list[NDArray[np.integer]]] = []
 
         def stretches() -> Iterator[tuple[int, str]]:
@@ -117,7 +117,7 @@ class Tokenizer:
         ]
 
     def normalise(self, text: str) -> str:
-        """Give the text that its ids decode to: the same, or as the model's normaliser leaves it."""
+        """Return the text that its ids decode to: the same, or as the model's normaliser leaves it."""
         if not self.normalises:
             return text
         return "".join(
@@ -128,7 +128,7 @@ class Tokenizer:
         )
 
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
-        """Give the text of each sequence of ids; special ids in them give nothing."""
+        """Return the text of each sequence of ids; special ids in them give nothing."""
         if not ids:  # the library takes an empty list for one sequence without ids
             return []
         if max(map(len, ids)) > _BATCH:
@@ -137,7 +137,7 @@ class Tokenizer:
         return decoded
 
     def verbatim(self) -> "Tokenizer":
-        """Give the same pieces without a normaliser: for text that has been through it already.
+        """Return the same pieces without a normaliser: for text that has been through it already.
 
         A part of a normalised text need not come out of the normaliser as it went in.
         """
@@ -151,7 +151,7 @@ class Tokenizer:
         return np.array([self._processor.is_byte(i) for i in range(self.vocab_size)], np.bool_)
 
     def piece_bytes(self) -> list[bytes]:
-        """Give what each id decodes to: (vocab_size,); nothing for special ids."""
+        """Return what each id decodes to: (vocab_size,); nothing for special ids."""
         return [self._bytes_of(number) for number in range(self.vocab_size)]
 
     def word_starts(self) -> NDArray[np.bool_]:
@@ -161,7 +161,7 @@ class Tokenizer:
         )
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Give the piece of each id as the model writes it."""
+        """Return the piece of each id as the model writes it."""
         return [self._processor.id_to_piece(i) for i in ids]
 
     def _bytes_of(self, number: int) -> bytes:
@@ -174,7 +174,7 @@ class Tokenizer:
         return bytes(piece.replace(SPACE_SYMBOL, " ").encode())
 
     def _stretches(self, text: str) -> Iterator[str]:
-        """Give a text in parts whose ids join to its ids; runs of U+2581 stand alone."""
+        """Yield a text in parts whose ids join to its ids; runs of U+2581 stand alone."""
         for part in _SYMBOLS.split(text) if SPACE_SYMBOL in text else (text,):
             start = 0
             cut = not (self._whole or part.startswith(SPACE_SYMBOL))
@@ -238,7 +238,7 @@ class Tokenizer:
 
 
 def _batches(parts: Iterable[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Give parts of texts in lists of about `_BATCH` characters."""
+    """Yield parts of texts in lists of about `_BATCH` characters."""
     batch: list[tuple[int, str]] = []
     size = 0
     for number, part in parts:

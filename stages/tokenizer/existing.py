@@ -52,23 +52,23 @@ class TokenizerFile(Protocol):
     """Whether every text can be written, and its parts join to it."""
 
     def normalise(self, text: str) -> str:
-        """Give a text as the normaliser leaves it."""
+        """Return a text as the normaliser leaves it."""
         ...
 
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Give the ids of each text."""
+        """Return the ids of each text."""
         ...
 
     def verbatim(self) -> "TokenizerFile":
-        """Give the same pieces without a normaliser, if every text can be written."""
+        """Return the same pieces without a normaliser, if every text can be written."""
         ...
 
     def piece_bytes(self) -> list[bytes]:
-        """Give what each id stands for; nothing for special ids."""
+        """Return what each id stands for; nothing for special ids."""
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Give each id as people read it."""
+        """Return each id as people read it."""
         ...
 
 
@@ -96,7 +96,7 @@ class ExistingTokenizer:
     def encode(
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
-        """Give the ids of each text, (n,) of `dtype`; of special ids only the unknown one's."""
+        """Return the ids of each text, (n,) of `dtype`; of special ids only the unknown one's."""
         found = []
         for ids in self._file.encode(texts):
             assert not self._special[ids].any(), "a text gave a special id"
@@ -104,7 +104,7 @@ class ExistingTokenizer:
         return found
 
     def normalise(self, text: str) -> str:
-        """Give a text as the normaliser leaves it, without a space that is put to every text."""
+        """Return a text as the normaliser leaves it, without a space that is put to every text."""
         return self._bare(self._file.normalise(text))
 
     @cached_property
@@ -117,18 +117,18 @@ class ExistingTokenizer:
         return changed_samples(self.normalise)
 
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
-        """Give what ids spell; special ids give nothing, what is no UTF-8 gives U+FFFD."""
+        """Return what ids spell; special ids give nothing, what is no UTF-8 gives U+FFFD."""
         return [self._bare(self._spelling.spell(row).tobytes().decode(errors="replace")) for row in ids]
 
     def verbatim(self) -> "ExistingTokenizer":
-        """Give the same pieces without a normaliser: for text that has been through it already.
+        """Return the same pieces without a normaliser: for text that has been through it already.
 
         Only a tokenizer that can write every text has that.
         """
         return ExistingTokenizer(self._file.verbatim(), self.special_ids)
 
     def piece_bytes(self) -> list[bytes]:
-        """Give what each id stands for: (vocab_size,); nothing for special ids."""
+        """Return what each id stands for: (vocab_size,); nothing for special ids."""
         return self._file.piece_bytes()
 
     def word_starts(self) -> NDArray[np.bool_]:
@@ -136,7 +136,7 @@ class ExistingTokenizer:
         return starts_of_spelled(self.piece_bytes())
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Give each id as people read it."""
+        """Return each id as people read it."""
         return self._file.pieces(ids)
 
     def _bare(self, text: str) -> str:
@@ -164,7 +164,7 @@ RunTokenizer = Tokenizer | ExistingTokenizer
 
 
 def kind_of(path: Path) -> TokenizerKind:
-    """Give what a tokenizer's file is, by its ending.
+    """Return what a tokenizer's file is, by its ending.
 
     Raises:
         ConfigError: neither of the two.
@@ -192,7 +192,7 @@ def describe(data: bytes, kind: TokenizerKind, *, name: str) -> Described:
 def existing_tokenizer(
     data: bytes, kind: TokenizerKind, special: Mapping[str, int], *, name: str
 ) -> ExistingTokenizer:
-    """Give a tokenizer from its file's content.
+    """Return a tokenizer from its file's content.
 
     Raises:
         FormatError: the file is not of its kind.
@@ -204,7 +204,7 @@ def existing_tokenizer(
 
 
 def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:
-    """Give the tokenizer of a run from its file and its special ids.
+    """Return the tokenizer of a run from its file and its special ids.
 
     A model whose ids are those of a run is one: it is known to give every text back.
 

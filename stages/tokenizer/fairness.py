@@ -15,7 +15,7 @@ class LanguageCounts:
     byte_tokens: int = 0
 
     def __add__(self, other: "LanguageCounts") -> "LanguageCounts":
-        """Give the counts of both texts together."""
+        """Return the counts of both texts together."""
         return LanguageCounts(
             self.documents + other.documents,
             self.bytes + other.bytes,
@@ -26,7 +26,7 @@ class LanguageCounts:
 
 
 def fairness(counts: Mapping[str, LanguageCounts]) -> dict[str, dict[str, float]]:
-    """Give each language's rates: bytes and characters a token, and the share of byte pieces.
+    """Return each language's rates: bytes and characters a token, and the share of byte pieces.
 
     Few bytes a token mean a long sequence for little text; byte pieces mean characters without a
     piece of their own.

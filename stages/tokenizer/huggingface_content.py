@@ -87,7 +87,7 @@ class Content:
 
 
 def read_content(data: bytes, *, name: str) -> Content:
-    """Give what is read off a file, refusing what would lose text in silence."""
+    """Return what is read off a file, refusing what would lose text in silence."""
     try:
         file = json.loads(data)
         model, added = file["model"], file["added_tokens"] or []
@@ -134,7 +134,7 @@ def read_content(data: bytes, *, name: str) -> Content:
 
 
 def _ids_of(pieces: Mapping[str, object]) -> dict[str, int]:
-    """Give the ids of pieces, which must be some."""
+    """Return the ids of pieces, which must be some."""
     found = {piece: number for piece, number in pieces.items() if type(number) is int}
     for piece, number in pieces.items():
         if not 0 <= found.get(piece, -1) < _MOST_IDS:
@@ -145,7 +145,7 @@ def _ids_of(pieces: Mapping[str, object]) -> dict[str, int]:
 
 
 def _pairs(merges: Iterable[object]) -> list[tuple[str, str]]:
-    """Give merges, which are written in one of two ways: "a b", ["a", "b"]."""
+    """Return merges, which are written in one of two ways: "a b", ["a", "b"]."""
     found = []
     for merge in merges:
         match merge.split(" ") if isinstance(merge, str) else merge:
@@ -157,7 +157,7 @@ def _pairs(merges: Iterable[object]) -> list[tuple[str, str]]:
 
 
 def _kind(model: Mapping[str, object]) -> str:
-    """Give the type of a model, which files of the first years (GPT-2, BERT) leave out."""
+    """Return the type of a model, which files of the first years (GPT-2, BERT) leave out."""
     if "type" in model:
         return str(model["type"])
     if isinstance(model["vocab"], list):
@@ -178,7 +178,7 @@ def _types(part: object) -> set[str]:
 
 
 def disarmed(data: bytes, names: Mapping[str, str], *, plain: bool = False) -> str:
-    """Give a file whose special pieces no text can write out; `plain` takes texts as they are."""
+    """Return a file whose special pieces no text can write out; `plain` takes texts as they are."""
     file = json.loads(data)
     file |= {"truncation": None, "padding": None, "post_processor": None}
     for token in file["added_tokens"] or []:
@@ -215,7 +215,7 @@ def _put_nothing_before(part: object) -> None:
 
 
 def spelled_by(piece: str, content: Content) -> bytes:
-    """Give what a piece of the model stands for."""
+    """Return what a piece of the model stands for."""
     if content.writing is Writing.BYTE_LEVEL and all(character in _BYTE_OF for character in piece):
         return bytes(map(_BYTE_OF.__getitem__, piece))
     if content.writing is Writing.METASPACE:

@@ -88,7 +88,7 @@ class HuggingFaceFile:
 
     @classmethod
     def open(cls, data: bytes, special: Collection[int], *, name: str) -> "HuggingFaceFile":
-        """Give a file of which some ids are special.
+        """Return a file of which some ids are special.
 
         Raises:
             FormatError: it is no tokenizer.json, or of a kind that is not read.
@@ -114,25 +114,25 @@ class HuggingFaceFile:
         return cls(library, content, special, name=name, plain=plain)
 
     def normalise(self, text: str) -> str:
-        """Give a text as the normaliser leaves it."""
+        """Return a text as the normaliser leaves it."""
         normaliser = self._library.normalizer
         with self._naming(text):
             shown = text if normaliser is None else str(normaliser.normalize_str(text))
         return shown.replace(SPACE_SYMBOL, " ") if self._content.writing is Writing.METASPACE else shown
 
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Give the ids of each text."""
+        """Yield the ids of each text."""
         for text in texts:
             parts = list(self._parts(text))
             yield parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def verbatim(self) -> "HuggingFaceFile":
-        """Give the same pieces without a normaliser or anything put before a text."""
+        """Return the same pieces without a normaliser or anything put before a text."""
         assert self._plain is not None, "cannot write every text"
         return self._plain
 
     def piece_bytes(self) -> list[bytes]:
-        """Give what each id stands for: (V,); nothing for special ids, and for ids without a piece."""
+        """Return what each id stands for: (V,); nothing for special ids, and for ids without a piece."""
         found = [b""] * self.size
         for piece, number in self._content.vocab.items():
             found[number] = spelled_by(piece, self._content)
@@ -143,7 +143,7 @@ class HuggingFaceFile:
         return found
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Give each id as people read it: its text, or the piece if it is special."""
+        """Return each id as people read it: its text, or the piece if it is special."""
         names = {number: piece for piece, number in (self._content.vocab | self._content.added).items()}
         spelled = self.piece_bytes()
         return [spelled[i].decode(errors="replace") or names.get(i, f"<{i}>") for i in ids]
@@ -165,7 +165,7 @@ class HuggingFaceFile:
         )
 
     def _parts(self, text: str) -> Iterator[NDArray[np.integer]]:
-        """Give the ids of a text, of one stretch after the other.
+        """Yield the ids of a text, of one stretch after the other.
 
         Each but the first is encoded behind the window before it, whose ids are then left out:
 
@@ -180,7 +180,7 @@ class HuggingFaceFile:
         yield self._ids(text[begin:])[known:]
 
     def _cut(self, text: str, place: int) -> tuple[int, int, int]:
-        """Give a place for a cut, the beginning of the window before it, and how many ids that has.
+        """Return a place for a cut, the beginning of the window before it, and how many ids that has.
 
         They are the first ids of the window and what follows it too.
         """

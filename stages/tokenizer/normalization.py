@@ -58,7 +58,7 @@ def changes_text(normalise: Callable[[str], str]) -> bool:
 
 
 def normalization_loss(rule: Normalization) -> str | None:
-    """Give one line on what texts lose under a rule, or None if nothing."""
+    """Return one line on what texts lose under a rule, or None if nothing."""
     normaliser = sentencepiece.SentencePieceNormalizer(
         rule_name=rule.value,
         add_dummy_prefix=False,

@@ -110,7 +110,7 @@ class Roles:
 
 
 def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
-    """Give the special ids that a tokenizer has, as the run file, the file or their pieces name them.
+    """Return the special ids that a tokenizer has, as the run file, the file or their pieces name them.
 
     Raises:
         ConfigError: the run file names a piece or an id that is not in the vocabulary.
@@ -144,7 +144,7 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
 
 
 def _named(found: Described, role: str, value: str | int, *, name: str) -> int:
-    """Give the id that the run file means."""
+    """Return the id that the run file means."""
     key = f"tokenizer.special.{role} = {value!r}"
     if isinstance(value, int):
         if not 0 <= value < found.size:

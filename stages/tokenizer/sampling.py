@@ -38,7 +38,7 @@ class SamplingConfig(Config):
 
 
 def balanced_targets(sizes: Mapping[str, int], config: SamplingConfig) -> dict[str, float]:
-    """Give the bytes wanted of each language.
+    """Return the bytes wanted of each language.
 
     {"en": 900, "th": 100}, alpha 0, size 400 -> {"en": 200.0, "th": 200.0}
 
@@ -66,7 +66,7 @@ def balanced_targets(sizes: Mapping[str, int], config: SamplingConfig) -> dict[s
 
 
 def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:
-    """Give a text in pieces of at most `max_bytes` bytes of UTF-8, cut after line feeds if it can.
+    """Yield a text in pieces of at most `max_bytes` bytes of UTF-8, cut after line feeds if it can.
 
     A line that is longer is cut after a space, or else between two characters. Nothing is lost:
     the pieces join to the text.
@@ -85,7 +85,7 @@ def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:
 
 
 def sample_pieces(text: str, identity: bytes, *, rate: Fraction, seed: int) -> Iterator[tuple[str, int]]:
-    """Give the pieces of a document that the sample takes, each with its number of copies.
+    """Yield the pieces of a document that the sample takes, each with its number of copies.
 
     Each piece is taken `rate` times on average: the whole part always, the fraction by the hash of
     (seed, document id, piece number), so the choice depends on nothing else.

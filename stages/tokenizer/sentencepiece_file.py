@@ -100,7 +100,7 @@ class SentencePieceFile:
 
     @classmethod
     def open(cls, data: bytes, special: Collection[int], *, name: str) -> "SentencePieceFile":
-        """Give a model of which some ids are special.
+        """Return a model of which some ids are special.
 
         Raises:
             FormatError: it is no model, or a byte is to be special.
@@ -114,23 +114,23 @@ class SentencePieceFile:
         return cls(own, plain, words=_has_words(data))
 
     def normalise(self, text: str) -> str:
-        """Give a text as the normaliser leaves it, its dummy prefix included."""
+        """Return a text as the normaliser leaves it, its dummy prefix included."""
         return str(self._own.normalize(text)).replace(SPACE_SYMBOL, " ")
 
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Give the ids of each text."""
+        """Yield the ids of each text."""
         yield from self._plain.encode(map(self.normalise, texts))
 
     def verbatim(self) -> "SentencePieceFile":
-        """Give the same pieces without a normaliser."""
+        """Return the same pieces without a normaliser."""
         return SentencePieceFile(self._plain_model, self._plain_model, words=self._words)
 
     def piece_bytes(self) -> list[bytes]:
-        """Give what each id stands for: (V,); nothing for special ids."""
+        """Return what each id stands for: (V,); nothing for special ids."""
         return self._plain.piece_bytes()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Give the piece of each id as the model writes it."""
+        """Return the piece of each id as the model writes it."""
         return self._plain.pieces(ids)
 
 
@@ -144,13 +144,13 @@ def _load(data: bytes, *, name: str) -> sentencepiece.SentencePieceProcessor:
 
 
 def _user_defined(data: bytes) -> Iterator[int]:
-    """Give the ids that are matched as a whole wherever they stand in a text."""
+    """Yield the ids that are matched as a whole wherever they stand in a text."""
     messages = (part.content for part in _fields(data) if part.number == _PIECES)
     yield from (number for number, piece in enumerate(messages) if _type(piece) == _USER_DEFINED)
 
 
 def _type(piece: bytes) -> int:
-    """Give the type of a piece, from its message."""
+    """Return the type of a piece, from its message."""
     return [_NORMAL, *(part.value for part in _fields(piece) if part.number == _TYPE)][-1]
 
 
@@ -162,7 +162,7 @@ def _has_words(data: bytes) -> bool:
 
 
 def _with_controls(data: bytes, special: Collection[int]) -> bytes:
-    """Give a model in which some ids are control symbols, and that has no test of itself."""
+    """Return a model in which some ids are control symbols, and that has no test of itself."""
     parts, number = [], 0
     for part in _fields(data):
         if part.number == _PIECES:
@@ -176,7 +176,7 @@ def _with_controls(data: bytes, special: Collection[int]) -> bytes:
 
 
 def _fields(data: bytes) -> Iterator[_Field]:
-    """Give the fields of a protocol buffer that a library has read already."""
+    """Yield the fields of a protocol buffer that a library has read already."""
     place = 0
     while place < len(data):
         start = place
@@ -194,7 +194,7 @@ def _fields(data: bytes) -> Iterator[_Field]:
 
 
 def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Give a number of seven bits a byte, the lowest first, and the place behind it."""
+    """Return a number of seven bits a byte, the lowest first, and the place behind it."""
     value = shift = 0
     while True:
         value |= (data[place] & 0x7F) << shift

@@ -24,7 +24,7 @@ from stages.pieces import pieces_of
 
 
 def sentence_ends(text: str, language: str | None) -> NDArray[np.int64]:
-    """Give where each sentence of a text ends, in characters: (S,), ascending, the last one all of it.
+    """Return where each sentence of a text ends, in characters: (S,), ascending, the last one all of it.
 
     "Hello world.  Who?" -> 12 18
 
@@ -42,7 +42,7 @@ def sentence_ends(text: str, language: str | None) -> NDArray[np.int64]:
 
 
 def token_ends(text: str, ends: NDArray[np.int64], sizes: NDArray[np.integer]) -> NDArray[np.int64]:
-    """Give after how many tokens each sentence ends: (at most S,), ascending, the last one all tokens.
+    """Return after how many tokens each sentence ends: (at most S,), ascending, the last one all tokens.
 
     Args:
         text: what the tokens decode to.
@@ -58,7 +58,7 @@ def token_ends(text: str, ends: NDArray[np.int64], sizes: NDArray[np.integer]) -
 def split_sentences(
     ids: NDArray[np.integer], language: str | None, pieces: Sequence[bytes]
 ) -> NDArray[np.int64]:
-    """Give after how many tokens each sentence of a document ends: (S,), ascending; the last is all.
+    """Return after how many tokens each sentence of a document ends: (S,), ascending; the last is all.
 
     A token of no bytes, such as the EOS at its end, belongs to the sentence before it.
 
@@ -77,7 +77,7 @@ def split_sentences(
 
 @kernel
 def _in_bytes(raw: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give after how many bytes of UTF-8 each end lies that is counted in characters: (S,).
+    """Return after how many bytes of UTF-8 each end lies that is counted in characters: (S,).
 
     "é.b" as c3 a9 2e 62, ends 2 3 -> 3 4
     """

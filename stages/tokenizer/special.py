@@ -25,12 +25,12 @@ FIRST_CONTROL = 4
 
 
 def control_symbols() -> list[str]:
-    """Give the control symbols in order of id, from `FIRST_CONTROL` on; sentinels in order of use."""
+    """Return the control symbols in order of id, from `FIRST_CONTROL` on; sentinels in order of use."""
     return [*_NAMED, *(f"<sentinel_{number}>" for number in range(NUM_SENTINELS))]
 
 
 def special_ids() -> dict[str, int]:
-    """Give every reserved id by name.
+    """Return every reserved id by name.
 
     -> {"unk": 0, "bos": 1, "eos": 2, "pad": 3, "cls": 4, ..., "sentinel_255": 268}
     """
@@ -39,5 +39,5 @@ def special_ids() -> dict[str, int]:
 
 
 def num_reserved() -> int:
-    """Give the number of ids that no text uses: the special ones."""
+    """Return the number of ids that no text uses: the special ones."""
     return FIRST_CONTROL + len(control_symbols())

@@ -44,7 +44,7 @@ _MEMORY_BASE = 128 << 20
 
 
 def training_memory(config: TrainConfig) -> int:
-    """Give the bytes that training takes, at the most, beyond what the process holds before it.
+    """Return the bytes that training takes, at the most, beyond what the process holds before it.
 
     An estimate from above, from what was measured with a vocabulary of 32,000: private memory of a fresh
     process (Pss_Anon), sampled ten times a second, in MiB above its start. Texts are those of some 600
@@ -71,7 +71,7 @@ def fitting_sample(config: TrainConfig, memory: int) -> int:
 
 
 def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes:
-    """Give the bytes of a SentencePiece model trained on a sample of (piece, copies).
+    """Return the bytes of a SentencePiece model trained on a sample of (piece, copies).
 
     Raises:
         ConfigError: the sample is empty, or too small for the vocabulary.
@@ -110,7 +110,7 @@ def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes
 
 
 def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Give each piece as often as it counts; the space symbol is no text to learn from."""
+    """Yield each piece as often as it counts; the space symbol is no text to learn from."""
     for piece, copies in sample:
         sentence = piece.replace(SPACE_SYMBOL, "")
         for _ in range(copies if sentence else 0):

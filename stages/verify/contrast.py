@@ -45,7 +45,7 @@ class ContrastResult:
 
 
 def view_rows(views: Views, length: int) -> LabelledRows:
-    """Give views as rows of at most this length, view by view: (V N, L')."""
+    """Return views as rows of at most this length, view by view: (V N, L')."""
     ids, lengths = views
     length = min(length, ids.shape[2])
     ids = np.moveaxis(ids, 1, 0)[..., :length].reshape(-1, length)
@@ -131,7 +131,7 @@ def check_contrast(
 
 
 def _loss(trainer: Trainer, views: Views, rows: LabelledRows, draws: np.random.Generator) -> Tensor:
-    """Give the contrastive loss of one batch; a third view is a hard negative where there is one."""
+    """Return the contrastive loss of one batch; a third view is a hard negative where there is one."""
     count, num_views = views[1].shape
     with autocast(trainer.model):
         hidden = known_of(trainer.model, rows)

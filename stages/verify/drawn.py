@@ -77,7 +77,7 @@ _LAWS = {
 
 
 def broken_laws(wrong: Mapping[str, int]) -> list[Finding]:
-    """Give a finding for each law that so many rows or ids break."""
+    """Return a finding for each law that so many rows or ids break."""
     return [Finding(check, f"{count:,} {_LAWS[check]}") for check, count in wrong.items() if count]
 
 
@@ -119,5 +119,5 @@ def not_redrawn(
 
 
 def _flat(column: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Give a column with one axis for a row, whatever its shape."""
+    """Return a column with one axis for a row, whatever its shape."""
     return column.reshape(len(column), math.prod(column.shape[1:]))

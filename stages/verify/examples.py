@@ -43,7 +43,7 @@ PAIR_LABELS = ("next_sentence_label", "sentence_order_label")
 def labelled_rows(
     batch: Batch, objective: Objective, vocabulary: Vocabulary, *, length: int
 ) -> LabelledRows:
-    """Give the rows of a batch for the objective's own loss.
+    """Return the rows of a batch for the objective's own loss.
 
     Args:
         batch: the loader's columns.
@@ -85,7 +85,7 @@ def _restating(batch: Batch, objective: Objective) -> NDArray[np.bool_]:
 def cut_pairs(
     batch: Batch, *, length: int, apart: tuple[int, ...], restating: NDArray[np.bool_]
 ) -> LabelledRows:
-    """Give windows of inputs with the targets of their sentinels, padded to length: (N', W) each.
+    """Return windows of inputs with the targets of their sentinels, padded to length: (N', W) each.
 
     Args:
         batch: columns of an encoder-decoder.
@@ -139,7 +139,7 @@ def _pieces(
     length: int,
     head: bool,
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """Give where windows of a row's inputs begin, each with the places of its targets."""
+    """Return where windows of a row's inputs begin, each with the places of its targets."""
     marks = np.flatnonzero(number[labels] >= 0)
     if not len(marks) or not (number[inputs] >= 0).any():
         first = 0 if head else max(len(inputs) - length, 0)
@@ -157,7 +157,7 @@ def _pieces(
 def _renumbered(
     ids: NDArray[np.int64], number: NDArray[np.int64], shift: int, apart: tuple[int, ...]
 ) -> NDArray[np.int64]:
-    """Give ids with their sentinels numbered from `shift` on."""
+    """Return ids with their sentinels numbered from `shift` on."""
     own = number[ids]
     sentinels = np.array([*apart[1:], 0])
     return np.where(own >= 0, sentinels[np.maximum(own - shift, 0)], ids)
@@ -166,7 +166,7 @@ def _renumbered(
 def _padded(
     lines: list[NDArray[np.int64]], width: int, fill: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Give lines as rows, with 0 where a token stands and -1 on padding."""
+    """Return lines as rows, with 0 where a token stands and -1 on padding."""
     counts = np.array([len(line) for line in lines], np.int64)
     covered = np.arange(width) < counts[:, None]
     rows = np.full(covered.shape, fill, np.int64)
@@ -176,7 +176,7 @@ def _padded(
 
 
 def classified_pairs(batch: Batch, *, length: int) -> LabelledRows:
-    """Give pairs of texts for the loss on their label, which CLS predicts.
+    """Return pairs of texts for the loss on their label, which CLS predicts.
 
     CLS and the tokens around the end of the first text: (N', W), rows without a label left out.
     """

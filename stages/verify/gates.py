@@ -48,12 +48,12 @@ class Gate:
 
 
 def at_least(name: str, value: float, bound: float) -> Gate:
-    """Give a gate that larger values pass."""
+    """Return a gate that larger values pass."""
     return Gate(name, value, bound, passed=value >= bound)
 
 
 def at_most(name: str, value: float, bound: float) -> Gate:
-    """Give a gate that smaller values pass."""
+    """Return a gate that smaller values pass."""
     return Gate(name, value, bound, passed=value <= bound, relation="at most")
 
 
@@ -83,12 +83,12 @@ class LearningResult:
         return all(gate.passed for gate in self.gates)
 
     def to_dict(self) -> dict[str, object]:
-        """Give the result in the types of JSON; a number that is not finite becomes null."""
+        """Return the result in the types of JSON; a number that is not finite becomes null."""
         return to_json(asdict(self) | {"passed": self.passed})
 
 
 def to_json(values: Mapping[str, object]) -> dict[str, object]:
-    """Give values in the types of JSON; a number that is not finite becomes null."""
+    """Return values in the types of JSON; a number that is not finite becomes null."""
     record: dict[str, object] = json.loads(json.dumps(values), parse_constant=lambda _: None)
     return record
 

@@ -48,14 +48,14 @@ class IsolationResult:
 
 
 def ends_of_documents(rows: LabelledRows, eos: int) -> NDArray[np.int64]:
-    """Give (row, place) of the first token of each document that another one's EOS stands before."""
+    """Return (row, place) of the first token of each document that another one's EOS stands before."""
     ended = (rows.input_ids[:, :-1] == eos) & (rows.segment_ids[:, 1:] != PADDING)
     ends: NDArray[np.int64] = np.argwhere(ended) + np.array([0, 1])
     return ends
 
 
 def windows_at(rows: LabelledRows, ends: NDArray[np.int64]) -> LabelledRows:
-    """Give the tokens around each end: (N, 2 REACH), the second document's first one at REACH."""
+    """Return the tokens around each end: (N, 2 REACH), the second document's first one at REACH."""
     row, place = ends[:, 0], ends[:, 1]
     places = place[:, None] + np.arange(-REACH, REACH)
     inside = (places >= 0) & (places < rows.input_ids.shape[1])
@@ -101,7 +101,7 @@ def check_isolation(
 
 @torch.no_grad()
 def _changes(model: TinyTransformer, rows: LabelledRows, num_ids: int) -> float:
-    """Give the largest change of a logit across the end, whichever side is changed."""
+    """Return the largest change of a logit across the end, whichever side is changed."""
     before = _logits(model, rows)
     largest = 0.0
     for changed, other in (

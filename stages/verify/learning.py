@@ -154,7 +154,7 @@ def check_learning(
 
 
 def measured_loss(trained: Training, rows: LabelledRows, heldout: LabelledRows) -> tuple[float, float]:
-    """Give the entropy of held-out labels by the frequencies of these rows, and their loss.
+    """Return the entropy of held-out labels by the frequencies of these rows, and their loss.
 
     EOS and sentinels of a decoder's targets count in neither: they say little of a text.
     """
@@ -169,7 +169,7 @@ def measured_loss(trained: Training, rows: LabelledRows, heldout: LabelledRows) 
 def make_windows(
     training: LabelledRows, heldout: LabelledRows, *, config: LearningSettings, seed: int
 ) -> Windows:
-    """Give both slices as windows with compact ids.
+    """Return both slices as windows with compact ids.
 
     Raises:
         TooFewLabelsError: a slice has too few labels.

@@ -48,7 +48,7 @@ def check_ids(rows: Rows, *, vocab_size: int) -> list[Finding]:
 
 
 def _row_blocks(input_ids: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[np.integer]]]:
-    """Give a shard's rows in blocks, each with the number of its first row."""
+    """Yield a shard's rows in blocks, each with the number of its first row."""
     step = max(1, BLOCK_TOKENS // max(1, input_ids.shape[1]))
     for start in range(0, len(input_ids), step):
         yield start, np.asarray(input_ids[start : start + step])
@@ -177,7 +177,7 @@ class Reassembly:
         self._ptr = np.searchsorted(doc[self._order], np.arange(len(lengths) + 1))
 
     def tokens(self, first: int, last: int) -> NDArray[np.integer]:
-        """Give the ids of documents [first, last), end to end; 0 where the rows hold none."""
+        """Return the ids of documents [first, last), end to end; 0 where the rows hold none."""
         lengths = self._lengths[first:last]
         ends = np.cumsum(lengths)
         flat = np.zeros(int(ends[-1]) if len(ends) else 0, self._rows.input_ids.dtype)
@@ -237,7 +237,7 @@ class DocumentTally:
             self.wrong.setdefault(check, [0, first])[0] += int(np.count_nonzero(wrong))
 
     def findings(self) -> list[Finding]:
-        """Give what was found: each document is to end in its one EOS and to be its tokens."""
+        """Return what was found: each document is to end in its one EOS and to be its tokens."""
         whole = f"of {self.documents:,} documents"
         said = {
             "eos": f"do not end in EOS (id {self.eos})",

@@ -36,7 +36,7 @@ _EVALUATION_ROWS = 64
 
 
 def rotary_angles(position_ids: Tensor, channels: int) -> tuple[Tensor, Tensor]:
-    """Give the cosines and sines by which positions turn pairs of channels.
+    """Return the cosines and sines by which positions turn pairs of channels.
 
     Rotary and not learned positions: rows of any length work, without a table to outgrow.
     Source: Su et al. 2021, "RoFormer", section 3.2, arXiv 2104.09864.
@@ -63,7 +63,7 @@ def _rotate(heads: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _normal(generator: torch.Generator, *shape: int, scale: float = _WEIGHT_SCALE) -> nn.Parameter:
-    """Give normal weights drawn from this generator; nn.Linear would draw from the global one."""
+    """Return normal weights drawn from this generator; nn.Linear would draw from the global one."""
     return nn.Parameter(torch.randn(shape, generator=generator) * scale)
 
 
@@ -86,7 +86,7 @@ class Attention(nn.Module):
         rotary: tuple[Tensor, Tensor] | None = None,
         memory: Tensor | None = None,
     ) -> Tensor:
-        """Give what is read, (N, L, width) like the input: by position, or of the memory by content."""
+        """Return what is read, (N, L, width): by position, or of the memory by content."""
         normed = self.norm(hidden)
         query = self._heads(functional.linear(normed, self.query))
         source = normed if memory is None else memory
@@ -123,7 +123,7 @@ class Block(nn.Module):
         rotary: tuple[Tensor, Tensor],
         memory: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
-        """Give the next layer's input, (N, L, width) like this one's."""
+        """Return the next layer's input, (N, L, width) like this one's."""
         hidden = hidden + self.attention(hidden, mask, rotary=rotary)
         if self.cross is not None and memory is not None:
             known, known_mask = memory
@@ -187,7 +187,7 @@ class TinyTransformer(nn.Module):
         prefix_length: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
-        """Give what each position knows, (N, L, width), of a decoder (N, M, width).
+        """Return what each position knows, (N, L, width), of a decoder (N, M, width).
 
         `logits` turns it into predictions.
 
@@ -224,12 +224,12 @@ class TinyTransformer(nn.Module):
         return known
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Give the logits, (..., V), of hidden states, (..., width)."""
+        """Return the logits, (..., V), of hidden states, (..., width)."""
         return functional.linear(hidden, self.output_weight, self.output_bias)
 
 
 def known_of(model: TinyTransformer, rows: LabelledRows) -> Tensor:
-    """Give what the model knows at each position that may have a label: (N, L or M, width)."""
+    """Return what the model knows at each position that may have a label: (N, L or M, width)."""
     device = model.output_bias.device
     columns = {
         name: torch.from_numpy(column).to(device)
@@ -241,7 +241,7 @@ def known_of(model: TinyTransformer, rows: LabelledRows) -> Tensor:
 
 
 def autocast(model: TinyTransformer) -> torch.autocast:
-    """Give the context in which a model computes: bfloat16 if it is asked to."""
+    """Return the context in which a model computes: bfloat16 if it is asked to."""
     device = model.output_bias.device.type
     return torch.autocast(device, dtype=torch.bfloat16, enabled=model.shape.bfloat16)
 
@@ -249,7 +249,7 @@ def autocast(model: TinyTransformer) -> torch.autocast:
 def summed_loss(
     model: TinyTransformer, rows: LabelledRows, *, without: tuple[int, ...] = ()
 ) -> tuple[Tensor, int]:
-    """Give the sum of the losses of all predicted labels, with their number.
+    """Return the sum of the losses of all predicted labels, with their number.
 
     Only labelled positions meet the output weights: an unlabelled one can neither cost time nor
     get a gradient.
@@ -276,7 +276,7 @@ def summed_loss(
 def heldout_loss(
     model: TinyTransformer, heldout: LabelledRows, *, without: tuple[int, ...] = ()
 ) -> float:
-    """Give the mean loss over all labels of the held-out rows, as `summed_loss` has it; NaN of none."""
+    """Return the mean loss over all labels of the held-out rows, as `summed_loss`; NaN of none."""
     total = 0.0
     for start in range(0, len(heldout.labels), _EVALUATION_ROWS):
         chosen = np.arange(start, min(start + _EVALUATION_ROWS, len(heldout.labels)))

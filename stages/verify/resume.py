@@ -131,7 +131,7 @@ def check_resume(
 
 
 def read_ahead(walk: Batches, steps: int) -> Generator[Batch, None, None]:
-    """Give the batches of so many steps, which a thread reads while those before are trained on.
+    """Yield the batches of so many steps, which a thread reads while those before are trained on.
 
     The walk stays where it is; whoever closes the generator waits until the thread is done.
     """
@@ -144,7 +144,7 @@ def read_ahead(walk: Batches, steps: int) -> Generator[Batch, None, None]:
 
 
 def _next(walk: Batches) -> Batch:
-    """Give the next batch and move on."""
+    """Return the next batch and move on."""
     batch = walk[0]
     walk.advance()
     return batch
@@ -158,7 +158,7 @@ def _step(trainer: Trainer, rows: LabelledRows, step: int, config: LearningSetti
 
 
 def step_flops(trainer: Trainer, rows: LabelledRows) -> float:
-    """Give the operations of a training step: 6 N for each token and those of attention.
+    """Return the operations of a training step: 6 N for each token and those of attention.
 
     Source: Chowdhery et al. 2022, "PaLM", appendix B, arXiv 2204.02311. N leaves the embedding out, of
     which a token reads one line, and labels alone meet the output weights. A decoder is counted as if it
@@ -174,7 +174,7 @@ def step_flops(trainer: Trainer, rows: LabelledRows) -> float:
 
 
 def utilisation(flops_per_second: float, device: torch.device) -> float | None:
-    """Give the share of a device's peak; None if it has none that is known here."""
+    """Return the share of a device's peak; None if it has none that is known here."""
     peak = peak_of(device)
     return None if peak is None else flops_per_second / peak
 

@@ -59,13 +59,13 @@ class LabelledRows:
 
     @property
     def columns(self) -> dict[str, NDArray[np.int64] | NDArray[np.int32]]:
-        """Give the arrays that there are, by name."""
+        """Return the arrays that there are, by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
 def predicted_labels(rows: LabelledRows) -> NDArray[np.int64]:
-    """Give the label that each position must predict.
+    """Return the label that each position must predict.
 
     labels       3  5  7  8  .      (. is -100)
     segment_ids  0  0  1  1 -1
@@ -85,18 +85,18 @@ def count_labelled(rows: LabelledRows) -> int:
 
 
 def take_rows(rows: LabelledRows, chosen: NDArray[np.int64]) -> LabelledRows:
-    """Give copies of the chosen rows, in the order chosen."""
+    """Return copies of the chosen rows, in the order chosen."""
     return replace(rows, **{name: column[chosen] for name, column in rows.columns.items()})  # type: ignore[arg-type]  # names of columns alone
 
 
 def join_rows(parts: Sequence[LabelledRows]) -> LabelledRows:
-    """Give the rows of all parts, one after the other."""
+    """Return the rows of all parts, one after the other."""
     joined = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     return replace(parts[0], **joined)  # type: ignore[arg-type]  # names of columns alone
 
 
 def trim_rows(rows: LabelledRows) -> LabelledRows:
-    """Give rows with a decoder without the places at the end that pad all of them."""
+    """Return rows with a decoder without the places at the end that pad all of them."""
     if rows.decoder_input_ids is None:
         return rows
     width = int(np.flatnonzero((rows.labels != NO_LABEL).any(axis=0)).max(initial=0)) + 1
@@ -106,7 +106,7 @@ def trim_rows(rows: LabelledRows) -> LabelledRows:
 
 
 def labels_apart(rows: LabelledRows, *, apart: bool) -> LabelledRows:
-    """Give the rows with the labels that are EOS and sentinels alone, or with all the others."""
+    """Return the rows with the labels that are EOS and sentinels alone, or with all the others."""
     is_apart = np.isin(rows.labels, rows.apart)
     return replace(rows, labels=np.where(is_apart == apart, rows.labels, NO_LABEL))
 
@@ -143,7 +143,7 @@ def _cut(array: NDArray[_Integer], length: int, *, fill: int) -> NDArray[_Intege
 
 
 def frequent_ids(rows: LabelledRows, max_ids: int) -> NDArray[np.int64]:
-    """Give the ids that keep an id of their own: at most max_ids - 1, the most frequent first.
+    """Return the ids that keep an id of their own: at most max_ids - 1, the most frequent first.
 
     Inputs outside padding count as labels do; equally frequent ids go by number.
     """
@@ -183,7 +183,7 @@ def compact_ids(rows: LabelledRows, kept: NDArray[np.int64]) -> LabelledRows:
 
 
 def permute_labels(rows: LabelledRows, draws: np.random.Generator) -> LabelledRows:
-    """Give the control: labels change places among all labelled positions, inputs stay.
+    """Return the control: labels change places among all labelled positions, inputs stay.
 
     EOS and sentinels of a decoder's targets stay too, or the control would also have to learn where
     they stand.
@@ -220,14 +220,14 @@ def shuffle_tokens(rows: LabelledRows, draws: np.random.Generator) -> LabelledRo
 
 
 def log_unigram(rows: LabelledRows, num_ids: int) -> NDArray[np.float64]:
-    """Give the log probability of each id as a label, (V,), one added to each count."""
+    """Return the log probability of each id as a label, (V,), one added to each count."""
     targets = predicted_labels(rows)
     counts = np.bincount(targets[targets != NO_LABEL], minlength=num_ids) + 1
     return np.log(counts) - math.log(counts.sum())
 
 
 def unigram_entropy(heldout: LabelledRows, log_probabilities: NDArray[np.float64]) -> float:
-    """Give the held-out loss of guessing labels from the training slice's frequencies; NaN of none."""
+    """Return the held-out loss of guessing labels from the training slice's frequencies; NaN of none."""
     targets = predicted_labels(heldout)
     labels = targets[targets != NO_LABEL]
     return -float(log_probabilities[labels].mean()) if len(labels) else math.nan

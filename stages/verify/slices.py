@@ -55,7 +55,7 @@ class _Yield:
 
 
 def own_labels(length: int) -> Take:
-    """Give what takes the labels of a dataset's own objective, in windows of this length."""
+    """Return what takes the labels of a dataset's own objective, in windows of this length."""
     return lambda dataset, chosen: labelled_rows(
         dataset.batch(chosen), dataset.objective, dataset.vocabulary, length=length
     )
@@ -64,7 +64,7 @@ def own_labels(length: int) -> Take:
 def learning_slices(
     folder: Path, splits: Sequence[str], settings: LearningSettings, *, take: Take | None = None
 ) -> Slices:
-    """Give rows to train on and rows held out.
+    """Return rows to train on and rows held out.
 
     Where one epoch has too few labels, as is usual for masked rows, the same rows follow in further
     epochs, with other masks.
@@ -103,7 +103,7 @@ def learning_slices(
 
 
 def _epochs(dataset: ShardDataset, settings: LearningSettings) -> int:
-    """Give how many epochs with other masks there are, up to as many as are asked for."""
+    """Return how many epochs with other masks there are, up to as many as are asked for."""
     traits = traits_of(dataset.objective)
     if traits.written_for:
         drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
@@ -112,7 +112,7 @@ def _epochs(dataset: ShardDataset, settings: LearningSettings) -> int:
 
 
 def spread_rows(dataset: ShardDataset, wanted: int, end: int) -> NDArray[np.int64]:
-    """Give numbers of rows below `end`, evenly from the first shards that hold as many as wanted."""
+    """Return numbers of rows below `end`, evenly from the first shards that hold as many as wanted."""
     ends = np.minimum(np.cumsum([shard.rows for shard in dataset.manifest.shards]), end)
     held = int(ends[min(int(np.searchsorted(ends, wanted)), len(ends) - 1)])
     count = min(wanted, held)
@@ -120,7 +120,7 @@ def spread_rows(dataset: ShardDataset, wanted: int, end: int) -> NDArray[np.int6
 
 
 def _yield(dataset: ShardDataset, take: Take, settings: LearningSettings) -> _Yield:
-    """Give labels and windows of a row, from a few; more labels than are usual do not count."""
+    """Return labels and windows of a row, from a few; more labels than are usual do not count."""
     chosen = spread_rows(dataset, _SAMPLE, len(dataset))
     cut = cut_windows(_rows(dataset, take, chosen), settings.row_length)
     usual = settings.label_share * np.count_nonzero(cut.segment_ids != PADDING)

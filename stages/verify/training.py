@@ -107,7 +107,7 @@ class Trainer:
         return loss.item(), norm.item()
 
     def state_dict(self) -> State:
-        """Give the weights and what the optimizer remembers."""
+        """Return the weights and what the optimizer remembers."""
         return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict()}
 
     def load_state_dict(self, state: State) -> None:
@@ -117,7 +117,7 @@ class Trainer:
 
 
 def learning_rate(step: int, steps: int, *, config: LearningSettings) -> float:
-    """Give a step's learning rate: linear to the highest, then half a cosine towards 0."""
+    """Return a step's learning rate: linear to the highest, then half a cosine towards 0."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
     share = (step - config.warmup_steps) / (steps - config.warmup_steps)
@@ -125,7 +125,7 @@ def learning_rate(step: int, steps: int, *, config: LearningSettings) -> float:
 
 
 def step_rows(rows: LabelledRows, config: LearningSettings, *, seed: int) -> NDArray[np.int64]:
-    """Give the rows of each step, (steps, batch_rows): all once an epoch, in a new order.
+    """Return the rows of each step, (steps, batch_rows): all once an epoch, in a new order.
 
     There are as many steps as reach labelled_tokens, or max_epochs if that is less.
     """
@@ -168,5 +168,5 @@ def train(
 
 
 def draws_of(seed: int, purpose: Draw) -> np.random.Generator:
-    """Give a counter-based generator of its own for each seed and purpose."""
+    """Return a counter-based generator of its own for each seed and purpose."""
     return np.random.Generator(np.random.Philox(key=np.array([seed, purpose], np.uint64)))

@@ -58,7 +58,7 @@ def has_twin(traits: Traits) -> bool:
 
 
 def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) -> LabelledRows:
-    """Give rows of an unshuffled dataset with labels put together anew.
+    """Return rows of an unshuffled dataset with labels put together anew.
 
     Args:
         dataset: opened with shuffle=False.
@@ -81,7 +81,7 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
 
 
 def _stored(dataset: ShardDataset, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the tokens of rows as they stand on disk: (N, L)."""
+    """Return the tokens of rows as they stand on disk: (N, L)."""
     places = [dataset.locate(int(row)) for row in chosen]
     return np.concatenate(
         [dataset.stored_rows(shard, np.array([row])).input_ids for shard, row in places]

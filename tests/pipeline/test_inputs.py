@@ -10,7 +10,7 @@ import pytest
 from pipeline.config import RunFile, Source
 from pipeline.inputs import FoundFile, find_files
 from stages.errors import ConfigError
-from stages.reading.formats import ENDINGS
+from stages.reading.table import ENDINGS
 
 FILES = ("web/b.jsonl", "web/a.jsonl.gz", "web/deep/er/c.jsonl.zst", "code/z.jsonl", "top.jsonl")
 
@@ -128,15 +128,15 @@ def test_a_wildcard_that_matches_nothing_is_refused(base: Path) -> None:
     [
         ("web/none.jsonl", "no such file"),
         ("web", "is a folder; write web/*.jsonl.zst"),
-        ("web/note.csv", f"reads {', '.join(ENDINGS)} files only"),
-        ("web/*.csv", f"reads {', '.join(ENDINGS)} files only"),
+        ("web/note.doc", f"reads {', '.join(ENDINGS)} files only"),
+        ("web/*.doc", f"reads {', '.join(ENDINGS)} files only"),
         ("web/LOUD.JSONL", f"reads {', '.join(ENDINGS)} files only"),
     ],
 )
 def test_what_is_no_input_file_is_refused_with_the_source_and_the_place(
     path: str, explanation: str, base: Path
 ) -> None:
-    (base / "web" / "note.csv").write_text("a note")
+    (base / "web" / "note.doc").write_text("a note")
     (base / "web" / "LOUD.JSONL").write_text("{}")
     message = refusal(base, path)
     assert message.startswith(f"sources.web.paths: {base / path.replace('*', 'note')}")

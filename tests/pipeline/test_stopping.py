@@ -17,6 +17,7 @@ NAMES = {signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP", signal.SIGINT: "Ctr
 BEGIN = """
 import os, signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores Ctrl-C
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one under nohup this one
 number = int(sys.argv[1])
 import pipeline.main
 from pipeline import stopping

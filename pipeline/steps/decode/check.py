@@ -95,7 +95,7 @@ class DecodeUnit:
 def checks_of(
     units: Sequence[Unit], shards: Mapping[str, int], *, seed: int, sentences: bool
 ) -> Iterator[tuple[str, DecodeUnit]]:
-    """Give the checks of the token store: the name of each and what it is of."""
+    """Yield the checks of the token store: the name of each and what it is of."""
     for unit in units:
         made = TokenizeUnit(unit, shards["train"], shards["validation"], seed)
         yield unit.commit_name, DecodeUnit(made, sentences)
@@ -148,13 +148,13 @@ def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Tab
 
 
 def _named(table: pa.Table) -> NDArray[np.bytes_]:
-    """Give each document's id with its digest: (D,) of 32 bytes, which sort without a Python object."""
+    """Return each document's id with its digest: (D,) of 32 bytes, sorted without Python objects."""
     parts = [fixed_bytes(table.column(name), width) for name, width in _NAME.items()]
     return np.ascontiguousarray(np.concatenate(parts, axis=1)).view(_BYTES).ravel()
 
 
 def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
-    """Give the kept documents' ids with the digests of the texts that their ids must decode to."""
+    """Return the kept documents' ids with the digests of the texts that their ids must decode to."""
     tokenizer = load_tokenizer(workspace)
     if not tokenizer.normalises:
         table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
@@ -259,7 +259,7 @@ _WRONG_TEXTS = {
 
 
 def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
-    """Give the ids of all documents, some at a time, each time with the number of the first."""
+    """Yield the ids of all documents, some at a time, each time with the number of the first."""
     for first, last in batches(np.diff(store.offsets), _BATCH_TOKENS):
         offsets = store.offsets[first : last + 1]
         ids = np.asarray(store.ids[offsets[0] : offsets[-1]])
@@ -267,7 +267,7 @@ def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
 
 
 def _decoded(tokenizer: RunTokenizer, documents: Sequence[NDArray[np.integer]]) -> list[str]:
-    """Give the text of each document; ids past the model give none."""
+    """Return the text of each document; ids past the model give none."""
     size = tokenizer.vocab_size
     return tokenizer.decode([ids if ((ids >= 0) & (ids < size)).all() else ids[:0] for ids in documents])
 

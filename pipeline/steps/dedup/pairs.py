@@ -74,7 +74,7 @@ class PairsRecord(UnitRecord):
 
 
 def pairs_key(number: int) -> str:
-    """Give the folder of the verified pairs of a run of units."""
+    """Return the folder of the verified pairs of a run of units."""
     return f"dedup/pairs/{number:05d}"
 
 
@@ -112,7 +112,7 @@ def verify_pairs(workspace: Workspace, work: PairRange) -> PairsRecord:
 
 
 def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.int64]]:
-    """Give the run's candidate pairs (better, worse), ascending by worse from batch to batch.
+    """Yield the run's candidate pairs (better, worse), ascending by worse from batch to batch.
 
     Within a batch they are distinct and ascend by better.
     """
@@ -133,7 +133,7 @@ def _sorted(held: list[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
 
 
 def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDArray[np.int64], int]]:
-    """Give distinct pairs of ranges of documents, with the bytes of their worse documents' texts."""
+    """Yield distinct pairs of ranges of documents, with the bytes of their worse documents' texts."""
     first_of_all, end = work.run[0].first, work.run[-1].last
     sizes = np.concatenate(
         [
@@ -155,7 +155,7 @@ def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDAr
 
 
 def _cuts(counts: NDArray[np.int64], texts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Give ranges of documents within the bounds of a batch, or of one document over them."""
+    """Yield ranges of documents within the bounds of a batch, or of one document over them."""
     pairs, size = np.cumsum(counts), np.cumsum(texts)
     start = 0
     while start < len(counts):
@@ -189,7 +189,7 @@ def _members(workspace: Workspace, work: PairRange, first: int, last: int) -> _M
 
 
 def _with_heads(members: NDArray[np.int64], path: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give members that refer to a copy of those heads alone that they need, and that copy."""
+    """Return members that refer to a copy of those heads alone that they need, and that copy."""
     heads = cast("NDArray[np.int64]", open_array(path, dtype="<i8"))
     starts, bucket = np.unique(members[:, 1], return_inverse=True)
     sizes = np.zeros(len(starts), np.int64)
@@ -210,7 +210,7 @@ def _expand(members: _Members, first: int, last: int) -> NDArray[np.int64]:
 
 
 def _measure(workspace: Workspace, work: PairRange, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give the exact similarity of each pair; pairs are ascending by their better document."""
+    """Return the exact similarity of each pair; pairs are ascending by their better document."""
     size, threshold = work.minhash.size, work.minhash.threshold
     worse = {
         number: shingle_set(text, size=size)
@@ -231,7 +231,7 @@ def _measure(workspace: Workspace, work: PairRange, pairs: NDArray[np.int64]) ->
 
 
 def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
-    """Give the texts of some documents of a unit, reading only the row groups that hold them."""
+    """Yield the texts of some documents of a unit, reading only the row groups that hold them."""
     numbers = np.unique(wanted)
     low, high = np.searchsorted(numbers, (unit.first, unit.last))
     if low == high:

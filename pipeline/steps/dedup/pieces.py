@@ -68,22 +68,22 @@ class Piece:
 
 
 def digests_key(unit: Unit) -> str:
-    """Give the folder of a unit's digests by piece."""
+    """Return the folder of a unit's digests by piece."""
     return f"dedup/digests/{unit.name}"
 
 
 def keys_key(unit: Unit) -> str:
-    """Give the folder of a unit's band keys by piece."""
+    """Return the folder of a unit's band keys by piece."""
     return f"dedup/keys/{unit.name}"
 
 
 def exact_key(piece: int) -> str:
-    """Give the key of a piece's exact duplicates."""
+    """Return the key of a piece's exact duplicates."""
     return f"dedup/exact/{piece:05d}.npy"
 
 
 def band_key(band: int, piece: int) -> str:
-    """Give the folder of a band's candidates in one piece."""
+    """Return the folder of a band's candidates in one piece."""
     return f"dedup/bands/{band:03d}-{piece:05d}"
 
 
@@ -120,7 +120,7 @@ def find_exact(workspace: Workspace, piece: Piece) -> ExactRecord:
 
 
 def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray[np.int64]]:
-    """Give the repeats of all texts, each with the first of it, where no phase has looked for them.
+    """Yield the repeats of all texts, each with the first of it, where no phase has looked for them.
 
     Without deduplication nothing is removed, and still equal texts belong to one side of the split.
     """
@@ -140,7 +140,7 @@ def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray
 
 
 def repeats_of(workspace: Workspace, unit: Unit, pieces: int) -> NDArray[np.int64]:
-    """Give a unit's exact repeats, each with the first of its text: (D, 2), ascending."""
+    """Return a unit's exact repeats, each with the first of its text: (D, 2), ascending."""
     found = [np.empty((0, 2), np.int64)]
     for piece in range(pieces):
         pairs = _open(workspace.path(exact_key(piece)))
@@ -207,7 +207,7 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
 
 
 def _by_piece(keys: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the order of keys by piece, stable, and where each piece begins: (N,), (P + 1,)."""
+    """Return the order of keys by piece, stable, and where each piece begins: (N,), (P + 1,)."""
     piece = piece_of(keys, pieces=pieces)
     counts = np.bincount(piece, minlength=pieces)
     return np.argsort(piece, kind="stable"), np.concatenate([[0], np.cumsum(counts)])
@@ -241,5 +241,5 @@ def _joined(
 
 
 def _open(path: Any) -> Any:
-    """Give a committed array, mapped; its dtype is that of the step that wrote it."""
+    """Return a committed array, mapped; its dtype is that of the step that wrote it."""
     return open_array(path)

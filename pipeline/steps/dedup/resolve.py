@@ -266,7 +266,7 @@ def _members(names: _Names, rows: NDArray[np.int64], decisions: Decisions) -> pa
 
 
 def _mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
-    """Give an array of zeros in a mapped file."""
+    """Return an array of zeros in a mapped file."""
     if not length:
         return np.zeros(0, kind)
     return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)

@@ -134,7 +134,7 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> DrawnRecord:
 def draw_rows(
     dataset: ShardDataset, number: int, rows: NDArray[np.int64], material: Material | None
 ) -> Columns:
-    """Give the columns of some rows of a shard, of whatever kind they are."""
+    """Return the columns of some rows of a shard, of whatever kind they are."""
     if material is None:
         return dataset.draw(number, rows)
     stored = dataset.stored_rows(number, rows)
@@ -146,7 +146,7 @@ def draw_rows(
 def material_of(
     workspace: Workspace, dataset: ShardDataset, folder: str, *, number: int, with_model: bool = False
 ) -> Material | None:
-    """Give what the rows of a shard are drawn with beyond themselves; None if they need nothing."""
+    """Return what the rows of a shard are drawn with beyond themselves; None if they need nothing."""
     traits = traits_of(dataset.objective)
     if not traits.written_for:
         return None
@@ -163,7 +163,7 @@ def material_of(
 
 
 def _spelling(workspace: Workspace, dataset: ShardDataset) -> Spelling:
-    """Give how the run's tokenizer spells, made once a worker."""
+    """Return how the run's tokenizer spells, made once a worker."""
     tokenizer = load_tokenizer(workspace)
     key = f"spelling {id(tokenizer)}"
     if key not in workspace.cache:
@@ -174,7 +174,7 @@ def _spelling(workspace: Workspace, dataset: ShardDataset) -> Spelling:
 
 
 def _model(workspace: Workspace, name: str, vocabulary: Vocabulary) -> Generate:
-    """Give a generator, made once a worker."""
+    """Return a generator, made once a worker."""
     key = f"generator {name} {vocabulary.size}"
     if key not in workspace.cache:
         workspace.cache[key] = load_generator(name, vocabulary)

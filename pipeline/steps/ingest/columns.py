@@ -150,7 +150,7 @@ def column_counts(columns: ColumnsSeen) -> ColumnCounts:
 
 
 def _named_columns(source: Source) -> list[tuple[str, str]]:
-    """Give the columns of a source, each with the key that names it."""
+    """Return the columns of a source, each with the key that names it."""
     columns = [("text_column", source.text_column)]
     columns += [("section_columns", column) for column in source.section_columns]
     if source.id_column is not None:

@@ -47,7 +47,7 @@ class DropsFile:
         self.named: list[str] = []
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(
@@ -65,8 +65,8 @@ class DropsFile:
             self.named.append(
                 f"{self._part.source}: {self._part.path}, {place}: {drop.reason}: {drop.detail}"
             )
-        self.counts[drop.reason.value] += 1
-        self._sums[drop.reason.value].add(document_id(self._part.source, self._part.path, drop.position))
+        self.counts[str(drop.reason)] += 1
+        self._sums[str(drop.reason)].add(document_id(self._part.source, self._part.path, drop.position))
         self._held.append(drop)
         if len(self._held) >= DROPS_HELD:
             self._write()
@@ -82,7 +82,7 @@ class DropsFile:
                 "path": self._part.path,
                 "line": drop.line,
                 "position": drop.position,
-                "reason": drop.reason.value,
+                "reason": str(drop.reason),
                 "detail": drop.detail,
             }
             for drop in self._held
@@ -107,7 +107,7 @@ class SignaturesFile:
         self._count = 0
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def __exit__(

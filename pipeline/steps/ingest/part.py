@@ -21,7 +21,9 @@ from pipeline.steps.units import fixed_bytes
 from pipeline.tasks import Workspace
 from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
-from stages.filtering.length import LengthFilter, Verdict, length_verdict
+from stages.filtering.filter import Verdict
+from stages.filtering.length import EMPTY, LengthFilter, length_verdict
+from stages.filtering.table import verdict_of
 from stages.identity import ID_BYTES, document_id, utf8_digest
 from stages.ledger import Flow, IdSum
 from stages.reading.records import RawDocument, Record
@@ -139,7 +141,7 @@ def ingest_part(workspace: Workspace, part: Part) -> PartRecord:
 def _batches(
     records: Iterator[Record], part: Part, drops: DropsFile, counts: Counter[str], received: IdSum
 ) -> Iterator[_Batch]:
-    """Give the part's documents in batches; what gives none goes to `drops`."""
+    """Yield the part's documents in batches; what gives none goes to `drops`."""
     batch = _Batch()
     for record in records:
         counts["read"] += 1
@@ -166,7 +168,7 @@ def _add(
     sections = [cleaned(section) for section in (document.text, *document.sections)]
     text = sections[0].data if len(sections) == 1 else b"".join(part.data for part in sections)
     counts["cleaned"] += any(section.changed for section in sections)
-    verdict = length_verdict(text, part.ingest) or _long_name(document, part)
+    verdict = verdict_of(text, part.ingest) or _long_name(document, part)
     if verdict is None and document.sections:
         verdict = _empty_section(sections, part)
     if verdict is not None:
@@ -204,7 +206,7 @@ def _empty_section(sections: Sequence[CleanedText], part: Part) -> Verdict:
     """Say why a document of several sections goes: each must hold something."""
     for name, section in zip(part.fields.text_columns, sections, strict=True):
         if length_verdict(section.data, _ANY) is not None:
-            return DropReason.EMPTY, f"field {name!r} has no character but white space"
+            return EMPTY, f"field {name!r} has no character but white space"
     return None
 
 

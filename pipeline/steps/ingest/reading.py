@@ -8,7 +8,7 @@ Every byte comes through `stages.reading.checked`: it is what was scanned, or th
 """
 
 import io
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -24,17 +24,14 @@ from pipeline.places import Place
 from pipeline.tasks import Workspace
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ChangedInputError, ConfigError, VerificationError
-from stages.reading.arrow import arrow_records
 from stages.reading.checked import WAY_OUT, checked_file
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
-from stages.reading.formats import TABLES, Format, Slice, TextSplit, format_of
-from stages.reading.jsonl import parse_line
-from stages.reading.lines import Line, inked, lines_of_slice, split_lines
-from stages.reading.parquet import parquet_records
+from stages.reading.lines import Line
+from stages.reading.reader import PieceReader, Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, Record
-from stages.reading.structure import too_costly
-from stages.reading.text import paragraphs, paragraphs_of_slice, parse_text, whole_text
+from stages.reading.slices import Slice
+from stages.reading.table import reader_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,14 @@ class Part:
     @property
     def is_table(self) -> bool:
         """Whether its records are rows, which have numbers and no lines."""
-        return format_of(self.path) in TABLES
+        return isinstance(self.reader, TableReader)
+
+    @property
+    def reader(self) -> Reader:
+        """What reads its file."""
+        reader = reader_of(self.path, self.text_split)
+        assert reader is not None, "a file of no format is refused when it is found"
+        return reader
 
 
 class Reading:
@@ -99,30 +103,36 @@ class Reading:
         return self._slice_records(self._part.slice)
 
     def _slice_records(self, piece: Slice) -> Iterator[Record]:
-        part = self._part
-        max_bytes, kind, name = part.ingest.max_document_bytes, format_of(part.path), str(part.place)
+        part, reader = self._part, self._part.reader
+        max_bytes, name = part.ingest.max_document_bytes, str(part.place)
         with reading_stream(name), opened(self._workspace, part) as file:
-            if part.is_table:
-                records = parquet_records if kind is Format.PARQUET else arrow_records
-                for record in records(file, piece, part.fields, max_bytes=max_bytes, name=name):
+            if isinstance(reader, TableReader):
+                for record in reader.records(file, piece, part.fields, max_bytes=max_bytes, name=name):
                     self._cover(record.position, record.position + 1)
                     yield record
-            elif kind is Format.TEXT:
-                yield from self._groups(piece, paragraphs_of_slice(file, piece, max_bytes=max_bytes))
+                return
+            assert reader.read_slice is not None, "what has no slices is read as a chain"
+            pieces = reader.read_slice(file, piece, max_bytes=max_bytes)
+            opened_ = reader.open(part.fields, max_bytes)
+            if reader.without_gaps:
+                yield from self._without_gaps(pieces, opened_)
             else:
-                parse = _parser(part, self.columns)
-                for line in lines_of_slice(file, piece, max_bytes=max_bytes):
-                    self._cover(line.position, min(line.end, part.size))
-                    if line.blank:
-                        continue
-                    parsed = [parse(line)]
-                    del line  # a long line is not held beside its text, nor its text beside the next
-                    yield parsed.pop()
+                yield from self._with_gaps(piece, pieces, opened_)
 
-    def _groups(
-        self, piece: Slice, groups: Generator[Line, None, int | None]
-    ) -> Generator[Record, None, None]:
-        """Give the paragraph groups of a slice, which reaches to where the next slice's begin."""
+    def _without_gaps(self, pieces: Iterator[Line], reader: PieceReader) -> Iterator[Record]:
+        """Return the records of a slice whose pieces follow each other; blank ones give none."""
+        for line in pieces:
+            self._cover(line.position, min(line.end, self._part.size))
+            if line.blank:
+                continue
+            parsed = [reader.parse(line, self.columns)]
+            del line  # a long line is not held beside its text, nor its text beside the next
+            yield parsed.pop()
+
+    def _with_gaps(
+        self, piece: Slice, groups: Generator[Line, None, int | None], reader: PieceReader
+    ) -> Iterator[Record]:
+        """Return the records of a slice that reaches to where the first piece of the next begins."""
         first = None if piece.first else 0
         while True:
             try:
@@ -132,7 +142,7 @@ class Reading:
                     self._cover(first, self._part.size if end.value is None else end.value)
                 return
             first = group.position if first is None else first
-            record = [parse_text(group, self._part.fields)]
+            record = [reader.parse(group, self.columns)]
             del group
             yield record.pop()
 
@@ -140,9 +150,8 @@ class Reading:
         part = self._part
         end = (part.number + 1) * part.ingest.unit_size
         first = stream.position if part.number else 0
-        parse = _parser(part, self.columns)
         while stream.pending is not None and stream.pending.position < end:
-            record = [parse(stream.pending)]
+            record = [stream.reader.parse(stream.pending, self.columns)]
             stream.pending = (
                 None  # a long line is not held beside its text, nor its text beside the next
             )
@@ -170,6 +179,7 @@ class _Stream:
     """An open file between two of its parts."""
 
     key: str
+    reader: PieceReader
     pieces: Iterator[Line]
     pending: Line | None = None
     read: int = 0
@@ -181,7 +191,7 @@ class _Stream:
         return self.read if self.pending is None else self.pending.position
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Give chunks and count their bytes."""
+        """Yield chunks and count their bytes."""
         for chunk in chunks:
             self.read += len(chunk)
             yield chunk
@@ -204,7 +214,7 @@ def opened(workspace: Workspace, part: Part) -> Iterator[BinaryIO]:
 
 
 def _blocks(workspace: Workspace, part: Part) -> NDArray[np.uint64]:
-    """Give the digests of a file's blocks; the array of its task stays with the worker."""
+    """Return the digests of a file's blocks; the array of its task stays with the worker."""
     wanted = part.blocks
     held: tuple[str, NDArray[np.uint64]] | None = workspace.cache.get("blocks")
     if held is None or held[0] != wanted.xxh3:
@@ -217,21 +227,16 @@ def _blocks(workspace: Workspace, part: Part) -> NDArray[np.uint64]:
     return held[1][wanted.first : wanted.first + wanted.count]
 
 
-def _parser(part: Part, columns: ColumnsSeen) -> Callable[[Line], Record]:
-    """Return what makes a record of a line or a text."""
-    if format_of(part.path) is Format.TEXT:
-        return lambda line: parse_text(line, part.fields)
-    max_bytes = part.ingest.max_document_bytes
-    return lambda line: too_costly(line, max_bytes=max_bytes) or parse_line(line, part.fields, columns)
-
-
 def _stream_at(workspace: Workspace, part: Part) -> _Stream:
-    """Give the file's stream at the part's first piece: the one left open, or a new one."""
+    """Return the file's stream at the part's first piece: the one left open, or a new one."""
     cache: dict[str, Any] = workspace.cache
     stream: _Stream | None = cache.pop("stream", None)
     start = part.number * part.ingest.unit_size
     if stream is None or stream.key != part.key or stream.pending is None:
-        stream = _Stream(part.key, iter(()))
+        reader = part.reader
+        assert isinstance(reader, StreamReader), "a table has slices"
+        opened_ = reader.open(part.fields, part.ingest.max_document_bytes)
+        stream = _Stream(part.key, opened_, iter(()))
         stream.pieces = _pieces(workspace, part, stream)
         stream.pending = next(stream.pieces, None)
     while stream.pending is not None and stream.pending.position < start:
@@ -241,16 +246,9 @@ def _stream_at(workspace: Workspace, part: Part) -> _Stream:
 
 
 def _pieces(workspace: Workspace, part: Part, stream: _Stream) -> Iterator[Line]:
-    """Give a file's lines that are not blank, or its paragraphs, or its whole text."""
-    max_bytes = part.ingest.max_document_bytes
+    """Return the pieces of a file, all of which is read."""
     with reading_stream(str(part.place)), opened(workspace, part) as file:
-        chunks = stream.counted(decompressed(file, part.path))
-        if format_of(part.path) is not Format.TEXT:
-            yield from inked(split_lines(chunks, max_bytes=max_bytes))
-        elif part.text_split is TextSplit.FILE:
-            yield from whole_text(chunks, max_bytes=max_bytes)
-        else:
-            yield from paragraphs(split_lines(chunks, max_bytes=max_bytes), max_bytes=max_bytes)
+        yield from stream.reader.pieces(stream.counted(decompressed(file, part.path)))
         if file.tell() != part.size:
             raise VerificationError(
                 f"{part.label}: {file.tell():,} of {part.size:,} bytes were read; this is a bug, please"

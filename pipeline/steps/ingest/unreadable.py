@@ -16,7 +16,13 @@ from stages.columns import DropReason
 from stages.errors import DataError
 
 BAD = frozenset(
-    {DropReason.BAD_JSON, DropReason.BAD_UTF8, DropReason.MISSING_TEXT, DropReason.TOO_LARGE}
+    {
+        DropReason.BAD_JSON,
+        DropReason.BAD_RECORD,
+        DropReason.BAD_UTF8,
+        DropReason.MISSING_TEXT,
+        DropReason.TOO_LARGE,
+    }
 )
 """Drops that mean a broken input, not a poor document."""
 MIN_RECORDS = 1_000

@@ -18,10 +18,10 @@ from pipeline.places import place_status
 from pipeline.tasks import Workspace
 from stages.config import Config
 from stages.errors import DataError, Stopped
-from stages.reading.arrow import arrow_slices, check_arrow
 from stages.reading.checked import block_digest, checked_file, read_blocks
-from stages.reading.formats import COMPRESSED, Format, Slice, byte_slices, format_of
-from stages.reading.parquet import check_parquet, parquet_slices
+from stages.reading.decompress import COMPRESSIONS
+from stages.reading.reader import TableReader
+from stages.reading.slices import Slice, byte_slices
 
 _LINE_FEED = ord("\n")
 
@@ -91,9 +91,9 @@ def scan_file(
     _require_unchanged(file)
     check_columns_of(file)
     size, digest, blocks, line_feeds = _read(file)
-    slices, end = None, size if not file.path.endswith(COMPRESSED) else None
-    if file.is_table:
-        slices, end = _table_slices(file, size, blocks)
+    slices, end = None, size if not file.path.endswith(COMPRESSIONS) else None
+    if isinstance(file.reader, TableReader):
+        slices, end = _table_slices(file, file.reader, size, blocks)
     elif file.is_cut_by_bytes:
         slices = byte_slices(size, file.unit_size, line_feeds)
     _require_unchanged(file)
@@ -118,12 +118,11 @@ def check_columns_of(file: FoundFile) -> None:
         ConfigError: a column is absent or of another type.
         DataError: the table is cut or damaged.
     """
-    if not file.is_table:
+    if not isinstance(file.reader, TableReader):
         return
-    check = check_parquet if format_of(file.path) is Format.PARQUET else check_arrow
     key = f"sources.{file.source}"
     with open_place(file.place, key=key) as opened:
-        check(opened, file.fields, name=str(file.place), key=key)
+        file.reader.check(opened, file.fields, name=str(file.place), key=key)
 
 
 def first_slices(file: FoundFile) -> tuple[Slice, ...] | None:
@@ -135,19 +134,20 @@ def first_slices(file: FoundFile) -> tuple[Slice, ...] | None:
         ConfigError: a column is absent or of another type.
         DataError: the table is cut or damaged.
     """
-    if format_of(file.path) is not Format.PARQUET:
+    reader = file.reader
+    if not isinstance(reader, TableReader) or not reader.slices_from_footer:
         check_columns_of(file)
         return None
     key = f"sources.{file.source}"
     with open_place(file.place, key=key) as opened:
-        slices, _ = parquet_slices(
+        slices, _ = reader.slices(
             opened, file.fields, unit=file.unit_size, name=str(file.place), key=key
         )
     return tuple(slices)
 
 
 def _read(file: FoundFile) -> tuple[int, str, NDArray[np.uint64], list[int]]:
-    """Give a file's size, digest, digests of blocks and, if it is cut by bytes, line feeds by slice."""
+    """Return a file's size, digest, digests of blocks and, if cut by bytes, line feeds by slice."""
     xxh3, size, line_feeds = xxhash.xxh3_128(), 0, [0]
     digests: list[int] = []
     with open_place(file.place, key=f"sources.{file.source}") as opened:
@@ -173,13 +173,14 @@ def _count_line_feeds(block: bytes, position: int, unit: int, line_feeds: list[i
         start = stop
 
 
-def _table_slices(file: FoundFile, size: int, blocks: NDArray[np.uint64]) -> tuple[list[Slice], int]:
-    """Give a table's runs of row groups or record batches, and its rows, from the bytes just scanned."""
-    slices_of = parquet_slices if format_of(file.path) is Format.PARQUET else arrow_slices
+def _table_slices(
+    file: FoundFile, reader: TableReader, size: int, blocks: NDArray[np.uint64]
+) -> tuple[list[Slice], int]:
+    """Return a table's runs of row groups or record batches, and its rows, of the bytes just read."""
     key = f"sources.{file.source}"
     with open_place(file.place, key=key) as opened:
         checked = checked_file(opened, size=size, blocks=blocks, name=file.label)
-        return slices_of(checked, file.fields, unit=file.unit_size, name=str(file.place), key=key)
+        return reader.slices(checked, file.fields, unit=file.unit_size, name=str(file.place), key=key)
 
 
 def _require_unchanged(file: FoundFile) -> None:

@@ -164,7 +164,7 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
 
 
 def lay_out(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
-    """Give the layout of a shard, its rows shuffled, and what else is laid out of each row, by name."""
+    """Return the layout of a shard, rows shuffled, and what else is laid out of each row, by name."""
     layout, by_row = _layout(group, work)
     order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
     return shuffle_rows(layout, order), {name: column[order] for name, column in by_row.items()}
@@ -294,7 +294,7 @@ def manifest_of(
     shards: tuple[Shard, ...] = (),
     tables: Mapping[str, FileDigest] | None = None,
 ) -> Manifest:
-    """Give the manifest of a split, not signed: what the run's settings say of any shards."""
+    """Return the manifest of a split, not signed: what the run's settings say of any shards."""
     traits, model = traits_of(work.objective), model_key(workspace.root)
     return Manifest(
         format_version=FORMAT_VERSION,

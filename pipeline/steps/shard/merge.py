@@ -80,7 +80,7 @@ class MergedGroup:
                 )
 
     def tokens(self, first: int, last: int) -> NDArray[np.integer]:
-        """Give the ids of documents [first, last), end to end."""
+        """Return the ids of documents [first, last), end to end."""
         lengths = self.lengths[first:last]
         ends = np.cumsum(lengths)
         dtype = self.stores[0].ids.dtype if self.stores else np.dtype(np.int64)

@@ -154,12 +154,12 @@ class _Counts:
     text_bytes: NDArray[np.int64]
 
     def take(self, rows: NDArray[np.int64]) -> "_Counts":
-        """Give some rows."""
+        """Return some rows."""
         return _Counts(self.clusters[rows], self.tokens[rows], self.text_bytes[rows])
 
 
 def _merged_counts(workspace: Workspace, units: Sequence[Unit]) -> _Counts:
-    """Give the candidates of all units, each once, in the order of their names."""
+    """Return the candidates of all units, each once, in the order of their names."""
     parts = [_read(workspace, _counts_key(unit)) for unit in units]
     every = _Counts(
         np.concatenate([part.clusters for part in parts]),
@@ -180,7 +180,7 @@ def _merged_counts(workspace: Workspace, units: Sequence[Unit]) -> _Counts:
 
 
 def _sort_keys(names: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Give the keys by which lexsort orders (N, 16) names as their bytes do."""
+    """Return the keys by which lexsort orders (N, 16) names as their bytes do."""
     halves = np.ascontiguousarray(names).view(">u8").reshape(-1, 2)
     return halves[:, 1], halves[:, 0]
 
@@ -194,7 +194,7 @@ class HeldOut:
 
     @classmethod
     def read(cls, workspace: Workspace) -> "HeldOut":
-        """Give what the split chose."""
+        """Return what the split chose."""
         return cls(np.sort(_read(workspace, VALIDATION).clusters.view(NAME).reshape(-1)))
 
     def holds(self, names: NDArray[np.uint8]) -> NDArray[np.bool_]:

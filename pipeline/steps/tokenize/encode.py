@@ -152,7 +152,7 @@ def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> 
 def groups_of(
     workspace: Workspace, work: TokenizeUnit, identities: NDArray[np.uint8]
 ) -> NDArray[np.int64]:
-    """Give the group of each document: a training shard, or a validation shard behind those.
+    """Return the group of each document: a training shard, or a validation shard behind those.
 
     Args:
         workspace: where the clusters are.

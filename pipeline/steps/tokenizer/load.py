@@ -13,7 +13,7 @@ SPECIAL_IDS = "tokenizer/special_ids.json"
 
 
 def model_key(root: Path) -> str:
-    """Give the key of a run's tokenizer.
+    """Return the key of a run's tokenizer.
 
     Raises:
         FormatError: there is none.
@@ -32,7 +32,7 @@ def model_key(root: Path) -> str:
 
 
 def special_ids_of(root: Path) -> dict[str, int]:
-    """Give the special ids of a run's tokenizer by role.
+    """Return the special ids of a run's tokenizer by role.
 
     Raises:
         FormatError: they are not there, or damaged.
@@ -46,7 +46,7 @@ def special_ids_of(root: Path) -> dict[str, int]:
 
 
 def tokenizer_of(root: Path) -> RunTokenizer:
-    """Give a run's tokenizer, trained or adopted.
+    """Return a run's tokenizer, trained or adopted.
 
     Raises:
         FormatError: there is none, or it is damaged.
@@ -55,7 +55,7 @@ def tokenizer_of(root: Path) -> RunTokenizer:
 
 
 def load_tokenizer(workspace: Workspace) -> RunTokenizer:
-    """Give the run's tokenizer, loaded once a worker."""
+    """Return the run's tokenizer, loaded once a worker."""
     path = workspace.path(model_key(workspace.root))
     key = f"tokenizer {path} {path.stat().st_ino}"
     if key not in workspace.cache:
@@ -65,7 +65,7 @@ def load_tokenizer(workspace: Workspace) -> RunTokenizer:
 
 
 def load_pieces(workspace: Workspace) -> Pieces:
-    """Give what each id of the run's tokenizer decodes to, found once a worker."""
+    """Return what each id of the run's tokenizer decodes to, found once a worker."""
     tokenizer = load_tokenizer(workspace)
     key = f"pieces {id(tokenizer)}"
     if key not in workspace.cache:

@@ -70,12 +70,12 @@ class Training:
 
 
 def sample_key(unit: Unit) -> str:
-    """Give the key of a unit's share of the sample."""
+    """Return the key of a unit's share of the sample."""
     return f"work/sample/{unit.name}.parquet"
 
 
 def sampling_rates(sizes: Mapping[str, int], config: TrainConfig) -> dict[str, Fraction]:
-    """Give how often each language's text is taken: its balanced target over its bytes."""
+    """Return how often each language's text is taken: its balanced target over its bytes."""
     targets = balanced_targets(sizes, config)
     return {name: Fraction(target) / sizes[name] for name, target in targets.items()}
 
@@ -133,7 +133,7 @@ def _candidates(table: pa.Table, clusters: Clusters, work: SampleUnit) -> list[b
 
 
 def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
-    """Give the pieces that the sample takes of some documents."""
+    """Yield the pieces that the sample takes of some documents."""
     for document in table.to_pylist():
         identity, language = document["id"], document["language"]
         pieces = sample_pieces(document["text"], identity, rate=work.rates[language], seed=work.seed)
@@ -172,7 +172,7 @@ def train_tokenizer(workspace: Workspace, work: Training) -> TokenizerRecord:
 
 
 def _batches(workspace: Workspace, work: Training) -> Iterator[list[dict[str, Any]]]:
-    """Give the sample in lists of at most `_BATCH` pieces."""
+    """Yield the sample in lists of at most `_BATCH` pieces."""
     for unit in work.units:
         with pq.ParquetFile(workspace.path(sample_key(unit))) as file:
             for group in range(file.num_row_groups):

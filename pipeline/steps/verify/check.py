@@ -95,7 +95,7 @@ class SplitCheck:
 def checks_of(
     dataset: str, settings: Settings, units: tuple[Unit, ...], shards: Mapping[str, int]
 ) -> Iterator[tuple[str, Function, object]]:
-    """Give all checks of a dataset: the name of each, the function and what it is of."""
+    """Yield all checks of a dataset: the name of each, the function and what it is of."""
     firsts = {"train": 0, "validation": shards["train"]}
     splits = tuple(split for split in firsts if shards[split])
     for split in splits:

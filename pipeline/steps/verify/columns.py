@@ -152,7 +152,7 @@ def _batches(
 
 
 def _alone(dataset: ShardDataset, shard: int, rows: NDArray[np.int64], *, plainly: bool) -> Columns:
-    """Give rows of one shard as a trainer should get them."""
+    """Return rows of one shard as a trainer should get them."""
     if not plainly:
         return dataset.read(shard, rows)
     stored = dataset.stored_rows(shard, rows)
@@ -166,7 +166,7 @@ def _alone(dataset: ShardDataset, shard: int, rows: NDArray[np.int64], *, plainl
 
 
 def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Items]:
-    """Give the rows of a shard as the loader gives them, beside what is stored of them."""
+    """Yield the rows of a shard as the loader gives them, beside what is stored of them."""
     shards = dataset.manifest.shards
     first = sum(shard.rows for shard in shards[:number])
     step = max(2, _ROW_TOKENS // dataset.widths.stored // 2 * 2)
@@ -211,7 +211,7 @@ def _form(column: tuple[str, tuple[int, ...]] | None) -> str:
 
 
 def _no_rows(dataset: ShardDataset, number: int, material: Material | None) -> Columns:
-    """Give the columns of no row; those that a model draws are the same without it."""
+    """Return the columns of no row; those that a model draws are the same without it."""
     objective, nothing = dataset.objective, np.arange(0)
     if not traits_of(objective).model:
         return draw_rows(dataset, number, nothing, material)

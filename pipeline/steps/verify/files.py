@@ -122,7 +122,7 @@ def _stray(path: Path, folder: str, name: str) -> Named:
 
 
 def _held(path: Path) -> tuple[list[str], list[str]]:
-    """Give the files below a folder, and the links, which are not followed; both relative and sorted."""
+    """Return the files below a folder, and the links, which are not followed; relative, sorted."""
     files: list[str] = []
     links: list[str] = []
     for parent, folders, names in os.walk(path):
@@ -174,7 +174,7 @@ def _other_files(path: str, found: Collection[str], wanted: Collection[str]) -> 
 
 
 def _files_of(manifest: Manifest, objective: Objective) -> set[str]:
-    """Give the names of the files of a shard."""
+    """Return the names of the files of a shard."""
     traits = traits_of(objective)
     names = {"documents.parquet", *(f"segments/{name}.npy" for name in SEGMENT_COLUMNS)}
     names |= {f"{name}.npy" for name in manifest.columns}

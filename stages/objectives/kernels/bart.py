@@ -44,7 +44,7 @@ class _Scratch(NamedTuple):
 
 
 def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the columns of rows with noise, as the plain version does.
+    """Return the columns of rows with noise, as the plain version does.
 
     Raises:
         FormatError: a row does not fit, or the tokenizer has no mask or BOS.
@@ -179,7 +179,7 @@ def _leave_out(spans: NDArray[np.int64], count: int, allowed: int) -> int:
 
 @kernel
 def _poisson(value: np.uint64, thresholds: NDArray[np.uint64]) -> int:
-    """Give how many of the thresholds, which ascend, are at most the value."""
+    """Return how many of the thresholds, which ascend, are at most the value."""
     number = 0
     while number < len(thresholds) and thresholds[number] <= value:
         number += 1

@@ -97,7 +97,7 @@ class Desk(NamedTuple):
 
 
 def kernel_rows(rows: StoredRows) -> Rows:
-    """Give rows as kernels take them."""
+    """Return rows as kernels take them."""
     return Rows(
         np.ascontiguousarray(rows.input_ids),
         np.ascontiguousarray(rows.segment_ptr, np.int64),
@@ -109,7 +109,7 @@ def kernel_rows(rows: StoredRows) -> Rows:
 
 @lru_cache(maxsize=8)
 def _stream_words(seed: int, epoch: int, shard: int) -> NDArray[np.uint64]:
-    """Give what keys the draws of a shard, each tag in a row; making it costs as much as 8,000 draws."""
+    """Return what keys the draws of a shard, each tag in a row; that costs as much as 8,000 draws."""
     words = [
         (seed & 0xFFFFFFFF, seed >> 32, shard | key.tag << 24, key.epoch, 0xFFFFFFFF)
         for key in (Key(seed, epoch, shard, tag) for tag in _TAGS)
@@ -119,7 +119,7 @@ def _stream_words(seed: int, epoch: int, shard: int) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=8)
 def kernel_ids(vocabulary: Vocabulary, dtype: np.dtype[np.integer], selection: Selection) -> Ids:
-    """Give what becomes of ids; one outside the vocabulary is treated as the nearest inside."""
+    """Return what becomes of ids; one outside the vocabulary is treated as the nearest inside."""
     runs = vocabulary.special_runs.astype(dtype)
     if len(runs) and vocabulary.is_special[0]:
         runs[0, 0] = np.iinfo(dtype).min
@@ -132,7 +132,7 @@ def kernel_ids(vocabulary: Vocabulary, dtype: np.dtype[np.integer], selection: S
 
 @lru_cache(maxsize=8)
 def kernel_choice(probability: float, selection: Selection, max_ngram: int) -> Choice:
-    """Give how positions are selected."""
+    """Return how positions are selected."""
     return Choice(
         _HOW.index(selection),
         probability,
@@ -142,7 +142,7 @@ def kernel_choice(probability: float, selection: Selection, max_ngram: int) -> C
 
 
 def bounds_of(*bounds: int) -> Bounds:
-    """Give bounds as kernels take them."""
+    """Return bounds as kernels take them."""
     return Bounds(
         np.array([max(bound, 1) - 1 for bound in bounds], np.uint64),
         np.array([bound > 0 for bound in bounds], np.bool_),
@@ -151,7 +151,7 @@ def bounds_of(*bounds: int) -> Bounds:
 
 @kernel
 def lay_out(length: int) -> Desk:
-    """Give room for rows of so many tokens."""
+    """Return room for rows of so many tokens."""
     draws = np.empty((1, (length + 63) // 64 * 16), np.uint64)
     room = length + 8
     return Desk(
@@ -171,7 +171,7 @@ def lay_out(length: int) -> Desk:
 
 @kernel
 def filled_tokens(segment_ptr: NDArray[np.int64], segment_length: NDArray[np.int64], row: int) -> int:
-    """Give the tokens of a row."""
+    """Return the tokens of a row."""
     filled = 0
     for segment in range(segment_ptr[row], segment_ptr[row + 1]):
         filled += segment_length[segment]
@@ -231,7 +231,7 @@ def draw_blocks(
 def gather(
     flags: NDArray[np.uint8], filled: int, nearby: NDArray[np.int64], places: NDArray[np.int64]
 ) -> int:
-    """Give how many positions are flagged; they lie in `places` from left to right."""
+    """Return how many positions are flagged; they lie in `places` from left to right."""
     eights = (filled + 7) // 8
     for place in range(filled, 8 * eights):
         flags[place] = 0
@@ -286,7 +286,7 @@ def is_chosen(
 
 @kernel
 def tokens_wanted(free: NDArray[np.bool_], probability: float) -> int:
-    """Give how many positions of a row are to be selected."""
+    """Return how many positions of a row are to be selected."""
     able = 0
     for place in range(len(free)):
         able += free[place]

@@ -25,7 +25,7 @@ from stages.objectives.vocabulary import Vocabulary
 def replace_tokens(
     rows: StoredRows, config: ReplacedTokens, vocabulary: Vocabulary, widths: Widths | None = None
 ) -> Columns:
-    """Give what `stages.objectives.electra.replace_tokens` gives."""
+    """Return what `stages.objectives.electra.replace_tokens` gives."""
     del widths
     counts = np.empty(0, np.int64)
     if config.generator is Generator.UNIGRAM:
@@ -79,7 +79,7 @@ def _replace(
 
 @kernel
 def _first_above(counts: NDArray[np.int64], number: int) -> int:
-    """Give the first place of ascending counts that holds more."""
+    """Return the first place of ascending counts that holds more."""
     low, high = 0, len(counts) - 1
     while low < high:
         middle = (low + high) >> 1

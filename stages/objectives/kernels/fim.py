@@ -23,7 +23,7 @@ class _Frame(NamedTuple):
 
 
 def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the columns of packed rows whose segments are transformed, as the plain version does.
+    """Return the columns of packed rows whose segments are transformed, as the plain version does.
 
     Raises:
         FormatError: a row was stored without room for the growth of its segments.
@@ -161,7 +161,7 @@ def _holds(body: NDArray[np.integer], ids: NDArray[np.int64]) -> bool:
 def restore_fim(
     columns: Columns, config: FIM, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
-    """Give (ids, lengths) of the rows as they were stored, as the plain version does."""
+    """Return (ids, lengths) of the rows as they were stored, as the plain version does."""
     del config
     input_ids = columns["input_ids"]
     segment_ids = columns["segment_ids"].astype(np.int32, copy=False)

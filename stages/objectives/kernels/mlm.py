@@ -46,7 +46,7 @@ _PART = 1 << 13
 def mask_tokens(
     rows: StoredRows, config: MaskedLM, vocabulary: Vocabulary, widths: Widths | None = None
 ) -> Columns:
-    """Give what `stages.objectives.mlm.mask_tokens` gives."""
+    """Return what `stages.objectives.mlm.mask_tokens` gives."""
     del widths
     mask = rows.input_ids.dtype.type(vocabulary.named("mask"))
     input_ids = np.empty(rows.input_ids.shape, rows.input_ids.dtype)
@@ -65,7 +65,7 @@ def mask_tokens(
 
 @lru_cache(maxsize=8)
 def _bounds(config: MaskedLM) -> Bounds:
-    """Give the bounds of mask, of random, of selected."""
+    """Return the bounds of mask, of random, of selected."""
     return bounds_of(*action_bounds(config), threshold(config.mask_probability))
 
 
@@ -153,7 +153,7 @@ def _bar(
     runs: NDArray[np.integer],
     special: NDArray[np.bool_],
 ) -> None:
-    """Give special ids the greatest draw."""
+    """Return special ids the greatest draw."""
     for row in range(len(tokens)):
         if len(runs) > MANY_RUNS:
             for place in range(filled[row]):

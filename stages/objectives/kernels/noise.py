@@ -16,7 +16,7 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def stream_words(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
-    """Give what all draws of these rows for one purpose share: (4,) uint64: k0, k1, c2, c3."""
+    """Return what all draws of these rows for one purpose share: (4,) uint64: k0, k1, c2, c3."""
     key = rows.key(tag)
     return np.array(
         [key.seed & 0xFFFFFFFF, key.seed >> 32, key.shard | key.tag << 24, key.epoch], np.uint64
@@ -25,7 +25,7 @@ def stream_words(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
 
 @kernel
 def draw_block(words: NDArray[np.uint64], row: int, block: int) -> tuple[np.uint64, np.uint64]:
-    """Give the two 64-bit draws of one block of a row's stream."""
+    """Return the two 64-bit draws of one block of a row's stream."""
     k0, k1 = words[0], words[1]
     c0, c1, c2, c3 = np.uint64(block), np.uint64(row), words[2], words[3]
     for _ in range(10):
@@ -38,14 +38,14 @@ def draw_block(words: NDArray[np.uint64], row: int, block: int) -> tuple[np.uint
 
 @kernel
 def draw(words: NDArray[np.uint64], row: int, number: int) -> np.uint64:
-    """Give one draw of a row's stream."""
+    """Return one draw of a row's stream."""
     first, second = draw_block(words, row, number >> 1)
     return second if number & 1 else first
 
 
 @kernel
 def scaled(value: np.uint64, size: int) -> int:
-    """Give floor(value * size / 2**64), a number in range(size); size is below 2**32."""
+    """Return floor(value * size / 2**64), a number in range(size); size is below 2**32."""
     factor = np.uint64(size)
     low = (value & _LOW) * factor >> _HALF
     return np.int64(((value >> _HALF) * factor + low) >> _HALF)  # type: ignore[return-value]

@@ -17,7 +17,7 @@ _IGNORED = np.int32(IGNORED)
 def split_prefixes(
     rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    """Give the columns of rows as they are stored.
+    """Return the columns of rows as they are stored.
 
     Raises:
         FormatError: a row that does not fit its columns.
@@ -43,7 +43,7 @@ def _prefixes(
     n: NDArray[np.int64],
     shortest: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Give the length of each row's prefix."""
+    """Return the length of each row's prefix."""
     prefix = n.copy()
     for row in range(len(n)):
         if n[row] > 1:

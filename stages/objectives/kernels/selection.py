@@ -29,7 +29,7 @@ from stages.objectives.kernels.noise import draw_block
 
 @kernel
 def select(stored: Rows, row: int, ids: Ids, choice: Choice, desk: Desk) -> int:
-    """Give how many positions of a row are selected; they lie in `desk.places` from left to right."""
+    """Return how many positions of a row are selected; they lie in `desk.places` from left to right."""
     filled = filled_tokens(stored.segment_ptr, stored.segment_length, row)
     tokens = stored.ids[row, :filled]
     desk.filled[0] = filled
@@ -125,7 +125,7 @@ def _flag_smallest(
 
 @kernel
 def _begin_words(stored: Rows, row: int, filled: int, starts: NDArray[np.bool_], desk: Desk) -> int:
-    """Give how many words a row has, and lay them out in `desk.words`."""
+    """Return how many words a row has, and lay them out in `desk.words`."""
     tokens, lengths, free = stored.ids[row], stored.segment_length, desk.free
     firsts, sizes, alone = desk.words[0], desk.words[1], desk.words[2]
     count, segment, end = 0, stored.segment_ptr[row], np.int64(0)

@@ -22,12 +22,12 @@ class Frame(NamedTuple):
     label_length: NDArray[np.int32]
 
     def columns(self) -> Columns:
-        """Give the columns by name."""
+        """Return the columns by name."""
         return dict(self._asdict())
 
 
 def frame_of(count: int, *, dtype: np.dtype[np.integer], widths: Widths) -> Frame:
-    """Give columns of `count` rows in which nothing is written yet."""
+    """Return columns of `count` rows in which nothing is written yet."""
     return Frame(
         np.empty((count, widths.inputs), dtype),
         np.empty((count, widths.labels), np.int32),

@@ -14,7 +14,7 @@ from stages.seeding import Tag
 
 
 def make_views(rows: StoredRows, config: SimCSE, vocabulary: Vocabulary, widths: Widths) -> Columns:
-    """Give the views of each row, as the plain version does.
+    """Return the views of each row, as the plain version does.
 
     Raises:
         FormatError: a row whose texts are too long for their views.

@@ -36,7 +36,7 @@ class _Ids(NamedTuple):
 def corrupt_spans(
     rows: StoredRows, config: SpanCorruption, vocabulary: Vocabulary, widths: Widths
 ) -> Columns:
-    """Give the columns of an encoder-decoder for rows as they are stored.
+    """Return the columns of an encoder-decoder for rows as they are stored.
 
     Raises:
         FormatError: a row that does not fit its columns, or has more spans than there are sentinels.

@@ -23,13 +23,13 @@ class Lot:
 
 
 def binomial(number: int, probability: float) -> tuple[float, float]:
-    """Give mean and variance."""
+    """Return mean and variance."""
     inside = min(max(probability, 0.0), 1.0)  # shares are floats: their rest may be -1e-17
     return number * inside, number * inside * (1 - inside)
 
 
 def deviation(variance: float) -> float:
-    """Give how far a count may lie from its mean: 5 sigma, and more where counts are few.
+    """Return how far a count may lie from its mean: 5 sigma, and more where counts are few.
 
     Bernstein's inequality gives no law 5 sigma at small counts: a single draw of probability 0.001 is
     31 sigma off when it comes true.

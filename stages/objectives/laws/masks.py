@@ -51,7 +51,7 @@ class MaskCounts:
     rows_variance: float = 0.0
 
     def __add__(self, other: "MaskCounts") -> "MaskCounts":
-        """Give the sums over the rows of both."""
+        """Return the sums over the rows of both."""
         return MaskCounts(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
@@ -130,7 +130,7 @@ def count_masks(
 
 
 def _rates(counts: NDArray[np.intp], objective: MaskedLM) -> NDArray[np.float64]:
-    """Give the share of each row's maskable positions that is selected, in the mean."""
+    """Return the share of each row's maskable positions that is selected, in the mean."""
     if objective.selection is Selection.BERNOULLI:
         return np.full(len(counts), objective.mask_probability)
     return expected_counts(counts.astype(np.int64), objective.mask_probability) / np.maximum(counts, 1)

@@ -11,38 +11,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stages.columns import DropReason
 from stages.filtering import length
-from stages.filtering.length import LengthFilter, length_verdict, length_verdicts
+from stages.filtering.length import EMPTY, TOO_SHORT, LengthFilter, length_verdict, length_verdicts
 
 TEXTS = st.text(st.sampled_from("ab é猫\n\t\u00a0\u3000\u200b"), max_size=12) | st.text(max_size=8)
 
 
-def reasons(texts: list[str], min_chars: int) -> list[DropReason | None]:
+def reasons(texts: list[str], min_chars: int) -> list[str | None]:
     """Give the reason of each verdict."""
     verdicts = length_verdicts(texts, LengthFilter(min_chars=min_chars))
     return [verdict and verdict[0] for verdict in verdicts]
 
 
-def plain_reason(text: str, min_chars: int) -> DropReason | None:
+def plain_reason(text: str, min_chars: int) -> str | None:
     """Give the reason by the definition: characters that are not white space, counted."""
     visible = sum(not character.isspace() for character in text)
     if visible == 0:
-        return DropReason.EMPTY
-    return DropReason.TOO_SHORT if visible < min_chars else None
+        return EMPTY
+    return TOO_SHORT if visible < min_chars else None
 
 
 def test_verdicts_are_as_written_out() -> None:
     assert length_verdicts(["", "ab cd", "abcdef"], LengthFilter(min_chars=5)) == [
-        (DropReason.EMPTY, "no character but white space"),
-        (DropReason.TOO_SHORT, "4 characters; min_chars = 5"),
+        (EMPTY, "no character but white space"),
+        (TOO_SHORT, "4 characters; min_chars = 5"),
         None,
     ]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n", "\t\u00a0\u3000", " " * 100])
 def test_white_space_alone_is_empty_under_every_bound(text: str) -> None:
-    assert [reasons([text], bound)[0] for bound in (1, 2, 100)] == [DropReason.EMPTY] * 3
+    assert [reasons([text], bound)[0] for bound in (1, 2, 100)] == [EMPTY] * 3
 
 
 @settings(deadline=None, derandomize=True, max_examples=50)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.reading import lines as lines_module
-from stages.reading.formats import Slice, byte_slices
 from stages.reading.lines import Line, lines_of_slice, split_lines
+from stages.reading.slices import Slice, byte_slices
 
 BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b"\xc3\xa9", b"defgh"]), max_size=30).map(
     b"".join

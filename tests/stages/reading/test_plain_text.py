@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.columns import Drop, DropReason
-from stages.reading.formats import byte_slices
 from stages.reading.lines import Line, split_lines
 from stages.reading.records import FieldMapping, RawDocument
+from stages.reading.slices import byte_slices
 from stages.reading.text import paragraphs, paragraphs_of_slice, parse_text, whole_text
 
 BYTES = st.lists(

@@ -19,8 +19,8 @@ from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
 from stages.reading import arrow, parquet
 from stages.reading.cells import wanted_columns
-from stages.reading.formats import Slice
 from stages.reading.records import UNDETERMINED, FieldMapping, LanguageColumn, RawDocument, Record
+from stages.reading.slices import Slice
 
 NAME, KEY = "corpus/a.table", "sources.web"
 FULL = FieldMapping(text_column="body", id_column="key", language=LanguageColumn(column="lang"))

@@ -1,4 +1,4 @@
-"""Formats: what a file's ending says of it, and the slices that can be read apart.
+"""Slices: the pieces of a file that can be read apart.
 
 A plain file is cut by bytes, Parquet by row groups, Arrow by record batches; slices are read in any
 order. A compressed file has none: it is read from front to back.
@@ -6,40 +6,7 @@ order. A compressed file has none: it is read from front to back.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import pairwise
-
-
-class Format(StrEnum):
-    """What a file holds."""
-
-    JSONL = "jsonl"
-    TEXT = "text"
-    PARQUET = "parquet"
-    ARROW = "arrow"
-
-
-class TextSplit(StrEnum):
-    """What a document of a plain text file is."""
-
-    FILE = "file"
-    BLANK_LINE = "blank_line"
-
-
-ENDINGS = {
-    ".jsonl": Format.JSONL,
-    ".jsonl.gz": Format.JSONL,
-    ".jsonl.zst": Format.JSONL,
-    ".parquet": Format.PARQUET,
-    ".arrow": Format.ARROW,
-    ".feather": Format.ARROW,
-    ".txt": Format.TEXT,
-    ".txt.gz": Format.TEXT,
-    ".txt.zst": Format.TEXT,
-}
-"""All that is read, by the ending of the name, in lower case."""
-TABLES = frozenset({Format.PARQUET, Format.ARROW})
-COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -54,11 +21,6 @@ class Slice:
     """Line feeds, or rows, in the file before it."""
     held: int = 0
     """Bytes that are in memory at once while it is read, if more than the longest document is."""
-
-
-def format_of(name: str) -> Format | None:
-    """Give the format of a file by its name: "a/b.jsonl.gz" -> JSONL, "b.csv" -> None."""
-    return next((kind for ending, kind in ENDINGS.items() if name.endswith(ending)), None)
 
 
 def byte_slices(size: int, unit: int, line_feeds: Sequence[int]) -> list[Slice]:

@@ -4,30 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.reading.formats import ENDINGS, Format, Slice, byte_slices, format_of, run_slices
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("a.jsonl", Format.JSONL),
-        ("deep/a.b.jsonl.gz", Format.JSONL),
-        ("s3://bucket/a.parquet", Format.PARQUET),
-        ("a.feather", Format.ARROW),
-        ("a.txt.zst", Format.TEXT),
-        ("a.JSONL", None),
-        ("a.parquet.gz", None),
-        ("a.json", None),
-        ("jsonl", None),
-    ],
-)
-def test_the_ending_of_a_name_says_what_a_file_holds(name: str, kind: Format | None) -> None:
-    assert format_of(name) is kind
-
-
-def test_every_format_has_an_ending() -> None:
-    assert set(ENDINGS.values()) == set(Format)
-    assert all(format_of(f"x{ending}") is kind for ending, kind in ENDINGS.items())
+from stages.reading.slices import Slice, byte_slices, run_slices
 
 
 @pytest.mark.parametrize(

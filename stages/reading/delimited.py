@@ -1,0 +1,163 @@
+r"""Delimited text (CSV, TSV) to raw documents: a header, then a record a line, or more if one is quoted.
+
+As RFC 4180 has it and Python's csv module reads it: a field that begins with a quote goes on to the next
+quote that is not doubled, over delimiters and line ends. So where a record begins can be told only from
+the file's beginning, and files are read from front to back. A document stands at the first byte of its
+record.
+
+    id,text\n1,"a ""b""\nc"\n      -> {"id": "1", "text": 'a "b"\nc'}
+"""
+
+import csv
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+
+from stages.columns import Drop, DropReason
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.fields import document_of
+from stages.reading.lines import Line, joined
+from stages.reading.reader import StreamReader
+from stages.reading.records import FieldMapping, Record, bad_utf8, too_large
+
+csv.field_size_limit(sys.maxsize >> 33)  # a C long everywhere; `max_document_bytes` is the bound
+_QUOTE = b'"'
+
+
+@dataclass
+class Delimited:
+    """A stream of records below a header."""
+
+    fields: FieldMapping
+    max_bytes: int
+    delimiter: bytes
+    _names: list[str] = field(default_factory=list)
+    """Of the columns, from the header."""
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+        """Return the records below the header that are not blank; a long one keeps its size alone."""
+        records = delimited_records(chunks, delimiter=self.delimiter, max_bytes=self.max_bytes)
+        for record in records:
+            if self._names:
+                if not record.blank:
+                    yield record
+            elif not record.blank:
+                self._names = self._header(record)
+
+    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
+        """Return the document of a record."""
+        if piece.size > len(piece.data):
+            return too_large(piece.number, piece.position, piece.size)
+        try:
+            values = self._values(piece.content.decode())
+        except UnicodeDecodeError as error:
+            return bad_utf8(piece.number, piece.position, error)
+        except csv.Error as error:
+            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, str(error))
+        if len(values) != len(self._names):
+            detail = f"{len(values):,} fields, and the header has {len(self._names):,}"
+            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, detail)
+        return document_of(dict(zip(self._names, values, strict=True)), piece, self.fields, columns)
+
+    def _header(self, record: Line) -> list[str]:
+        """Return the names of the columns; of a header that is none, one that no record fits."""
+        text = record.content.decode(errors="replace")
+        try:
+            return self._values(text) or [text]
+        except csv.Error:
+            return [text]
+
+    def _values(self, record: str) -> list[str]:
+        (values,) = csv.reader([record], delimiter=self.delimiter.decode())
+        return values
+
+
+def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: int) -> Iterator[Line]:
+    r"""Return the records of a stream in order, the header first.
+
+    b'a,"b\nc"\r\nd,e\n' -> Line(1, 0, b'a,"b\nc"', 8), Line(3, 9, b"d,e", 3)
+
+    Args:
+        chunks: the bytes.
+        delimiter: between two fields, one byte.
+        max_bytes: longest record held; a longer one keeps its size, not its data.
+    """
+    place, state = _Place(), _State.START
+    held: list[bytes] = []
+    size = line_feeds = 0
+    for chunk in chunks:
+        start = 0
+        while start < len(chunk):
+            stop = chunk.find(b"\n", start)
+            ends = stop >= 0
+            part = chunk[start : stop + 1 if ends else len(chunk)]
+            start += len(part)
+            state = _after(state, part.removesuffix(b"\n"), delimiter)
+            size, line_feeds = size + len(part), line_feeds + ends
+            if size - ends <= max_bytes:
+                held.append(part)
+            else:
+                held = []
+            if ends and state is not _State.QUOTED:
+                yield place.record(held, size, b"\n")
+                place.move(size, line_feeds)
+                state, held, size, line_feeds = _State.START, [], 0, 0
+    if size:
+        yield place.record(held, size, b"")
+
+
+class _State(Enum):
+    """Where in a record the last byte was."""
+
+    START = 0
+    """Before the first byte of a field."""
+    PLAIN = 1
+    QUOTED = 2
+    CLOSING = 3
+    """Behind a quote in a quoted field: it ends the field, unless another follows."""
+
+
+@dataclass
+class _Place:
+    """Where a record begins."""
+
+    number: int = 1
+    position: int = 0
+
+    def record(self, held: list[bytes], size: int, end: bytes) -> Line:
+        """Return the record without the line end that `size` has with it; it may not be held."""
+        if not held:
+            return Line(self.number, self.position, b"", size - len(end))
+        data = joined(held)
+        if end:
+            data = data.removesuffix(end).removesuffix(b"\r")
+        return Line(self.number, self.position, data, len(data))
+
+    def move(self, size: int, line_feeds: int) -> None:
+        """Go on to the next record."""
+        self.number, self.position = self.number + line_feeds, self.position + size
+
+
+def _after(state: _State, part: bytes, delimiter: bytes) -> _State:
+    """Return where the end of a part of a record is, given where its beginning is."""
+    at = 0
+    while at < len(part):
+        if state is _State.QUOTED:
+            at = part.find(_QUOTE, at) + 1
+            if not at:
+                return state
+            state = _State.CLOSING
+        elif part.startswith(_QUOTE, at) and state in (_State.START, _State.CLOSING):
+            state, at = _State.QUOTED, at + 1  # doubled, it stands for itself
+        else:
+            at = part.find(delimiter + _QUOTE, at) + 1
+            if not at:
+                return _State.START if part.endswith(delimiter) else _State.PLAIN
+            state = _State.START
+    return state
+
+
+CSV = StreamReader("CSV", ".csv", partial(Delimited, delimiter=b","))
+TSV = StreamReader("TSV", ".tsv", partial(Delimited, delimiter=b"\t"))

@@ -1,0 +1,58 @@
+"""Fields: the document of a record whose fields have names, or the reason why it gives none."""
+
+from collections.abc import Mapping
+
+from stages.columns import Drop, DropReason
+from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
+from stages.reading.lines import Line
+from stages.reading.records import FieldMapping, RawDocument, Record, language_of, own_id_of
+
+
+def document_of(
+    record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
+) -> Record:
+    """Return the document that a record holds, or the reason why it holds none.
+
+    Args:
+        record: its fields by name.
+        piece: where it stands.
+        fields: which of them hold what.
+        columns: counts those that are there.
+    """
+    if columns is not None:
+        columns.add(record)
+    texts = []
+    for name in fields.text_columns:
+        text = record.get(name)
+        if not isinstance(text, str):
+            found = "absent" if text is None else f"of type {type(text).__name__}"
+            detail = f"field {name!r} is {found}"
+            if columns is not None:
+                columns.textless += 1
+            return Drop(piece.number, piece.position, DropReason.MISSING_TEXT, detail)
+        texts.append(text)
+    own_id = _own_id(record, fields, columns)
+    language = _language(record, fields, columns)
+    return RawDocument(piece.number, piece.position, texts[0], own_id, language, tuple(texts[1:]))
+
+
+def _own_id(
+    record: Mapping[str, object], fields: FieldMapping, columns: ColumnsSeen | None
+) -> str | None:
+    if not fields.id_column:
+        return None
+    value = record.get(fields.id_column)
+    own_id = own_id_of(value)
+    if own_id is None and columns is not None:
+        columns.add_untaken(ID, value)
+    return own_id
+
+
+def _language(record: Mapping[str, object], fields: FieldMapping, columns: ColumnsSeen | None) -> str:
+    if isinstance(fields.language, str):
+        return fields.language
+    value = record.get(fields.language.column)
+    language = language_of(value)
+    if language != value and columns is not None:
+        columns.add_untaken(LANGUAGE, value)
+    return language

@@ -1,0 +1,110 @@
+"""A reader as one value: all that the program knows of one format of input files.
+
+`stages.reading.table` lists them. A file of a table format is cut by rows, which have numbers. Any other
+is a stream of bytes, compressed or not: its pieces are records, known by where they begin.
+"""
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import BinaryIO, Protocol
+
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.lines import Line
+from stages.reading.records import FieldMapping, Record
+from stages.reading.slices import Slice
+
+
+class TextSplit(StrEnum):
+    """What a document of a plain text file is."""
+
+    FILE = "file"
+    BLANK_LINE = "blank_line"
+
+
+class CheckTable(Protocol):
+    """Checks a file's columns from its footer.
+
+    Raises:
+        ConfigError: a column that the source takes is absent or of another type.
+        DataError: the file is cut or damaged.
+    """
+
+    def __call__(self, file: BinaryIO, fields: FieldMapping, *, name: str, key: str) -> None:
+        """Check the file that is called `name` of the source whose setting is `key`."""
+
+
+class CutTable(Protocol):
+    """Checks a file's columns and cuts its rows into slices; raises as `CheckTable`."""
+
+    def __call__(
+        self, file: BinaryIO, fields: FieldMapping, *, unit: int, name: str, key: str
+    ) -> tuple[list[Slice], int]:
+        """Return the slices, of about `unit` bytes of text, and the rows of all."""
+
+
+class ReadTable(Protocol):
+    """Reads the rows of a slice in order.
+
+    Raises:
+        DataError: the file is cut or damaged.
+    """
+
+    def __call__(
+        self, file: BinaryIO, part: Slice, fields: FieldMapping, *, max_bytes: int, name: str
+    ) -> Iterator[Record]:
+        """Return what each row gives."""
+
+
+class ReadSlice(Protocol):
+    """Reads the pieces that begin in a slice of a plain file."""
+
+    def __call__(
+        self, file: BinaryIO, part: Slice, *, max_bytes: int
+    ) -> Generator[Line, None, int | None]:
+        """Return the pieces; at the end, where the first of the next slice begins, if it was found."""
+
+
+class PieceReader(Protocol):
+    """One open stream: its pieces, and what makes a record of each."""
+
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
+        """Return the pieces of the decompressed bytes in order; blank ones are passed over."""
+
+    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:
+        """Return the document of a piece, or the reason why it is none; `columns` counts its fields."""
+
+
+@dataclass(frozen=True)
+class TableReader:
+    """A format of rows in columns of known types."""
+
+    name: str
+    endings: tuple[str, ...]
+    check: CheckTable
+    slices: CutTable
+    records: ReadTable
+    slices_from_footer: bool
+    """Whether `slices` reads no row."""
+
+
+@dataclass(frozen=True)
+class StreamReader:
+    """A format of records that follow each other in a stream of bytes."""
+
+    name: str
+    ending: str
+    """Of a plain file; behind it may stand that of a compression."""
+    open: Callable[[FieldMapping, int], PieceReader]
+    """Begins a stream, given the fields and the longest piece that is held, in bytes."""
+    read_slice: ReadSlice | None = None
+    """None if a piece can be told only from the file's beginning: it is read from front to back."""
+    without_gaps: bool = True
+    """Whether each piece of a slice, blank ones too, begins where the one before it ends."""
+    has_columns: bool = True
+    """Whether a record has fields of its own: an id, a language, sections."""
+    split: TextSplit | None = None
+    """The `text_split` of a source for which it is the reader; None for any."""
+
+
+Reader = TableReader | StreamReader

@@ -1,0 +1,33 @@
+"""The formats of input files; whatever is asked of all of them loops over this list."""
+
+from stages.reading.arrow import ARROW
+from stages.reading.decompress import COMPRESSIONS
+from stages.reading.delimited import CSV, TSV
+from stages.reading.jsonl import JSON_LINES
+from stages.reading.parquet import PARQUET
+from stages.reading.reader import Reader, TableReader, TextSplit
+from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
+
+READERS: tuple[Reader, ...] = (JSON_LINES, PARQUET, ARROW, CSV, TSV, WHOLE_TEXT, PARAGRAPHS)
+
+
+def endings_of(reader: Reader) -> tuple[str, ...]:
+    """Return how the names of a format's files end: JSON lines -> .jsonl, .jsonl.gz, .jsonl.zst."""
+    if isinstance(reader, TableReader):
+        return reader.endings
+    return (reader.ending, *(f"{reader.ending}{compression}" for compression in COMPRESSIONS))
+
+
+ENDINGS = tuple(dict.fromkeys(ending for reader in READERS for ending in endings_of(reader)))
+"""All that is read, by the ending of the name, in lower case."""
+
+
+def reader_of(name: str, split: TextSplit) -> Reader | None:
+    """Return what reads a file, by its name: "a/b.jsonl.gz" -> JSON_LINES, "b.doc" -> None.
+
+    Args:
+        name: of the file.
+        split: what a document is, in a source of plain text.
+    """
+    fitting = (reader for reader in READERS if name.endswith(endings_of(reader)))
+    return next((r for r in fitting if isinstance(r, TableReader) or r.split in (None, split)), None)

@@ -1,0 +1,142 @@
+"""What reading CSV promises: the records that Python's csv module finds, each where it begins.
+
+Records are found without parsing them, so that a quote that is never closed costs no memory; the module
+is the oracle of that. Bytes are cut into chunks anywhere.
+"""
+
+import csv
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.columns import Drop, DropReason
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.delimited import CSV, TSV, delimited_records
+from stages.reading.lines import Line
+from stages.reading.records import FieldMapping, LanguageColumn, RawDocument, Record
+
+FIELDS = FieldMapping(id_column="id", language=LanguageColumn(column="lang"))
+CELLS = st.text(st.sampled_from('ab", \n\té"'), max_size=8)
+BYTES = st.lists(st.sampled_from([b'"', b",", b"\n", b"a", b" "]), max_size=30).map(b"".join)
+
+
+def chunked(data: bytes, size: int) -> list[bytes]:
+    """Cut bytes into chunks."""
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def read(data: bytes, *, size: int = 1 << 20, max_bytes: int = 1 << 20) -> list[Record]:
+    """Return what a CSV file gives."""
+    stream = CSV.open(FIELDS, max_bytes)
+    columns = ColumnsSeen(FIELDS)
+    return [stream.parse(piece, columns) for piece in stream.pieces(chunked(data, size))]
+
+
+def test_a_quoted_field_goes_over_delimiters_quotes_and_line_ends() -> None:
+    data = b'id,text,lang\n1,"a ""b"", c\nd",en\n2,plain "quotes" stay,\n'
+    assert read(data) == [
+        RawDocument(2, 13, 'a "b", c\nd', "1", "en"),
+        RawDocument(4, 33, 'plain "quotes" stay', "2", "und"),
+    ]
+
+
+def test_the_records_of_the_docstring() -> None:
+    records = delimited_records([b'a,"b\nc"\r\nd,e\n'], delimiter=b",", max_bytes=100)
+    assert list(records) == [Line(1, 0, b'a,"b\nc"', 7), Line(3, 9, b"d,e", 3)]
+
+
+def test_tabs_delimit_a_tsv() -> None:
+    stream = TSV.open(FieldMapping(), 1 << 20)
+    (piece,) = stream.pieces([b"text\tid\na, b\t1\n"])
+    assert stream.parse(piece, ColumnsSeen(FieldMapping())) == RawDocument(2, 8, "a, b", None, "und")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
+    assert read(b"\xef\xbb\xbfid,text,lang\r\n1,a,en\r\n") == [RawDocument(2, 17, "a", "1", "en")]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "detail"),
+    [
+        (b"1,a", DropReason.BAD_RECORD, "2 fields, and the header has 3"),
+        (b"1,a,en,x", DropReason.BAD_RECORD, "4 fields, and the header has 3"),
+        (b"1,\xff,en", DropReason.BAD_UTF8, "byte 2 of the record, 0xff: invalid start byte"),
+        (b"1,a\rb,en", DropReason.BAD_RECORD, "new-line character seen in unquoted field"),
+        (b"1," + b"a" * 99 + b",en", DropReason.TOO_LARGE, "104 bytes, over ingest.max_document_bytes"),
+    ],
+)
+def test_what_is_no_record_is_a_drop_and_the_next_is_read(
+    row: bytes, reason: DropReason, detail: str
+) -> None:
+    found, following = read(b"id,text,lang\n" + row + b"\n2,b,en\n", max_bytes=90)
+    assert isinstance(found, Drop)
+    assert (found.line, found.position, found.reason) == (2, 13, reason)
+    assert detail in found.detail
+    assert following == RawDocument(3, 14 + len(row), "b", "2", "en")
+
+
+@pytest.mark.parametrize("header", [b"id,te\rxt,lang", b"i" * 99, b"\xff"])
+def test_below_a_header_that_is_none_no_record_fits(header: bytes) -> None:
+    (found,) = read(header + b"\n1,a,en\n", max_bytes=90)
+    assert isinstance(found, Drop)
+    assert (found.line, found.reason) == (2, DropReason.BAD_RECORD)
+    assert found.detail == "3 fields, and the header has 1"
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b"id,text,lang\n", b"id,text,lang\n\n \r\n"])
+def test_a_file_without_records_gives_none(data: bytes) -> None:
+    assert read(data) == []
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_a_quote_that_is_never_closed_is_one_record_that_is_not_held(size: int) -> None:
+    data = b'id,text,lang\n1,"' + b"a line\n" * 1000
+    (found,) = read(data, size=size, max_bytes=100)
+    assert isinstance(found, Drop)
+    assert (found.position, found.reason) == (13, DropReason.TOO_LARGE)
+    assert "7,003 bytes" in found.detail
+
+
+def test_a_field_that_is_missing_everywhere_is_counted() -> None:
+    stream, columns = CSV.open(FIELDS, 100), ColumnsSeen(FIELDS)
+    pieces = list(stream.pieces([b"text,id\na,1\nb,2\n"]))
+    assert [type(stream.parse(piece, columns)) for piece in pieces] == [RawDocument, RawDocument]
+    assert (columns.records, columns.absent["lang"], columns.there) == (2, 2, ["text", "id"])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=6), st.integers(1, 40))
+def test_every_table_that_the_csv_module_writes_is_read_as_it_was(
+    rows: list[tuple[str, str, str]], size: int
+) -> None:
+    written = io.StringIO()
+    csv.writer(written).writerows([("id", "text", "lang"), *rows])
+    data = written.getvalue().encode()
+    found = read(data, size=size)
+    texts = [one.text for one in found if isinstance(one, RawDocument)]
+    assert texts == [text for _, text, _ in rows]
+    assert [one.position for one in found] == sorted({one.position for one in found})
+
+
+@given(BYTES, st.integers(1, 30))
+def test_records_end_where_the_csv_module_ends_them(data: bytes, size: int) -> None:
+    lines = (line.decode() for line in io.BytesIO(data))
+    wanted = [row for row in csv.reader(lines) if any(row)]
+    pieces = delimited_records(chunked(data, size), delimiter=b",", max_bytes=1 << 20)
+    texts = [piece.data.decode() for piece in pieces]
+    found = [row for text in texts for row in csv.reader([text]) if any(row)]
+    assert found == wanted
+
+
+@given(BYTES, st.integers(1, 30))
+def test_records_cover_the_file_and_lie_where_they_say(data: bytes, size: int) -> None:
+    pieces = list(delimited_records(chunked(data, size), delimiter=b",", max_bytes=1 << 20))
+    end = 0
+    for piece in pieces:
+        assert piece.position == end
+        assert data[piece.position : piece.position + piece.size] == piece.data
+        assert piece.number == 1 + data[: piece.position].count(b"\n")
+        end = piece.position + piece.size
+        end += len(data[end:]) - len(data[end:].removeprefix(b"\r").removeprefix(b"\n"))
+    assert end == len(data)

@@ -138,12 +138,12 @@ def _open_run(folder: Path, name: str) -> _Run:
     steps, commits = read_plan(folder)["steps"], Commits(LocalStorage(folder))
     records = Records()
     for step in (INGEST, SPLIT, TOKENIZE):
-        name, commit = step.name, None
-        if name in steps:
-            commit = commits.get(name, STEP_COMMIT, steps[name]["fingerprint"])
+        commit = None
+        if step.name in steps:
+            commit = commits.get(step.name, STEP_COMMIT, steps[step.name]["fingerprint"])
         if commit is None:
-            raise ConfigError(f"{folder}: step {name} is not done; finish the run first")
-        records.put(name, commit.read(step.record))
+            raise ConfigError(f"{folder}: step {step.name} is not done; finish the run first")
+        records.put(step.name, commit.read(step.record))
     num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
     run = _Run(folder, name, Ids(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
     for unit in units_of(records.of(INGEST).units):

@@ -60,7 +60,8 @@ def summarise(
     input_bytes: int | None = None,
 ) -> dict[str, Any]:
     """Return the report of a run that has come as far as its records."""
-    verdicts = records.datasets(VERIFY)
+    found = records.datasets(VERIFY)
+    verdicts = {one.name: found[one.name] for one in file.datasets if one.name in found}
     passed = None
     if verdicts:
         sound = audited is None or not audited.findings
@@ -93,7 +94,16 @@ def summarise(
 
 def _plain(record: Record) -> dict[str, Any]:
     """Return a record as JSON, without what the report has in places of its own."""
-    return record.model_dump(mode="json", exclude={"ledger", "warnings"})
+    content = record.model_dump(mode="json", exclude={"ledger", "warnings"})
+    plain: dict[str, Any] = _without_flows(content)
+    return plain
+
+
+def _without_flows(content: Any) -> Any:
+    """Return JSON without the flows of units, which the ledger sums up."""
+    if not isinstance(content, dict):
+        return content
+    return {key: _without_flows(part) for key, part in content.items() if key != "flow"}
 
 
 def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:

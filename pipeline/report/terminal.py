@@ -202,7 +202,7 @@ def _print_verdict(console: PlainConsole, name: str, verdict: dict[str, Any]) ->
 
 def _returned(verdict: dict[str, Any]) -> str:
     """Say how documents come back from their ids; those of an existing tokenizer may not all do."""
-    if not verdict["returned"]:
+    if not verdict.get("returned"):
         return f"{verdict['checked']['documents']:,} documents decode to their texts"
     ways = {
         "text": "documents decode to their texts",

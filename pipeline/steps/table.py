@@ -3,6 +3,7 @@
 `scan` comes before them: it finds out what the plan is made of (`pipeline.scanning`).
 """
 
+from dataclasses import replace
 from typing import Any
 
 from pipeline.memory import Need
@@ -55,7 +56,7 @@ def step_of(name: str) -> Step[Any]:
 def step_needs(scope: Scope) -> dict[str, Need]:
     """Return the need of every step of a run, by its name in the plan."""
     needs = {step.name_for(one): step.need(one) for step in STEPS for one in step.scopes(scope)}
-    needs[SCAN] = needs[INGEST.name]  # it takes less, but the same workers go on with ingest
+    needs[SCAN] = INGEST.need(replace(scope, inputs=()))  # less, but the same workers go on with ingest
     return needs
 
 

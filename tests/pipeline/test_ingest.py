@@ -4,6 +4,7 @@ The same records give the same documents, whatever format and slices they come i
 stand; nothing is held that grows with a unit; an input that is broken stops the run, early.
 """
 
+import csv
 import gzip
 import io
 import json
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from pipeline.commits import Commit
 from pipeline.steps.ingest import files as ingest_files
@@ -46,6 +48,15 @@ def lines_of(records: list[dict[str, Any]]) -> bytes:
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
 
+def rows_of(records: list[dict[str, Any]]) -> bytes:
+    """Return records as CSV, which knows no null."""
+    written = io.StringIO()
+    rows = csv.DictWriter(written, ["lang", "id", "text"], lineterminator="\n")
+    rows.writeheader()
+    rows.writerows(records)
+    return written.getvalue().encode()
+
+
 def write(folder: Path, kind: str, records: list[dict[str, Any]]) -> Path:
     """Write the records to a new folder in one format."""
     folder.mkdir()
@@ -57,6 +68,10 @@ def write(folder: Path, kind: str, records: list[dict[str, Any]]) -> Path:
             writer.write_table(table, max_chunksize=9)
     elif kind == "jsonl.gz":
         (folder / "a.jsonl.gz").write_bytes(gzip.compress(lines_of(records), mtime=0))
+    elif kind == "csv.zst":
+        (folder / "a.csv.zst").write_bytes(zstandard.compress(rows_of(records)))
+    elif kind == "csv":
+        (folder / "a.csv").write_bytes(rows_of(records))
     else:
         (folder / "a.jsonl").write_bytes(lines_of(records))
     return folder
@@ -96,6 +111,27 @@ def test_every_format_gives_the_documents_of_compressed_json_lines(
         assert one[key] == other[key]
     assert one["drops"] == {"empty": 2, "missing_text": 1}
     assert len(other["units"]) > 2
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.zst"])
+@pytest.mark.parametrize("unit_size", ["7KiB", "1MiB"])
+def test_csv_gives_the_documents_of_json_lines_a_null_text_being_an_empty_one(
+    kind: str, unit_size: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    size = {"unit_size": unit_size}
+    expected = ingest(write(tmp_path / "json", "jsonl", records), tmp_path / "run-json", ingest=size)
+    found = ingest(write(tmp_path / kind, kind, records), tmp_path / "run", ingest=size)
+    assert found.select(COLUMNS).equals(expected.select(COLUMNS))
+    assert summary(tmp_path / "run")["drops"] == {"empty": 3}
+    assert summary(tmp_path / "run")["read"] == len(records)
+
+
+def test_a_csv_without_a_column_of_its_source_is_refused(
+    records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    corpus = write(tmp_path / "csv", "csv", records)
+    with pytest.raises(ConfigError, match=r"'tongue': none of .* columns there: lang, id, text"):
+        ingest(corpus, tmp_path / "run", sources=source(language={"column": "tongue"}))
 
 
 @pytest.mark.parametrize("unit_size", ["7KiB", "1MiB"])

@@ -17,7 +17,7 @@ from pipeline.steps.units import Unit
 from pipeline.tasks import Workspace
 from stages.columns import DropReason
 from stages.errors import DataError
-from stages.reading.formats import TextSplit
+from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
 from stages.store.digests import xxh3_file
 

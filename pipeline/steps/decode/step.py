@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from pydantic import Field
+
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
@@ -19,7 +21,7 @@ class DecodeRecord(Record):
 
     findings: tuple[FoundIn, ...]
     documents: int
-    returned: dict[str, int]
+    returned: dict[str, int] = Field(default_factory=dict)
     """Documents by how they come back from their ids, of an existing tokenizer."""
 
 

@@ -5,10 +5,11 @@ The checks are `stages.verify.dataset_check`'s. A task trains on a GPU where tor
 
 from dataclasses import dataclass
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, model_validator
 
 from pipeline.steps.records import UnitRecord
 from pipeline.tasks import Workspace
+from stages.config import canonical_json
 from stages.objectives.learning import LearningConfig
 
 
@@ -17,6 +18,12 @@ class LearnedRecord(UnitRecord):
 
     model_config = ConfigDict(extra="allow")
     passed: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def _finite(cls, content: object) -> object:
+        canonical_json(content)  # which refuses NaN and infinity, of fields without a type too
+        return content
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from pydantic import Field
+
 from pipeline.memory import Need
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
@@ -45,7 +47,7 @@ class VerdictRecord(Record):
     checked: CheckedCounts
     fingerprints: dict[str, str | None]
     """Of the manifest of each split."""
-    returned: dict[str, int]
+    returned: dict[str, int] = Field(default_factory=dict)
     """As `DecodeRecord` has it."""
 
 

@@ -42,7 +42,7 @@ from stages.cleaning.text import clean_text
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import hash32, split_tokens
 from stages.identity import document_id
-from stages.reading.formats import TextSplit
+from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
 from stages.store.digests import xxh3_file
 

@@ -105,7 +105,7 @@ def packing(material: Material) -> Contest:
 
 
 def first_fit(lengths: Sequence[int]) -> list[int]:
-    """Give the free space of each row after first fit in document order."""
+    """Return the free space of each row after first fit in document order."""
     space: list[int] = []
     for length in lengths:
         for start in range(0, length, ROW_LENGTH):

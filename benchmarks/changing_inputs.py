@@ -37,7 +37,7 @@ from changing_files import CHANGES, FORMATS, make_texts
 from changing_server import FAULTS, FolderServer, serving
 
 from pipeline.config import RunFile
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from stages.errors import ShardmillError, Stopped
 
 UNIT_BYTES = 1 << 20
@@ -168,7 +168,7 @@ def run_file(paths: str, kind: str) -> RunFile:
 
 def attempt(run: RunFile, output: Path, *, replace: bool = False) -> tuple[str, str]:
     """Run up to ingest in this process; return how it ended, and the message."""
-    request = Request(run, output.parent, output, 0, until="ingest", replace=replace)
+    request = RunRequest(run, output.parent, output, 0, until="ingest", replace=replace)
     try:
         run_session(request, stream=None)
     except Stopped as error:

@@ -17,7 +17,7 @@ from stored_faults import Plant
 from pipeline.steps.draw.make import draw_rows, material_of
 from stages.loading import dataset as loader
 from stages.loading.dataset import ShardDataset
-from stages.loading.mapped import Part
+from stages.loading.mapped import ShardRows
 from stages.loading.order import EpochOrder
 from stages.objectives.clm import CausalLM
 from stages.objectives.kind import Draw, Kind
@@ -32,7 +32,7 @@ Change = Callable[[StoredRows], StoredRows]
 
 
 def _rows_of(copy: Copy, *, epoch: int) -> Columns:
-    """Give what the objective makes of the shard."""
+    """Return what the objective makes of the shard."""
     dataset = ShardDataset(copy.split, copy.manifest, epoch=epoch, shuffle=False, check="size")
     folder = f"datasets/{copy.name}/{SPLIT}"
     extra = material_of(copy.workspace, dataset, folder, number=NUMBER, with_model=True)
@@ -90,10 +90,10 @@ def _keyed_by_the_first(copy: Copy) -> None:
 
     def parts_of(
         rows: ShardDataset,
-        parts: Sequence[Part],
+        parts: Sequence[ShardRows],
         stored: StoredRows | None,
         epoch: int,  # noqa: ARG001  # the signature
-    ) -> Iterator[tuple[Part, Columns]]:
+    ) -> Iterator[tuple[ShardRows, Columns]]:
         assert stored is not None
         for part in parts:
             keyed = rows._keyed(stored.take(part.places), parts[0].shard)  # noqa: SLF001  # as it is

@@ -62,7 +62,7 @@ class Material:
 
 
 def read_documents(path: Path) -> Iterator[RawDocument]:
-    """Give the documents of a file of JSON lines."""
+    """Yield the documents of a file of JSON lines."""
     fields = FieldMapping()
     for line in split_lines(stream_chunks(path), max_bytes=1 << 26):
         document = parse_line(line, fields)

@@ -38,7 +38,7 @@ class Contest:
 def hold(
     contest: Contest, *, repeats: int, clock: Callable[[], float] = time.process_time
 ) -> list[dict[str, Any]]:
-    """Give one row for each way that ours is compared with: rates, and ours divided by the other's."""
+    """Return one row for each way that ours is compared with: rates, and ours divided by the other's."""
     ways = [contest.ours, *contest.others]
     calls = [_calls(way, clock) for way in ways]
     seconds: list[list[float]] = [[] for _ in ways]
@@ -62,19 +62,19 @@ def hold(
 
 
 def min_max(values: Iterable[float]) -> tuple[float, float]:
-    """Give the least and the greatest."""
+    """Return the least and the greatest."""
     held = sorted(values)
     return held[0], held[-1]
 
 
 def _calls(way: Way, clock: Callable[[], float]) -> int:
-    """Give the calls of one turn; the first call of all compiles and fills caches."""
+    """Return the calls of one turn; the first call of all compiles and fills caches."""
     way.call()
     return max(1, round(TURN_SECONDS / max(_seconds(way, 1, clock), 1e-9)))
 
 
 def _seconds(way: Way, calls: int, clock: Callable[[], float]) -> float:
-    """Give the seconds of one call, on average."""
+    """Return the seconds of one call, on average."""
     began = clock()
     for _ in range(calls):
         way.call()
@@ -82,7 +82,7 @@ def _seconds(way: Way, calls: int, clock: Callable[[], float]) -> float:
 
 
 def markdown(rows: Iterable[dict[str, Any]]) -> str:
-    """Give the rows as a table, rates in three digits."""
+    """Return the rows as a table, rates in three digits."""
     lines = ["| kernel | a second | ours | against | its rate | ours : it | least, greatest |"]
     lines.append("|---|---|---:|---|---:|---:|---:|")
     lines += [
@@ -94,7 +94,7 @@ def markdown(rows: Iterable[dict[str, Any]]) -> str:
 
 
 def digits(value: float) -> str:
-    """Give a number in three digits.
+    """Return a number in three digits.
 
     0.01234 -> 0.0123, 12.34 -> 12.3, 12345.0 -> 12,300
     """

@@ -32,7 +32,7 @@ from typing import Any
 from damaged_run import make_run
 from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, Undo, cases_of, damaged
 
-from pipeline.session import Request, run_session, verify_session
+from pipeline.session import RunRequest, run_session, verify_session
 from stages.errors import ShardmillError
 
 FILE, FOLDER, STEP = NAMED = ("file", "folder", "step")
@@ -62,7 +62,7 @@ class Said:
     """The end of what was said."""
 
 
-def campaign(request: Request, cases: Sequence[Case], *, command: int = _COMMAND) -> Iterator[Said]:
+def campaign(request: RunRequest, cases: Sequence[Case], *, command: int = _COMMAND) -> Iterator[Said]:
     """Damage one file after the other and look at what is said.
 
     Args:
@@ -84,7 +84,7 @@ def campaign(request: Request, cases: Sequence[Case], *, command: int = _COMMAND
                 yield _said(case, "command", *_commanded(request.output))
 
 
-def _run(case: Case, request: Request, undo: Undo) -> Said:
+def _run(case: Case, request: RunRequest, undo: Undo) -> Said:
     """Run again; what it makes again it has to name."""
     stream = io.StringIO()
     wrong, text = _called(lambda: run_session(request, stream=stream))
@@ -130,7 +130,7 @@ def _called(call: Callable[[], dict[str, Any]]) -> tuple[bool, str]:
 
 
 def _findings(content: Any) -> Iterator[str]:
-    """Give every finding of a report, wherever it stands."""
+    """Yield every finding of a report, wherever it stands."""
     if isinstance(content, dict) and {"file", "message"} <= content.keys():
         yield f"{content['file']}: {content.get('check')}: {content['message']}"
     elif isinstance(content, dict | list):
@@ -177,7 +177,7 @@ def _verdicts(output: Path) -> list[str]:
 
 
 def alarms(folder: Path, seeds: Sequence[int]) -> list[str]:
-    """Give what is said of sound runs: done, verified, and run again."""
+    """Return what is said of sound runs: done, verified, and run again."""
     found = []
     for seed in seeds:
         request = make_run(folder, seed=seed)
@@ -194,12 +194,12 @@ def alarms(folder: Path, seeds: Sequence[int]) -> list[str]:
 
 
 def spread(cases: Sequence[Case], count: int) -> list[Case]:
-    """Give so many cases, spread evenly over all."""
+    """Return so many cases, spread evenly over all."""
     return [cases[number * len(cases) // count] for number in range(min(count, len(cases)))]
 
 
 def table(found: Sequence[Said]) -> str:
-    """Give what came of the cases as a table."""
+    """Return what came of the cases as a table."""
     counts = Counter((said.by, said.damage, said.outcome) for said in found)
     lines = [f"| by | damage | cases | {' | '.join(OUTCOMES)} |", "|---" * (3 + len(OUTCOMES)) + "|"]
     for by in ("verify", "command", "run"):

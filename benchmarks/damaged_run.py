@@ -12,7 +12,7 @@ from typing import Any
 from contest_material import EXAMPLES
 
 from pipeline.config import RunFile
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 
@@ -53,15 +53,15 @@ _CHARACTERS = 200
 _DROPPED = (b'{"text": 7}', b"{", b'{"text": " "}', b'{"text": "short", "lang": "en"}')
 
 
-def request_of(folder: Path, *, seed: int) -> Request:
-    """Give the request of the run with a seed; its texts are written unless they are there."""
+def request_of(folder: Path, *, seed: int) -> RunRequest:
+    """Return the request of the run with a seed; its texts are written unless they are there."""
     corpus = folder / "corpus"
     if not corpus.exists():
         _write_corpus(corpus)
-    return Request(run_file(seed), corpus, folder / f"run-{seed}", workers=0)
+    return RunRequest(run_file(seed), corpus, folder / f"run-{seed}", workers=0)
 
 
-def make_run(folder: Path, *, seed: int) -> Request:
+def make_run(folder: Path, *, seed: int) -> RunRequest:
     """Do the run to its end in this process.
 
     Raises:
@@ -74,7 +74,7 @@ def make_run(folder: Path, *, seed: int) -> Request:
 
 
 def run_file(seed: int) -> RunFile:
-    """Give the run file."""
+    """Return the run file."""
     return RunFile.model_validate(
         {
             "name": "damaged",
@@ -109,7 +109,7 @@ def _write_corpus(folder: Path) -> None:
 
 
 def _records() -> list[dict[str, Any]]:
-    """Give short texts, some of each bundled file."""
+    """Return short texts, some of each bundled file."""
     found = []
     for path in sorted((EXAMPLES / "corpus" / "text").glob("*.jsonl*")):
         lines = split_lines(stream_chunks(path), max_bytes=1 << 24)

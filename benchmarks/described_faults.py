@@ -91,7 +91,7 @@ PARAMETERS: dict[str, Any] = {
 
 
 def other_objective(copy: Copy) -> dict[str, Any]:
-    """Give the objective with another parameter.
+    """Return the objective with another parameter.
 
     Raises:
         NoPlaceError: it has none of these.

@@ -20,7 +20,7 @@ ARTIFACTS = ("datasets", "dedup", "split", "tokenizer", "tokens")
 
 
 def file_digests(run: Path) -> dict[str, str]:
-    """Give the SHA-256 of every artifact of a run by its path, sorted."""
+    """Return the SHA-256 of every artifact of a run by its path, sorted."""
     paths = (path for name in ARTIFACTS for path in (run / name).rglob("*") if path.is_file())
     return {path.relative_to(run).as_posix(): _digest_file(path) for path in sorted(paths)}
 
@@ -31,7 +31,7 @@ def _digest_file(path: Path) -> str:
 
 
 def combined(digests: Mapping[str, str], folder: str = "") -> str:
-    """Give one digest of all files, or of those in one folder."""
+    """Return one digest of all files, or of those in one folder."""
     prefix = f"{folder}/" if folder else ""
     lines = (
         f"{path}\0{digest}\n" for path, digest in sorted(digests.items()) if path.startswith(prefix)
@@ -40,7 +40,7 @@ def combined(digests: Mapping[str, str], folder: str = "") -> str:
 
 
 def summary(run: Path) -> dict[str, Any]:
-    """Give the number of files and the digest of each folder of artifacts and of all together."""
+    """Return the number of files and the digest of each folder of artifacts and of all together."""
     digests = file_digests(run)
     folders = {}
     for name in ARTIFACTS:
@@ -50,7 +50,7 @@ def summary(run: Path) -> dict[str, Any]:
 
 
 def differences(a: Mapping[str, str], b: Mapping[str, str]) -> list[str]:
-    """Give the paths that only one side has, or whose bytes differ."""
+    """Return the paths that only one side has, or whose bytes differ."""
     return sorted(path for path in a.keys() | b.keys() if a.get(path) != b.get(path))
 
 

@@ -112,11 +112,11 @@ class Copy:
         return Workspace(self.root, self.root / "tmp", self.cache)
 
     def segments(self) -> dict[str, Array]:
-        """Give the shard's segments."""
+        """Return the shard's segments."""
         return {name: np.load(self.shard / "segments" / f"{name}.npy") for name in SEGMENT_COLUMNS}
 
     def by_row(self) -> list[str]:
-        """Give the names of the columns of the stored rows."""
+        """Return the names of the columns of the stored rows."""
         return list(self.manifest.columns)
 
     def put_segments(self, **changed: Array) -> None:
@@ -133,7 +133,7 @@ class Copy:
         change_array(self.drawn / f"{name}.npy", change)
 
     def columns(self) -> dict[str, Array]:
-        """Give what is written out."""
+        """Return what is written out."""
         return {path.stem: np.load(path) for path in sorted(self.drawn.glob("*.npy"))}
 
     def change_documents(self, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -229,7 +229,7 @@ class Copy:
             write_drawn(place, DrawnManifest.model_validate(content).signed())
 
     def findings(self) -> list[FoundIn]:
-        """Give all that verify finds of the split and of the shards that were touched, or of all."""
+        """Return all that verify finds of the split and of the shards that were touched, or of all."""
         run, dataset = self.material.run, self.material.dataset(self.name)
         epochs = dataset.epochs_on_disk if self.written else 0
         settings = Settings(dataset.objective, run.packing_of(dataset), run.seed, epochs, special_ids())
@@ -253,7 +253,7 @@ class Copy:
 
 
 def zip_columns(a: Mapping[str, Array], b: Mapping[str, Array]) -> Iterator[tuple[Array, Array]]:
-    """Give the columns of both by name."""
+    """Return the columns of both by name."""
     assert a.keys() == b.keys(), "the objective makes other columns"
     return ((a[name], b[name]) for name in a)
 
@@ -282,7 +282,7 @@ def change_array(path: Path, change: Callable[[Array], Array | None]) -> None:
 def copied(
     material: Material, name: str, root: Path, *, written: bool, cache: dict[str, Any]
 ) -> Iterator[Copy]:
-    """Give a copy of a dataset: links, but for what is damaged.
+    """Yield a copy of a dataset: links, but for what is damaged.
 
     Args:
         material: the run.
@@ -315,7 +315,7 @@ def copied(
 
 
 def replaced_columns(copy: Copy, **changed: Any) -> dict[str, Any]:
-    """Give an objective's content with other parameters."""
+    """Return an objective's content with other parameters."""
     return {**copy.manifest.objective, **changed}
 
 

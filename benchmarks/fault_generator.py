@@ -29,7 +29,7 @@ class PlainGenerator:
     def __call__(
         self, seen: NDArray[np.int64], covered: NDArray[np.bool_], selected: Positions
     ) -> NDArray[np.floating]:
-        """Give the logits of selected positions: (S, V)."""
+        """Return the logits of selected positions: (S, V)."""
         del covered
         row, position = selected
         before = seen[row, np.maximum(position - 1, 0)]
@@ -37,5 +37,5 @@ class PlainGenerator:
 
 
 def make_generator(vocabulary: Vocabulary) -> Generate:
-    """Give a generator for a vocabulary."""
+    """Return a generator for a vocabulary."""
     return PlainGenerator(vocabulary.size)

@@ -11,7 +11,7 @@ from contest_material import EXAMPLES
 
 from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import Dataset, RunFile
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import Unit, units_of
@@ -88,7 +88,7 @@ class Material:
     validation: int
 
     def dataset(self, name: str) -> Dataset:
-        """Give what the run file says of a dataset."""
+        """Return what the run file says of a dataset."""
         return next(dataset for dataset in self.run.datasets if dataset.name == name)
 
 
@@ -104,12 +104,12 @@ def make_material(folder: Path, *, seed: int, names: Iterable[str] | None = None
     if not corpus.exists():
         _write_corpus(corpus)
     file = _run_file(seed, OBJECTIVES if names is None else names)
-    run_session(Request(file, corpus, output, 0, until="draw"), stream=None)
+    run_session(RunRequest(file, corpus, output, 0, until="draw"), stream=None)
     return read_material(output, file)
 
 
 def read_material(output: Path, file: RunFile) -> Material:
-    """Give a run that is there."""
+    """Return a run that is there."""
     steps = {step: dict(Commits(LocalStorage(output)).all(step)) for step in ("ingest", "split")}
     units = units_of(steps["ingest"][STEP_COMMIT].read(IngestRecord).units)
     return Material(output, file, units, **steps["split"][STEP_COMMIT].read(SplitRecord).shards)

@@ -48,7 +48,7 @@ class Case:
 
 
 def committed_files(run: Path) -> dict[str, str]:
-    """Give every committed file with its step."""
+    """Return every committed file with its step."""
     found = {}
     for path in sorted((run / "commits").glob("*/*.json")):
         found.update(dict.fromkeys(json.loads(path.read_text())["files"], path.parent.name))
@@ -56,7 +56,7 @@ def committed_files(run: Path) -> dict[str, str]:
 
 
 def cases_of(run: Path) -> list[Case]:
-    """Give every case that the run has a place for."""
+    """Return every case that the run has a place for."""
     files = committed_files(run)
     by_name: defaultdict[str, list[str]] = defaultdict(list)
     for key in files:
@@ -88,7 +88,7 @@ class Undo:
     before: dict[Path, bytes] = field(default_factory=dict)
 
     def write(self, path: Path, content: bytes | None) -> None:
-        """Give a file another content; None deletes it."""
+        """Return a file another content; None deletes it."""
         self.before.setdefault(path, path.read_bytes())
         path.unlink()
         if content is not None:
@@ -154,7 +154,7 @@ _INVENTED: dict[str, Any] = {
 
 
 def _with(table: pa.Table) -> pa.Table:
-    """Give a table with a row more, like its last one but of a document or record that never was."""
+    """Return a table with a row more, like its last one but of a document or record that never was."""
     last: dict[str, Any] = table.slice(table.num_rows - 1).to_pylist()[0] if table.num_rows else {}
     identity = document_id("made", "up", table.num_rows)
     row: dict[str, Any] = {}
@@ -173,7 +173,7 @@ def _with(table: pa.Table) -> pa.Table:
 
 
 def _plain(kind: pa.DataType) -> Any:
-    """Give a value of some type."""
+    """Return a value of some type."""
     if pa.types.is_fixed_size_binary(kind):
         return bytes(kind.byte_width)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

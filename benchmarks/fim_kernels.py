@@ -58,7 +58,7 @@ def infilling(material: Material) -> Contest:
 
 
 def packed(documents: list[NDArray[np.uint16]], *, growth: int = GROWTH) -> StoredRows:
-    """Give rows of pieces of real documents, with room to grow.
+    """Return rows of pieces of real documents, with room to grow.
 
     Lengths are drawn from an exponential law; pieces of fewer than 4 tokens are left out.
     """
@@ -88,7 +88,7 @@ def packed(documents: list[NDArray[np.uint16]], *, growth: int = GROWTH) -> Stor
 def permute_rows(
     rows: StoredRows, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Give ids and labels in the manner of public loaders: split at EOS, permute, join, pad.
+    """Return ids and labels in the manner of public loaders: split at EOS, permute, join, pad.
 
     They give neither segments nor positions, and a generator with a state draws for all rows.
     """
@@ -115,7 +115,7 @@ def permute(
     state: np.random.RandomState,
     marks: list[int],
 ) -> NDArray[np.integer]:
-    """Give one document, transformed at a rate of one half, suffix first at a rate of one half."""
+    """Return one document, transformed at a rate of one half, suffix first at a rate of one half."""
     if not state.binomial(1, 0.5):
         return tokens
     cuts = list(state.randint(low=0, high=len(tokens) + 1, size=2))

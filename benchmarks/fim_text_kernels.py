@@ -52,7 +52,7 @@ def infilling_text(material: Material) -> Contest:
 
 
 def shard_of(rows: StoredRows) -> WholeShard:
-    """Give the shard that the rows are all of, a document for each segment."""
+    """Return the shard that the rows are all of, a document for each segment."""
     counts = np.diff(rows.segment_ptr)
     ends = np.cumsum(rows.segment_length)
     row = np.repeat(np.arange(len(counts)), counts)
@@ -71,7 +71,7 @@ def shard_of(rows: StoredRows) -> WholeShard:
 def permute_texts(
     segments: list[NDArray[np.integer]], processor: sentencepiece.SentencePieceProcessor
 ) -> list[list[int]]:
-    """Give the ids of documents in the manner of public loaders, which know nothing of rows."""
+    """Return the ids of documents in the manner of public loaders, which know nothing of rows."""
     state = np.random.RandomState(7)  # what these loaders use
     ids = special_ids()
     prefix, suffix, middle = (ids[f"fim_{name}"] for name in ("prefix", "suffix", "middle"))

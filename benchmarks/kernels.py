@@ -24,7 +24,7 @@ from span_kernels import spans
 from text_kernels import encoding, reading, shingling, signatures
 
 from pipeline.config import load_run_file
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 
 CONTESTS = {
     "read": reading,
@@ -46,7 +46,7 @@ CONTESTS = {
 def make_run(output: Path) -> None:
     """Do a run over the bundled corpus up to its shards."""
     file = load_run_file(EXAMPLES / "quickstart.toml", ())
-    run_session(Request(file, EXAMPLES, output, workers=0, until="shard"), stream=sys.stderr)
+    run_session(RunRequest(file, EXAMPLES, output, workers=0, until="shard"), stream=sys.stderr)
 
 
 def main() -> int:

@@ -80,7 +80,7 @@ class Attempt:
     ended: float = 0.0
 
     def figures(self) -> dict[str, Any]:
-        """Give what is kept of it."""
+        """Return what is kept of it."""
         return {
             "workers": self.workers,
             "began": round(self.began, 2),
@@ -158,7 +158,7 @@ class Campaign:
                 return
 
     def _progress(self) -> float:
-        """Give how far the run is, in seconds of the reference."""
+        """Return how far the run is, in seconds of the reference."""
         log = self.arguments.output / "log.jsonl"
         commits = log.read_bytes().count(b'"event": "commit"') if log.exists() else 0
         if commits != self._commits:
@@ -220,12 +220,12 @@ def _pid(process: RunProcess) -> int:
 
 
 def first_of_uniform(number: int, draw: float) -> float:
-    """Give the least of so many uniform points in [0, 1), from one uniform draw."""
+    """Return the least of so many uniform points in [0, 1), from one uniform draw."""
     return float(1.0 - (1.0 - draw) ** (1.0 / number))
 
 
 def progress(times: Sequence[float], commits: int, since: float) -> float:
-    """Give the seconds that the reference took to come as far.
+    """Return the seconds that the reference took to come as far.
 
     times 1.0 1.5 4.0, two commits, 0.5 seconds ago -> 2.0; 9 seconds ago -> 4.0
 
@@ -241,12 +241,12 @@ def progress(times: Sequence[float], commits: int, since: float) -> float:
 
 
 def commit_times(events: Sequence[Event]) -> list[float]:
-    """Give the seconds from the log's first event to each commit, ascending."""
+    """Return the seconds from the log's first event to each commit, ascending."""
     return sorted(e["time"] - events[0]["time"] for e in events if e["event"] == "commit")
 
 
 def begun_units(output: Path) -> dict[str, float]:
-    """Give when the folder of each unit under DIR/tmp was made, as the file system knows it."""
+    """Return when the folder of each unit under DIR/tmp was made, as the file system knows it."""
     folders = [str(path) for path in (output / "tmp").glob("*/*")]
     if not folders:
         return {}

@@ -110,7 +110,7 @@ CLASS_FAULTS: dict[str, Fault] = {
 
 
 def faults_for(rows: LabelledRows) -> dict[str, Fault]:
-    """Give the faults that such rows can have."""
+    """Return the faults that such rows can have."""
     if rows.decoder_input_ids is not None:
         return TARGET_FAULTS
     if rows.classes:
@@ -125,13 +125,13 @@ VIEWS = ("chance", "first loss", "loss", "", "", "CPU s", "failed")
 
 
 def spread(values: Sequence[float | None]) -> str:
-    """Give the range of some values: 0.21 .. 0.28; None is one that is not finite."""
+    """Return the range of some values: 0.21 .. 0.28; None is one that is not finite."""
     numbers = np.array(values, np.float64)
     return f"{numbers.min():.3f} .. {numbers.max():.3f}"
 
 
 def failures(records: Sequence[Record]) -> str:
-    """Give the gates that failed, each with how often; and why a loss was held to none."""
+    """Return the gates that failed, each with how often; and why a loss was held to none."""
     failed = Counter(
         gate["name"] for record in records for gate in record["gates"] if not gate["passed"]
     )
@@ -140,7 +140,7 @@ def failures(records: Sequence[Record]) -> str:
 
 
 def describe(name: str, records: Sequence[Record], seconds: float) -> str:
-    """Give one line of the table."""
+    """Return one line of the table."""
     if "contrast" in records[0]:
         found = [record["contrast"] for record in records]
         spreads = [

@@ -61,7 +61,7 @@ def contest(folder: Path, joined: Path, size: int, columns: tuple[str, ...] | No
 
 
 def waiting(rows: ShardDataset) -> float:
-    """Give the share of a small training loop's time that goes by waiting for batches."""
+    """Return the share of a small training loop's time that goes by waiting for batches."""
     model = nn.Sequential(nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, VOCAB))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = iter(Loader(Batches(rows, TRAIN_ROWS)))
@@ -81,7 +81,7 @@ def waiting(rows: ShardDataset) -> float:
 
 
 def contests(folder: Path) -> Iterator[Contest]:
-    """Give the contests, on a dataset written to a folder."""
+    """Yield the contests, on a dataset written to a folder."""
     path = write_dataset(folder / "clm", shards=SHARDS, rows=ROWS, seq_len=SEQ_LEN)
     files = sorted(path.rglob("input_ids.npy"))
     np.save(folder / "joined.npy", np.concatenate([np.load(file) for file in files]))

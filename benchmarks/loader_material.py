@@ -102,7 +102,7 @@ def _write_shard(split: Path, path: str, *, rows: int, seq_len: int, seed: int) 
 
 
 def _lengths(generator: np.random.Generator, *, tokens: int) -> NDArray[np.int64]:
-    """Give log-normal lengths of documents that are so many tokens together."""
+    """Return log-normal lengths of documents that are so many tokens together."""
     drawn = generator.lognormal(np.log(MEAN_LENGTH) - 0.5, 1.0, max(4, 2 * tokens // MEAN_LENGTH))
     lengths = np.maximum(drawn, 2).astype(np.int64)
     return lengths[: int(np.searchsorted(np.cumsum(lengths), tokens)) + 1]

@@ -40,7 +40,7 @@ MEGA = 1e6
 
 
 def transformers_tokenizer(size: int) -> Any:
-    """Give a tokenizer of transformers with so many words and no file."""
+    """Return a tokenizer of transformers with so many words and no file."""
     from tokenizers import Tokenizer, models  # noqa: PLC0415  # there may be none
     from transformers import PreTrainedTokenizerFast  # noqa: PLC0415  # likewise
 
@@ -53,7 +53,7 @@ def transformers_tokenizer(size: int) -> Any:
 
 
 def peers(ids: NDArray[np.integer], amount: float) -> Iterator[Way]:
-    """Give the ways of transformers, if it is there."""
+    """Yield the ways of transformers, if it is there."""
     if find_spec("transformers") is None or find_spec("torch") is None:
         print("transformers or torch is not installed: no peer, no ratio", file=sys.stderr)
         return

@@ -26,7 +26,7 @@ BATCH, BATCHES = 16, 20
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Give what opening took in this process, and how many descriptors reading held."""
+    """Return what opening took in this process, and how many descriptors reading held."""
     wall, cpu = time.perf_counter(), time.process_time()
     rows = open_dataset(folder)
     opened = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}

@@ -52,7 +52,7 @@ class Case:
 
 
 def faults_of(form: str) -> dict[str, Plant]:
-    """Give the faults by name."""
+    """Return the faults by name."""
     return {STORED_FORM: {**STORED, **DESCRIBED}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[form]
 
 
@@ -90,7 +90,7 @@ def campaign(
 
 
 def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict[str, str]]:
-    """Give what is found of sound datasets: nothing, or it is a false alarm."""
+    """Return what is found of sound datasets: nothing, or it is a false alarm."""
     found = []
     for name in names:
         cache: dict[str, Any] = {}
@@ -101,7 +101,7 @@ def alarms(material: Material, names: Iterable[str], *, root: Path) -> list[dict
 
 
 def table_of(cases: Sequence[Case]) -> str:
-    """Give the campaign as Markdown: each fault, in how many datasets, and by what it was caught."""
+    """Return the campaign as Markdown: each fault, in how many datasets, and by what it was caught."""
     lines = ["| planted | in | caught | by |", "|---|---|---|---|"]
     for form in FORMS:
         for fault in faults_of(form):
@@ -114,7 +114,7 @@ def table_of(cases: Sequence[Case]) -> str:
 
 
 def by_objective(cases: Sequence[Case]) -> str:
-    """Give how many faults were planted into each dataset, and how many caught."""
+    """Return how many faults were planted into each dataset, and how many caught."""
     lines = ["| dataset | planted | caught |", "|---|---|---|"]
     for name in dict.fromkeys(case.dataset for case in cases):
         own = [case for case in cases if case.dataset == name]
@@ -135,7 +135,7 @@ def sound(folder: Path, names: Sequence[str], *, seeds: int, first: int) -> list
 
 
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
-    """Give the arguments."""
+    """Return the arguments."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     known = [fault for form in FORMS for fault in faults_of(form)]
     parser.add_argument("folder", type=Path, help="gets the corpus and the runs")

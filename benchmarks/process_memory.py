@@ -30,7 +30,7 @@ _TOP = 5
 
 
 def private_bytes(pid: int) -> int:
-    """Give the memory of one process in bytes; 0 if it is gone."""
+    """Return the memory of one process in bytes; 0 if it is gone."""
     total = 0
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
@@ -40,7 +40,7 @@ def private_bytes(pid: int) -> int:
 
 
 def running_step(output: Path, pids: Iterable[int]) -> str:
-    """Give the step that the run's status names, if the status is that of one of the processes."""
+    """Return the step that the run's status names, if the status is that of one of the processes."""
     with suppress(OSError, ValueError):
         status = json.loads((output / "status.json").read_bytes())
         if status.get("pid") in set(pids):
@@ -81,7 +81,7 @@ class Peaks:
         self.cpu[process] = (process.label, max(before, seconds))
 
     def figures(self) -> dict[str, Any]:
-        """Give all of it for a report, memory in MiB."""
+        """Return all of it for a report, memory in MiB."""
         return {
             "samples": self.samples,
             "peak_mib": mib(self.peak),
@@ -147,7 +147,7 @@ class MemorySampler(threading.Thread):
 
 
 def mib(held: float) -> float:
-    """Give bytes in MiB."""
+    """Return bytes in MiB."""
     return round(held / 2**20, 1)
 
 

@@ -120,7 +120,7 @@ def _by_document(
 
 
 def _segments(config: FIM, part: Part, spelling: Spelling | None) -> Segments:
-    """Give the segments as they are stored."""
+    """Return the segments as they are stored."""
     stored, vocabulary = part.stored, part.vocabulary
     row = np.repeat(np.arange(len(stored.numbers)), np.diff(stored.segment_ptr))
     length, width = stored.segment_length, stored.input_ids.shape[1]
@@ -148,7 +148,7 @@ def _segments(config: FIM, part: Part, spelling: Spelling | None) -> Segments:
 
 
 def _rates(config: FIM, part: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give (fim_rate, fim_spm_rate) of each segment."""
+    """Return (fim_rate, fim_spm_rate) of each segment."""
     rates = np.full((2, len(part.documents)), [[config.fim_rate], [config.fim_spm_rate]])
     for source, own in config.sources.items():
         of = part.shard.sources[part.documents] == source
@@ -161,14 +161,14 @@ def _rates(config: FIM, part: Part) -> tuple[NDArray[np.float64], NDArray[np.flo
 def _between(
     values: NDArray[np.int64], begin: NDArray[np.int64], end: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Give the sums of values[begin:end], each (S,)."""
+    """Return the sums of values[begin:end], each (S,)."""
     sums = np.concatenate([[0], np.cumsum(values)])
     found: NDArray[np.int64] = sums[end] - sums[begin]
     return found
 
 
 def _shown(tally: Tally, part: Part, batch: Batch, spelling: Spelling | None) -> Shown | None:
-    """Give the segments as they are shown, or nothing of rows that cannot be taken apart."""
+    """Return the segments as they are shown, or nothing of rows that cannot be taken apart."""
     vocabulary, width = part.vocabulary, batch["input_ids"].shape[1]
     ids = batch["input_ids"].ravel()
     covered = batch["segment_ids"] >= 0
@@ -256,14 +256,14 @@ def _count_cuts(tally: Tally, segments: Segments, shown: Shown) -> None:
 
 
 def _greater(n: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the mean and the mean square of the greater of two uniform numbers on 0 .. n."""
+    """Return the mean and the mean square of the greater of two uniform numbers on 0 .. n."""
     rest = n * (2.0 * n + 1.0) / (6.0 * (n + 1.0))
     return n - rest, n**2 / 2.0 + rest
 
 
 @lru_cache(maxsize=1)
 def _spelling(dataset: ShardDataset) -> Spelling:
-    """Give what the ids of a dataset's tokenizer decode to."""
+    """Return what the ids of a dataset's tokenizer decode to."""
     pieces = piece_bytes(dataset)
     begun = [sum(byte not in _CONTINUATION for byte in piece) for piece in pieces]
     continues = [piece[:1] != b"" and piece[0] in _CONTINUATION for piece in pieces]

@@ -41,11 +41,11 @@ class Text:
     def of(
         cls, ids: NDArray[np.integer], batch: Batch, covered: NDArray[np.bool_], vocabulary: Vocabulary
     ) -> "Text":
-        """Give the text of rows whose columns are these."""
+        """Return the text of rows whose columns are these."""
         return cls(ids, covered & ~vocabulary.special(ids), batch["position_ids"] == 0, vocabulary)
 
     def take(self, chosen: NDArray[np.bool_]) -> "Text":
-        """Give some of the rows."""
+        """Return some of the rows."""
         return Text(self.ids[chosen], self.eligible[chosen], self.starts[chosen], self.vocabulary)
 
     @cached_property
@@ -74,7 +74,7 @@ class Text:
         return np.bincount(self.words, minlength=int(np.count_nonzero(self.begins)))
 
     def taken(self, selected: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Give how many tokens of each word are selected: (W,)."""
+        """Return how many tokens of each word are selected: (W,)."""
         return np.bincount(self.words[selected[self.eligible]], minlength=len(self.sizes))
 
 
@@ -130,7 +130,7 @@ def _count_random(
 
 
 def expected_selected(text: Text, probability: float) -> NDArray[np.int64]:
-    """Give how many tokens of each row `exact` selects: (N,)."""
+    """Return how many tokens of each row `exact` selects: (N,)."""
     wanted = np.maximum(np.floor(probability * text.counts + 0.5), 1.0).astype(np.int64)
     found: NDArray[np.int64] = np.minimum(wanted, text.counts)
     return found

@@ -98,13 +98,13 @@ class Part:
         return found
 
     def take(self, chosen: NDArray[np.int64]) -> "Part":
-        """Give some of the rows."""
+        """Return some of the rows."""
         shown = tuple({name: column[chosen] for name, column in batch.items()} for batch in self.shown)
         return replace(self, stored=self.stored.take(chosen), shown=shown)
 
 
 def parts_of(dataset: ShardDataset, limit: int | None = None) -> Iterator[Part]:
-    """Give the rows shard by shard, all or about so many, spread evenly over each shard.
+    """Yield the rows shard by shard, all or about so many, spread evenly over each shard.
 
     Args:
         dataset: opened with shuffle=False.
@@ -129,7 +129,7 @@ def parts_of(dataset: ShardDataset, limit: int | None = None) -> Iterator[Part]:
 
 
 def _epochs(dataset: ShardDataset) -> int:
-    """Give how many epochs can be opened: two, or those on disk."""
+    """Return how many epochs can be opened: two, or those on disk."""
     for epoch in range(EPOCHS):
         try:
             dataset.set_epoch(epoch)
@@ -139,5 +139,5 @@ def _epochs(dataset: ShardDataset) -> int:
 
 
 def piece_bytes(dataset: ShardDataset) -> list[bytes]:
-    """Give what each id decodes to."""
+    """Return what each id decodes to."""
     return Tokenizer.load(dataset.folder / dataset.manifest.tokenizer.file).piece_bytes()

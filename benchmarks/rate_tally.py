@@ -33,7 +33,7 @@ class Drawn:
 
     @property
     def sigmas(self) -> float:
-        """Give how far off the sum is; without a variance, nothing may be."""
+        """Return how far off the sum is; without a variance, nothing may be."""
         off = self.found - self.expected
         if abs(off) <= 1e-9 * max(1.0, abs(self.expected)):
             return 0.0
@@ -80,7 +80,7 @@ class Tally:
     _groups: dict[str, _Groups] = field(default_factory=dict)
 
     def within(self, prefix: str) -> "Tally":
-        """Give the same tally for laws under another name."""
+        """Return the same tally for laws under another name."""
         return Tally(self.prefix + prefix, self._laws, self._groups)
 
     def exact(self, law: str, wrong: NDArray[np.bool_]) -> None:
@@ -162,7 +162,7 @@ class Tally:
         self._groups.clear()
 
     def lines(self) -> list[Line]:
-        """Give all laws of which anything was counted."""
+        """Return all laws of which anything was counted."""
         lines = []
         for name, counts in self._laws.items():
             if isinstance(counts, list):

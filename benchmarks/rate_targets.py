@@ -112,7 +112,7 @@ def _count_part(
 
 
 def _log_choices(total: NDArray[np.int64], parts: NDArray[np.int64]) -> Floats:
-    """Give the logarithm of how many compositions there are, 0 without tokens."""
+    """Return the logarithm of how many compositions there are, 0 without tokens."""
     table = np.concatenate(
         [[0.0], np.cumsum(np.log(np.arange(1, max(2, int(total.max(initial=0)) + 1))))]
     )
@@ -166,7 +166,7 @@ def _count_masks(
 
 @lru_cache(maxsize=4)
 def _tables(mean: float, room: int, hidden: int) -> tuple[Floats, Floats]:
-    """Give the mean and the mean square of min(T, R), (R + 1, B + 1).
+    """Return the mean and the mean square of min(T, R), (R + 1, B + 1).
 
     T is how many numbers of Poisson's law are drawn until their sum reaches B. P(T > i) is the chance
     that i of them, a number of Poisson's law with i times the mean, stay below B; the moments are the

@@ -72,7 +72,7 @@ def _count_sections(tally: Tally, part: Part, batch: Batch) -> None:
 
 
 def _halves(part: Part) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the tokens of each row's own halves: (N,) each."""
+    """Return the tokens of each row's own halves: (N,) each."""
     first = part.stored.segment_length[part.stored.segment_ptr[:-1]]
     first = np.minimum(first, part.bodies)
     return first, part.bodies - first
@@ -99,7 +99,7 @@ def count_sop(tally: Tally, config: SentenceOrder, part: Part) -> None:
 
 
 def _shown(batch: Batch, half: int) -> NDArray[np.int64]:
-    """Give how many positions of each row show a half, CLS and SEP included: (N,)."""
+    """Return how many positions of each row show a half, CLS and SEP included: (N,)."""
     found = (batch["token_type_ids"] == half) & (batch["segment_ids"] >= 0)
     return np.asarray(np.count_nonzero(found, axis=1), np.int64)
 

@@ -37,7 +37,7 @@ _SHOWN = 1e-3
 
 
 def measure(parts: Iterable[Part], objective: Objective) -> list[Line]:
-    """Give the laws of an objective as parts of a dataset, shard by shard, keep them."""
+    """Return the laws of an objective as parts of a dataset, shard by shard, keep them."""
     tally, number = Tally(), -1
     for part in parts:
         if part.shard.number != number:

@@ -67,22 +67,22 @@ class Fate:
 
 
 def theoretical(similarity: float, bands: int, rows: int) -> float:
-    """Give the chance that two documents agree on a band."""
+    """Return the chance that two documents agree on a band."""
     return float(1.0 - (1.0 - similarity**rows) ** bands)
 
 
 def bin_of(similarity: float) -> int:
-    """Give the number of the bin of a similarity."""
+    """Return the number of the bin of a similarity."""
     return next(number for number, edge in enumerate(EDGES) if similarity >= edge)
 
 
 def bin_name(number: int) -> str:
-    """Give what people read."""
+    """Return what people read."""
     return "1.00" if number == 0 else f"{EDGES[number]:.2f}-{EDGES[number - 1]:.2f}"
 
 
 def table_of(pairs: Iterable[Pair], *, bands: int, rows: int) -> list[dict[str, Any]]:
-    """Give one row for each bin that holds pairs."""
+    """Return one row for each bin that holds pairs."""
     bins: list[list[Pair]] = [[] for _ in EDGES]
     for pair in pairs:
         bins[bin_of(pair.similarity)].append(pair)
@@ -119,7 +119,7 @@ def blocks(sizes: NDArray[np.int64], limit: int) -> Iterator[slice]:
 def measure_pairs(
     documents: RunDocuments, fate: Fate, named: Sequence[tuple[str, str]], *, size: int
 ) -> list[Pair]:
-    """Give the similarity and the fate of the pairs whose two documents were ingested."""
+    """Return the similarity and the fate of the pairs whose two documents were ingested."""
     known = [pair for pair in named if all(name in documents.numbers for name in pair)]
     numbers = np.array([[documents.numbers[name][0] for name in pair] for pair in known], np.int64)
     numbers = numbers.reshape(-1, 2)
@@ -208,7 +208,7 @@ def _check_block(  # one block of a loop
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
-    """Give the ids of the pairs of a file."""
+    """Return the ids of the pairs of a file."""
     records = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
     return [(str(record["a"]), str(record["b"])) for record in records]
 

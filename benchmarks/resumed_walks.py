@@ -27,7 +27,7 @@ LARGEST, RANKS, WORKERS = 5, 4, 2
 
 
 def resumed(rows: ShardDataset, number: int) -> tuple[int, int, int]:
-    """Give the rows compared, those that were wrong, and the state's bytes, of one case."""
+    """Return the rows compared, those that were wrong, and the state's bytes, of one case."""
     draw = random.Random(number)  # noqa: S311  # cases of a measurement
     before = ranks(rows, draw)
     steps = draw.randrange(2 * len(before[0]))
@@ -47,13 +47,13 @@ def resumed(rows: ShardDataset, number: int) -> tuple[int, int, int]:
 
 
 def ranks(rows: ShardDataset, draw: random.Random) -> list[Batches]:
-    """Give the walks of a random number of ranks in batches of a random size."""
+    """Return the walks of a random number of ranks in batches of a random size."""
     size, world = draw.randint(1, LARGEST), draw.randint(1, RANKS)
     return [Batches(rows, size, rank=rank, world_size=world, last="pad") for rank in range(world)]
 
 
 def ids(batches: Iterable[Mapping[str, Any]]) -> list[bytes]:
-    """Give the ids of each row of batches, padding rows left out."""
+    """Return the ids of each row of batches, padding rows left out."""
     columns = [{name: np.asarray(column) for name, column in batch.items()} for batch in batches]
     return [
         row.tobytes()

@@ -60,11 +60,11 @@ class RunDocuments:
         return len(self._ids)
 
     def hex_id(self, number: int) -> str:
-        """Give the id of a document as the run's tables write it."""
+        """Return the id of a document as the run's tables write it."""
         return self._ids[number : number + 1].tobytes().hex()  # an item would lose zeros at its end
 
     def find(self, hex_ids: Sequence[str]) -> NDArray[np.int64]:
-        """Give the number of the document of each id; every id must be there.
+        """Return the number of the document of each id; every id must be there.
 
         Raises:
             KeyError: one is not.
@@ -77,7 +77,7 @@ class RunDocuments:
         return numbers
 
     def texts(self, numbers: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
-        """Give the texts of some documents, each once, reading each row group once."""
+        """Yield the texts of some documents, each once, reading each row group once."""
         wanted = np.unique(numbers)
         firsts = [group.first for group in self._groups] + [len(self._ids)]
         bounds = np.searchsorted(wanted, firsts)

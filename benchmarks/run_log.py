@@ -12,7 +12,7 @@ _COLUMNS = ("units", "wall_seconds", "worker_seconds", "cpu_seconds", "peak_rss"
 
 
 def step_figures(events: Iterable[Event]) -> dict[str, dict[str, float]]:
-    """Give commits, seconds and the largest VmHWM of a worker (bytes) for each step, in order.
+    """Return commits, seconds and the largest VmHWM of a worker (bytes) for each step, in order.
 
     The wall of a step is the time from its first event to its last, added up over attempts; worker and
     CPU seconds are those of the tasks that were committed.
@@ -37,30 +37,30 @@ def step_figures(events: Iterable[Event]) -> dict[str, dict[str, float]]:
 
 
 def edges(events: Sequence[Event]) -> tuple[float, float] | None:
-    """Give the times of the first event of any step and of the last event of the log."""
+    """Return the times of the first event of any step and of the last event of the log."""
     of_steps = [event["time"] for event in events if event["event"] in _OF_A_STEP]
     return (of_steps[0], events[-1]["time"]) if of_steps else None
 
 
 def next_commit(events: Iterable[Event], after: float) -> float | None:
-    """Give the time of the first commit after a moment, or None."""
+    """Return the time of the first commit after a moment, or None."""
     times = (e["time"] for e in events if e["event"] == "commit" and e["time"] > after)
     return min(times, default=None)
 
 
 def committed(events: Iterable[Event], until: float) -> set[str]:
-    """Give the units that were committed up to a moment."""
+    """Return the units that were committed up to a moment."""
     return {e["unit"] for e in events if e["event"] == "commit" and e["time"] <= until}
 
 
 def current_step(events: Iterable[Event], moment: float) -> str:
-    """Give the step that was at work at a moment; "" before the first."""
+    """Return the step that was at work at a moment; "" before the first."""
     steps = [e["step"] for e in events if e["event"] in _OF_A_STEP and e["time"] <= moment]
     return str(steps[-1]) if steps else ""
 
 
 def broken_promises(events: Iterable[Event]) -> list[str]:
-    """Give each unit committed twice or given out after its commit, and each step of two fingerprints.
+    """Return each unit committed twice or given out after its commit, and each step of two fingerprints.
 
     commit a, dispatch a -> "dedup/a: given out after its commit"
 

@@ -48,7 +48,7 @@ class RunProcess:
 
 
 def new_marker() -> str:
-    """Give a value of the variable that no other run has."""
+    """Return a value of the variable that no other run has."""
     return f"run-{secrets.token_hex(8)}"
 
 
@@ -68,14 +68,14 @@ def launch(command: Sequence[str], marker: str, *, log: Path) -> subprocess.Pope
 def run_command(
     command: str, run_file: Path, output: Path, *, workers: int, overrides: Sequence[str]
 ) -> list[str]:
-    """Give the command line of `shardmill run`."""
+    """Return the command line of `shardmill run`."""
     words = [*shlex.split(command), "run", str(run_file), "--output", str(output)]
     words += ["--workers", str(workers)]
     return words + [word for override in overrides for word in ("--set", override)]
 
 
 def corpus_override(corpus: str) -> str:
-    """Give the setting that puts one corpus, a glob of files, in place of a run file's sources.
+    """Return the setting that puts one corpus, a glob of files, in place of a run file's sources.
 
     Its records have their id in "id" and their language in "lang", if they have them.
     """
@@ -84,13 +84,13 @@ def corpus_override(corpus: str) -> str:
 
 
 def run_processes(marker: str) -> list[RunProcess]:
-    """Give the processes that run now and carry the marker."""
+    """Return the processes that run now and carry the marker."""
     wanted = f"{VARIABLE}={marker}".encode()
     return [process for pid in _pids() for process in _read_process(pid, wanted)]
 
 
 def process_tree(root: int) -> list[RunProcess]:
-    """Give a process and all that descend from it now, in no order."""
+    """Return a process and all that descend from it now, in no order."""
     parents = {}
     for pid in _pids():
         with suppress(OSError):
@@ -109,7 +109,7 @@ def _pids() -> Iterator[int]:
 
 
 def _read_process(pid: int, wanted: bytes | None) -> Iterator[RunProcess]:
-    """Give the process if it carries what is wanted and has not ended meanwhile."""
+    """Yield the process if it carries what is wanted and has not ended meanwhile."""
     folder = Path(f"/proc/{pid}")
     with suppress(OSError):
         if wanted is None or wanted in (folder / "environ").read_bytes().split(b"\0"):
@@ -119,13 +119,13 @@ def _read_process(pid: int, wanted: bytes | None) -> Iterator[RunProcess]:
 
 
 def _stat(pid: int) -> list[int]:
-    """Give the numbers of /proc/PID/stat that follow the name; the state reads 0."""
+    """Return the numbers of /proc/PID/stat that follow the name; the state reads 0."""
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     return [int(word) if word.lstrip("-").isdigit() else 0 for word in text.rpartition(")")[2].split()]
 
 
 def cpu_seconds(pid: int) -> float:
-    """Give the CPU time, user and system, of a process's own threads; 0 if it is gone."""
+    """Return the CPU time, user and system, of a process's own threads; 0 if it is gone."""
     with suppress(OSError):
         return sum(_stat(pid)[11:13]) / _TICKS
     return 0.0

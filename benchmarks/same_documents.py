@@ -25,7 +25,7 @@ Document = tuple[str, str, bytes, int, bool]
 
 
 def documents(run: Path) -> Iterator[Document]:
-    """Give the documents of a run in its order."""
+    """Yield the documents of a run in its order."""
     for unit in _record(run, "ingest")["units"]:
         table = pq.read_table(
             run / "ingest" / unit["name"] / "documents.parquet",
@@ -37,14 +37,14 @@ def documents(run: Path) -> Iterator[Document]:
 
 
 def removals(run: Path) -> list[tuple[Any, ...]]:
-    """Give what was removed, and for which document that is kept."""
+    """Return what was removed, and for which document that is kept."""
     names = ["own_id", "kept_own_id", "similarity", "method"]
     table = pq.read_table(run / "dedup" / "removed.parquet", columns=names)
     return list(zip(*(column.to_pylist() for column in table.itercolumns()), strict=True))
 
 
 def in_rows(run: Path, dataset: str) -> Counter[str]:
-    """Give how often each document is listed by the shards of a dataset, of all its splits."""
+    """Return how often each document is listed by the shards of a dataset, of all its splits."""
     found: Counter[str] = Counter()
     for path in sorted((run / "datasets" / dataset).glob("*/epoch-0000/*/documents.parquet")):
         found.update(pq.read_table(path, columns=["own_id"]).column("own_id").to_pylist())
@@ -52,7 +52,7 @@ def in_rows(run: Path, dataset: str) -> Counter[str]:
 
 
 def compare(a: Path, b: Path) -> dict[str, Any]:
-    """Give the counts of both runs, and by name what is the same."""
+    """Return the counts of both runs, and by name what is the same."""
     one, other = list(documents(a)), list(documents(b))
     names = sorted({path.name for run in (a, b) for path in (run / "datasets").glob("*")})
     return {

@@ -60,7 +60,7 @@ def measure(command: Sequence[str], output: Path, *, log: Path, period: float) -
 
 
 def describe(output: Path, run: dict[str, Any]) -> dict[str, Any]:
-    """Give the figures of a run with those of its log, its report and its artifacts."""
+    """Return the figures of a run with those of its log, its report and its artifacts."""
     events = list(read_log(output))
     steps = {
         name: {column: round(value, 2) for column, value in step.items()}
@@ -78,7 +78,7 @@ def describe(output: Path, run: dict[str, Any]) -> dict[str, Any]:
 
 
 def log_edges(events: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -> dict[str, float]:
-    """Give the seconds before the first step, where the program starts, and after the last event."""
+    """Return the seconds before the first step, where the program starts, and after the last event."""
     found = edges([event for event in events if event["time"] >= run["began"] - 1])
     if found is None:
         return {}
@@ -90,7 +90,7 @@ def log_edges(events: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -> di
 
 
 def top_languages(languages: Sequence[Mapping[str, Any]], limit: int) -> list[dict[str, Any]]:
-    """Give the languages of the most tokens, and the others as one row."""
+    """Return the languages of the most tokens, and the others as one row."""
     rows = sorted(languages, key=lambda row: (-row["tokens"], row["language"]))
     top = [dict(row) for row in rows[:limit]]
     if rest := rows[limit:]:

@@ -47,12 +47,12 @@ class _Tokenizer:
     vocab_size = VOCABULARY
 
     def __len__(self) -> int:
-        """Give the ids there are, sentinels included."""
+        """Return the ids there are, sentinels included."""
         return VOCABULARY + SENTINELS
 
 
 def published(paths: Iterable[Path]) -> dict[str, Callable[..., Any]]:
-    """Give the functions of these names that stand anywhere in some files, without importing those."""
+    """Return the functions of these names that stand anywhere in some files, without importing those."""
     found: dict[str, Any] = {"np": np}
     for path in paths:
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def published(paths: Iterable[Path]) -> dict[str, Callable[..., Any]]:
 
 
 def corrupt_as_published(functions: dict[str, Callable[..., Any]], ids: Ids) -> tuple[Ids, Ids]:
-    """Give inputs and targets of rows by the published functions, as their collators call them."""
+    """Return inputs and targets of rows by the published functions, as their collators call them."""
     made = SimpleNamespace(
         tokenizer=_Tokenizer(),
         noise_density=CONFIG.noise_density,
@@ -86,7 +86,7 @@ def corrupt_as_published(functions: dict[str, Callable[..., Any]], ids: Ids) -> 
 
 
 def installed() -> list[Path]:
-    """Give the files of the package text-denoising, if it is there."""
+    """Return the files of the package text-denoising, if it is there."""
     spec = find_spec("text_denoising")
     if spec is None or not spec.submodule_search_locations:
         return []

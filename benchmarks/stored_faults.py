@@ -14,7 +14,7 @@ OTHER = 700
 
 
 def ids(change: Callable[[Copy, Array], Array | None]) -> Plant:
-    """Give a fault that changes ids of rows, but no segment."""
+    """Return a fault that changes ids of rows, but no segment."""
     return lambda copy: copy.change("input_ids", lambda array: change(copy, array))
 
 
@@ -23,7 +23,7 @@ def _rolled(by: int) -> Plant:
 
 
 def _place(copy: Copy, array: Array, wanted: Array) -> tuple[int, int]:
-    """Give the first place of a document that is no EOS, or is one."""
+    """Return the first place of a document that is no EOS, or is one."""
     inside = np.argwhere(wanted & (array != copy.vocabulary.named("pad")))
     if not len(inside):
         raise NoPlaceError
@@ -62,7 +62,7 @@ def _rows_of(copy: Copy) -> Array:
 
 
 def _two_alike(copy: Copy, wanted: Callable[[int, int], bool]) -> tuple[int, int]:
-    """Give two segments of one length, of different documents."""
+    """Return two segments of one length, of different documents."""
     parts = copy.segments()
     order = np.argsort(parts["length"], kind="stable")
     for a, b in zip(order[:-1].tolist(), order[1:].tolist(), strict=True):

@@ -15,7 +15,7 @@ Change = Callable[[Columns, Copy], Mapping[str, Array]]
 
 
 def change_columns(change: Change, *needed: str) -> Plant:
-    """Give a fault that changes columns of an epoch, of datasets that have them."""
+    """Return a fault that changes columns of an epoch, of datasets that have them."""
 
     def plant(copy: Copy) -> None:
         found = copy.columns()
@@ -33,7 +33,7 @@ def change_columns(change: Change, *needed: str) -> Plant:
 
 
 def first_place(wanted: Array) -> tuple[int, ...]:
-    """Give a place where something holds, from the middle of all of them."""
+    """Return a place where something holds, from the middle of all of them."""
     places = np.argwhere(wanted)
     if not len(places):
         raise NoPlaceError

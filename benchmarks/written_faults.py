@@ -204,7 +204,7 @@ def _segments_moved(columns: Columns, _: Copy) -> Mapping[str, Array]:
 
 
 def _views_mixed(columns: Columns, copy: Copy) -> Mapping[str, Array]:
-    """Give each row the second view of the next."""
+    """Return each row the second view of the next."""
     if copy.traits.label_convention != "pairs":
         raise NoPlaceError
     for column in columns.values():

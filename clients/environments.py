@@ -26,7 +26,7 @@ class NotInstalledError(Exception):
 
 
 def make_environment(cache: Path, client: Client, *, constraints: Path) -> Path:
-    """Give the python of a client's environment, made unless it is there.
+    """Return the python of a client's environment, made unless it is there.
 
     Args:
         cache: the folder of all environments.

@@ -23,7 +23,7 @@ Counts = tuple[int | None, int | None, str]
 
 
 def digest(parts: Iterable[Ids]) -> str:
-    """Give the SHA-256 of all numbers in order."""
+    """Return the SHA-256 of all numbers in order."""
     sha256 = hashlib.sha256()
     for part in parts:
         sha256.update(np.ascontiguousarray(part, "<i8").data)
@@ -45,7 +45,7 @@ class NativeSplit:
         """Of each shard, the ids of each document."""
 
     def answer(self, what: str, order: Sequence[int] | None, *, window: int) -> Counts:
-        """Give what a client must find of one part.
+        """Return what a client must find of one part.
 
         Args:
             what: as its reader calls it: stream, windows, samples, or a column of the rows.
@@ -79,11 +79,11 @@ class NativeSplit:
                 return self._column(what)
 
     def num_sentences(self) -> int:
-        """Give the sentences of all documents."""
+        """Return the sentences of all documents."""
         return sum(len(np.load(shard / "sentences" / "ends.npy")) for shard in self.shards)
 
     def columns(self) -> list[str]:
-        """Give the columns of its rows."""
+        """Return the columns of its rows."""
         return sorted(self._rows)
 
     def _column(self, name: str) -> Counts:
@@ -96,7 +96,7 @@ class NativeSplit:
 
 
 def _documents(shard: Path) -> list[Ids]:
-    """Give the ids of each document of a shard, its segments one after the other."""
+    """Return the ids of each document of a shard, its segments one after the other."""
     ids = np.load(shard / "input_ids.npy")
     names = ("row_ptr", "start", "length", "doc", "doc_offset")
     row_ptr, start, length, doc, offset = (np.load(shard / "segments" / f"{n}.npy") for n in names)
@@ -109,7 +109,7 @@ def _documents(shard: Path) -> list[Ids]:
 
 
 def _sentences(shard: Path, documents: list[Ids]) -> list[Ids]:
-    """Give the ids of each sentence of a shard."""
+    """Return the ids of each sentence of a shard."""
     ptr, ends = (np.load(shard / "sentences" / f"{name}.npy") for name in ("ptr", "ends"))
     return [
         sentence
@@ -119,6 +119,6 @@ def _sentences(shard: Path, documents: list[Ids]) -> list[Ids]:
 
 
 def _windows(stream: Ids, window: int) -> Ids:
-    """Give (N, window) ids without overlap; what is left at the end is in none."""
+    """Return (N, window) ids without overlap; what is left at the end is in none."""
     number = len(stream) // window
     return stream[: number * window].reshape(number, window)

@@ -70,7 +70,7 @@ def command(*words: str) -> None:
 
 
 def check_client(client: Client, cache: Path) -> Iterator[Line]:
-    """Give a line for each export that a client reads."""
+    """Yield a line for each export that a client reads."""
     name = client.name or client.reader
     try:
         constraints = cache / "constraints.txt"
@@ -95,7 +95,7 @@ def check_client(client: Client, cache: Path) -> Iterator[Line]:
 
 
 def find_version(python: Path, client: Client) -> str:
-    """Give the version that is installed, as the client's own environment says."""
+    """Return the version that is installed, as the client's own environment says."""
     if not client.name:
         return "its get_batch"
     program = f"from importlib.metadata import version; print(version({client.name!r}))"
@@ -137,7 +137,7 @@ def compare(python: Path, client: Client, format_: str, to: Path, dataset: Path)
 
 
 def find_faults(answer: dict[str, Any], splits: dict[str, NativeSplit], format_: str) -> Iterator[str]:
-    """Give how an answer differs from what the dataset holds."""
+    """Yield how an answer differs from what the dataset holds."""
     split, what = answer["what"].split(" ", 1)
     native = splits[split]
     window = int(native.manifest["seq_len"]) + (format_ in EXTRA_TOKEN)
@@ -153,7 +153,7 @@ def find_faults(answer: dict[str, Any], splits: dict[str, NativeSplit], format_:
 
 
 def describe(answers: list[dict[str, Any]]) -> str:
-    """Give what of the train split was compared."""
+    """Return what of the train split was compared."""
     parts = []
     for answer in answers:
         split, what = answer["what"].split(" ", 1)

@@ -37,7 +37,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # its types are 
         self.loader.load_state_dict(checkpoint["loader"])
 
     def training_step(self, batch: dict[str, Tensor], _number: int) -> Tensor:
-        """Give the loss of a batch."""
+        """Return the loss of a batch."""
         mask = dense_masks(batch, self.attention)["attention_mask"]
         logits = self.model(batch["input_ids"], batch["position_ids"], mask)
         loss = causal_lm_loss(logits, batch["labels"], segment_ids=batch["segment_ids"]).value
@@ -45,7 +45,7 @@ class Module(lightning.LightningModule):  # type: ignore[misc]  # its types are 
         return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
-        """Give the optimizer."""
+        """Return the optimizer."""
         return torch.optim.AdamW(self.parameters(), lr=3e-3)
 
 

@@ -31,7 +31,7 @@ class TinyTransformer(nn.Module):
         self.head = nn.Linear(WIDTH, vocab_size)
 
     def forward(self, input_ids: Tensor, position_ids: Tensor, mask: Tensor) -> Tensor:
-        """Give the logits of each position's next token: (N, L, V).
+        """Return the logits of each position's next token: (N, L, V).
 
         Args:
             input_ids: (N, L).

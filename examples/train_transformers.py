@@ -42,7 +42,7 @@ class Columns:
         self._attention = attention
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
-        """Give tensors by the names of forward's arguments."""
+        """Return tensors by the names of forward's arguments."""
         columns = collate(batch, self._attention)
         taken = {name: columns[name] for name in ("input_ids", "labels")}
         if self._kind == "span_corruption":
@@ -68,12 +68,12 @@ class ShardTrainer(Trainer):  # type: ignore[misc]  # transformers has few types
         self._loader = loader
 
     def get_train_dataloader(self) -> Loader:
-        """Give the loader; the Trainer moves its tensors to the device."""
+        """Return the loader; the Trainer moves its tensors to the device."""
         return self._loader
 
 
 def make_gpt2(rows: ShardDataset) -> PreTrainedModel:
-    """Give a GPT-2 without weights."""
+    """Return a GPT-2 without weights."""
     ids = rows.manifest.special_ids
     return GPT2LMHeadModel(
         GPT2Config(
@@ -90,7 +90,7 @@ def make_gpt2(rows: ShardDataset) -> PreTrainedModel:
 
 
 def make_bert(rows: ShardDataset) -> PreTrainedModel:
-    """Give a BERT without weights."""
+    """Return a BERT without weights."""
     return BertForMaskedLM(
         BertConfig(
             vocab_size=rows.manifest.vocab_size,
@@ -105,7 +105,7 @@ def make_bert(rows: ShardDataset) -> PreTrainedModel:
 
 
 def make_t5(rows: ShardDataset) -> PreTrainedModel:
-    """Give a T5 without weights; its decoder begins with padding."""
+    """Return a T5 without weights; its decoder begins with padding."""
     return T5ForConditionalGeneration(
         T5Config(
             vocab_size=rows.manifest.vocab_size,
@@ -122,7 +122,7 @@ def make_t5(rows: ShardDataset) -> PreTrainedModel:
 
 
 def generated(model: PreTrainedModel, prompt: Tensor) -> list[int]:
-    """Give the ids that a model goes on with, or that its decoder gives."""
+    """Return the ids that a model goes on with, or that its decoder gives."""
     ids = model.generate(
         prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=NEW_TOKENS, do_sample=False
     )[0]
@@ -130,7 +130,7 @@ def generated(model: PreTrainedModel, prompt: Tensor) -> list[int]:
 
 
 def look(model: PreTrainedModel, rows: ShardDataset) -> str:
-    """Give what the model makes of a row: what follows, what was masked, what stood in the gaps."""
+    """Return what the model makes of a row: what follows, what was masked, what stood in the gaps."""
     model.eval()
     row = {name: torch.as_tensor(column)[None] for name, column in rows[0].items()}
     ids, special = row["input_ids"], rows.manifest.special_ids

@@ -10,12 +10,11 @@ from typing import Any, TextIO
 
 from pipeline.config import load_run_file
 from pipeline.disk_faults import disk_faults
-from pipeline.export import Request as ExportRequest
-from pipeline.export import export_dataset
+from pipeline.export import ExportRequest, export_dataset
 from pipeline.outputs import require_local
 from pipeline.plan import StepStatus
 from pipeline.report.inspection import describe_row
-from pipeline.session import Request, plan_session, run_session, verify_session
+from pipeline.session import RunRequest, plan_session, run_session, verify_session
 
 
 def plan(run_file: str | Path, output: str | Path, *, settings: Sequence[str] = ()) -> list[StepStatus]:
@@ -143,10 +142,10 @@ def export(
 
 def _request(
     run_file: str | Path, output: str | Path, settings: Sequence[str], **options: Any
-) -> Request:
+) -> RunRequest:
     path = Path(run_file)
     file = load_run_file(path, settings)
-    return Request(file=file, base=path.resolve().parent, output=_local(output), **options)
+    return RunRequest(file=file, base=path.resolve().parent, output=_local(output), **options)
 
 
 def _local(folder: str | Path) -> Path:

@@ -198,10 +198,10 @@ def quick(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
-    from pipeline.quick import Request, quick_export
+    from pipeline.quick import QuickRequest, quick_export
     from pipeline.report.terminal import print_quick
 
-    request = Request(
+    request = QuickRequest(
         tuple(paths),
         tokenizer,
         format_,
@@ -243,12 +243,12 @@ def compare(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Train small models on datasets, alike, and compare what they know."""
-    from pipeline.compare import Request, compare_datasets
+    from pipeline.compare import CompareRequest, compare_datasets
     from pipeline.report.terminal import print_comparison
     from stages.comparing.settings import CompareSettings
 
     settings = CompareSettings(tokens=tokens, seeds=seeds)
-    request = Request(tuple(folders), tuple(datasets or ()), output, settings)
+    request = CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
     print_comparison(compare_datasets(request, stream=sys.stderr), as_json=as_json)
 
 

@@ -32,7 +32,7 @@ from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.units import Unit, units_of
 from pipeline.storage import LocalStorage, make_folder
 from stages.comparing.classes import Classes, classes_of
-from stages.comparing.settings import CompareSettings, Ids, Memorised
+from stages.comparing.settings import CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import TEXT_TOKENS, Chosen, RunTexts, Text, choose_texts
 from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
@@ -48,7 +48,7 @@ JSON_NAME, PAGE_NAME = "compare.json", "compare.html"
 
 
 @dataclass(frozen=True)
-class Request:
+class CompareRequest:
     """What a call of `shardmill compare` asks for."""
 
     folders: tuple[Path, ...]
@@ -65,13 +65,13 @@ class _Run:
     folder: Path
     name: str
     """As datasets of several runs are told apart."""
-    ids: Ids
+    ids: IdCounts
     texts: RunTexts
     labels: dict[bytes, tuple[str, str]]
     """Of held-out documents the language and the source."""
 
 
-def compare_datasets(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> dict[str, Any]:
     """Train and ask a model for each dataset and seed; write what came out, and give it.
 
     Raises:
@@ -145,7 +145,7 @@ def _open_run(folder: Path, name: str) -> _Run:
             raise ConfigError(f"{folder}: step {step.name} is not done; finish the run first")
         records.put(step.name, commit.read(step.record))
     num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
-    run = _Run(folder, name, Ids(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
+    run = _Run(folder, name, IdCounts(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
     for unit in units_of(records.of(INGEST).units):
         _add_unit(run, unit, train_groups=records.of(SPLIT).shards["train"])
     return run
@@ -258,7 +258,7 @@ def _means(models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float] | 
 
 
 def _report(
-    request: Request, runs: Sequence[_Run], texts: Chosen, records: Sequence[dict[str, Any]]
+    request: CompareRequest, runs: Sequence[_Run], texts: Chosen, records: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return what came out, with what all models have in common."""
     classes = _classes(runs[0], texts)

@@ -9,7 +9,7 @@ from pipeline.journal import Journal
 from pipeline.ledger import ledger_key, write_flows
 from pipeline.memory import Need
 from pipeline.plan import steps_before
-from pipeline.pools import PoolKind, Pools, Resources
+from pipeline.pools import PoolKind, Pools, WorkerResources
 from pipeline.progress import Progress
 from pipeline.steps.held import HeldRecord, compare_files, held_files
 from pipeline.steps.records import Record
@@ -32,7 +32,7 @@ class Execution:
 
     root: Path
     attempt: str
-    resources: Resources
+    resources: WorkerResources
     commits: Commits
     journal: Journal
     progress: Progress

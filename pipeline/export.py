@@ -61,7 +61,7 @@ ABOUT = "about"
 
 
 @dataclass(frozen=True)
-class Request:
+class ExportRequest:
     """What a call of `shardmill export` asks for."""
 
     folder: Path
@@ -80,7 +80,7 @@ class Verdict(BaseModel):
     """Of each split that was checked."""
 
 
-def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+def export_dataset(request: ExportRequest, *, stream: TextIO | None) -> dict[str, Any]:
     """Export a dataset, or go on with it; give what was written and how it is read.
 
     Raises:
@@ -93,7 +93,7 @@ def export_dataset(request: Request, *, stream: TextIO | None) -> dict[str, Any]
         return _export(request, stream=stream)
 
 
-def _export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+def _export(request: ExportRequest, *, stream: TextIO | None) -> dict[str, Any]:
     """Export a dataset; what the disk refuses is raised as it comes."""
     format_ = find_format(request.format)
     require_local(request.folder, "DIR")
@@ -132,7 +132,7 @@ def find_format(name: str) -> Format:
     return FORMATS[name]
 
 
-def _open(request: Request, format_: Format) -> list[ExportSource]:
+def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
     """Open the splits that are asked for."""
     if format_.holds is Holds.DOCUMENTS and request.epoch:
         raise ConfigError(
@@ -148,7 +148,7 @@ def _open(request: Request, format_: Format) -> list[ExportSource]:
     return filled
 
 
-def _require_verified(request: Request, source: ExportSource) -> None:
+def _require_verified(request: ExportRequest, source: ExportSource) -> None:
     """Refuse a dataset that failed its checks."""
     place = request.folder / "verify" / request.dataset / "verdict.json"
     again = f"`shardmill verify {request.folder}`"
@@ -166,7 +166,7 @@ def _require_verified(request: Request, source: ExportSource) -> None:
         )
 
 
-def _identity(request: Request, format_: Format, sources: Sequence[ExportSource]) -> Identity:
+def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportSource]) -> Identity:
     rows = format_.holds is Holds.ROWS
     return Identity(
         format=format_.name,
@@ -290,7 +290,7 @@ def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]
 
 
 def _report(
-    request: Request,
+    request: ExportRequest,
     format_: Format,
     sources: Sequence[ExportSource],
     summary: Summary,

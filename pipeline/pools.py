@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Resources:
+class WorkerResources:
     """Who does the work."""
 
     workers: int
@@ -39,7 +39,7 @@ class Pools:
 
     root: Path
     attempt: str
-    resources: Resources
+    resources: WorkerResources
     progress: Progress
     watch: MemoryWatch
     needs: Mapping[str, Need]

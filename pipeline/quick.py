@@ -38,7 +38,7 @@ VALIDATION = 0.01
 
 
 @dataclass(frozen=True)
-class Request:
+class QuickRequest:
     """What a call of `shardmill quick` asks for."""
 
     paths: tuple[str, ...]
@@ -60,7 +60,7 @@ class Request:
         return self.work or self.to.with_name(f"{self.to.name}.work")
 
 
-def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+def quick_export(request: QuickRequest, *, stream: TextIO | None) -> dict[str, Any]:
     """Tokenize texts and export them, or go on with it; give the reports of both halves.
 
     Raises:
@@ -74,7 +74,7 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     adopted = find_tokenizer(file, base)
     assert adopted is not None
     format_.refuse_vocabulary(adopted.vocab_size, name=request.tokenizer.name)
-    run = session.Request(file, base, request.folder, request.workers, replace=request.replace)
+    run = session.RunRequest(file, base, request.folder, request.workers, replace=request.replace)
     if finished and request.replace:
         _refuse_redoing(request, run)
     report = session.run_session(run, stream=stream)
@@ -85,12 +85,12 @@ def quick_export(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
             f"{request.folder}: verify: FAIL: {len(findings):,} findings; the first: {first}; nothing"
             " is exported"
         )
-    asked = export.Request(request.folder, DATASET, request.format, request.to)
+    asked = export.ExportRequest(request.folder, DATASET, request.format, request.to)
     exported = export.export_dataset(asked, stream=stream)
     return {"work": str(request.folder), "run": report, "export": exported}
 
 
-def _refuse_target(request: Request) -> bool:
+def _refuse_target(request: QuickRequest) -> bool:
     """Refuse a target that the export could not take; say whether it is finished there already."""
     to = require_local(request.to, "--to")
     if request.work is not None:
@@ -107,7 +107,7 @@ def _refuse_target(request: Request) -> bool:
     return finished is not None
 
 
-def _refuse_redoing(request: Request, run: session.Request) -> None:
+def _refuse_redoing(request: QuickRequest, run: session.RunRequest) -> None:
     """Refuse to make a dataset anew of which a finished export stands at the target."""
     stale = [step.step.name for step in session.plan_session(run) if step.state is State.STALE]
     if f"{SHARD.name}-{DATASET}" in stale:
@@ -117,7 +117,7 @@ def _refuse_redoing(request: Request, run: session.Request) -> None:
         )
 
 
-def run_file(request: Request) -> RunFile:
+def run_file(request: QuickRequest) -> RunFile:
     """Return the run file that one would write for it.
 
     Raises:
@@ -153,7 +153,7 @@ def _special(given: Sequence[str]) -> dict[str, str | int]:
     return found
 
 
-def _refuse_format(request: Request, format_: Format) -> None:
+def _refuse_format(request: QuickRequest, format_: Format) -> None:
     """Refuse what quick has not, and options that would do nothing."""
     if format_.needs_sentences:
         raise ConfigError(

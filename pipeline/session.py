@@ -27,7 +27,7 @@ from pipeline.memory import Need
 from pipeline.needs import require_for_inputs, require_memory
 from pipeline.outputs import PLAN, require_run_folder
 from pipeline.plan import State, StepStatus, plan_again, plan_steps, status_of
-from pipeline.pools import Resources
+from pipeline.pools import WorkerResources
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
 from pipeline.runner import Runner
@@ -43,7 +43,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     """What a call of `shardmill run` asks for."""
 
     file: RunFile
@@ -56,7 +56,7 @@ class Request:
     replace: bool = False
 
 
-def plan_session(request: Request) -> list[StepStatus]:
+def plan_session(request: RunRequest) -> list[StepStatus]:
     """Return what a run would do, touching nothing."""
     require_run_folder(request.output)
     require_generators(request.file)
@@ -74,7 +74,7 @@ def plan_session(request: Request) -> list[StepStatus]:
         return [scan_status(found, commits), *status]
 
 
-def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
+def run_session(request: RunRequest, *, stream: TextIO | None) -> dict[str, Any]:
     """Run all steps up to `until`; give the report.
 
     Raises:
@@ -88,7 +88,7 @@ def run_session(request: Request, *, stream: TextIO | None) -> dict[str, Any]:
     require_generators(request.file)
     with making(request.output, "--output"):
         make_folder(request.output.absolute())
-    resources = Resources(request.workers, request.address, request.file.resources.memory)
+    resources = WorkerResources(request.workers, request.address, request.file.resources.memory)
     with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
         report = _steps(request, execution)
         execution.journal.status(_outcome(report), until=request.until)
@@ -110,7 +110,7 @@ def verify_session(
     plan = {step.name: step for step in plan_again(file, kept)}
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
-    resources = Resources(workers, address, file.resources.memory)
+    resources = WorkerResources(workers, address, file.resources.memory)
     with open_execution(output, resources, needs=step_needs(Scope(file)), stream=stream) as execution:
         runner = Runner(Scope(file), plan, execution)
         execution.trusting = True  # what was changed is a finding of the checks
@@ -153,7 +153,7 @@ def _outcome(report: dict[str, Any]) -> str:
 
 @contextmanager
 def open_execution(
-    output: Path, resources: Resources, *, needs: Mapping[str, Need], stream: TextIO | None
+    output: Path, resources: WorkerResources, *, needs: Mapping[str, Need], stream: TextIO | None
 ) -> Iterator[Execution]:
     """Hold a run's folder and give the means to work in it; leave both in order."""
     attempt = new_attempt()
@@ -183,7 +183,7 @@ def open_execution(
         journal.log("stop")
 
 
-def _steps(request: Request, execution: Execution) -> dict[str, Any]:
+def _steps(request: RunRequest, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
     files = scan_inputs(find_files(request.file, request.base), execution)
@@ -204,7 +204,7 @@ def _steps(request: Request, execution: Execution) -> dict[str, Any]:
     return write_report(request.output, request.file, runner.records, input_bytes=size)
 
 
-def _settle_stale(request: Request, execution: Execution, steps: Sequence[StepStatus]) -> None:
+def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[StepStatus]) -> None:
     """Refuse a folder that holds another run, or forget what must be made anew."""
     stale = [status for status in steps if status.state is State.STALE]
     if not stale:
@@ -220,7 +220,7 @@ def _settle_stale(request: Request, execution: Execution, steps: Sequence[StepSt
         execution.journal.log("replace", step=status.step.name)
 
 
-def _keep_plan(request: Request, steps: Sequence[StepPlan]) -> None:
+def _keep_plan(request: RunRequest, steps: Sequence[StepPlan]) -> None:
     """Keep the run's config, for `status` and `verify`, and to say later what changed."""
     content = {
         "run": request.file.model_dump(mode="json"),

@@ -13,7 +13,7 @@ import zstandard
 
 from pipeline.cluster import ClusterConfig, ray_cluster
 from pipeline.config import RunFile
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 
@@ -22,7 +22,7 @@ ARTIFACTS = ("datasets", "tokens", "dedup", "tokenizer")
 
 
 def bundled_lines(pattern: str, limit: int) -> list[bytes]:
-    """Give the first lines of the bundled corpus's files that match."""
+    """Return the first lines of the bundled corpus's files that match."""
     lines: list[bytes] = []
     for path in sorted(BUNDLED.glob(pattern)):
         found = split_lines(stream_chunks(path), max_bytes=1 << 24)
@@ -50,7 +50,7 @@ def small_corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def small_run(**changes: Any) -> RunFile:
-    """Give a run over the small corpus; `changes` replace whole sections."""
+    """Return a run over the small corpus; `changes` replace whole sections."""
     content: dict[str, Any] = {
         "name": "small",
         "seed": 11,
@@ -76,12 +76,12 @@ def run_small(corpus: Path, output: Path, *, workers: int = 0, **options: Any) -
     """Run over the small corpus, up to the shards unless told otherwise."""
     until = options.pop("until", "shard")
     replace = options.pop("replace", False)
-    request = Request(small_run(**options), corpus, output, workers, until=until, replace=replace)
+    request = RunRequest(small_run(**options), corpus, output, workers, until=until, replace=replace)
     return run_session(request, stream=None)
 
 
 def digests(output: Path, *folders: str) -> dict[str, str]:
-    """Give the SHA-256 of every file in some folders of a run."""
+    """Return the SHA-256 of every file in some folders of a run."""
     return {
         path.relative_to(output).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for folder in folders or ARTIFACTS

@@ -23,7 +23,7 @@ MOST_SIGMAS = 5
 def numbered(
     first: Iterable[Hashable], second: Iterable[Hashable]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the categories of two programs' draws, whatever they are: one number for each that differs.
+    """Return the categories of two programs' draws, whatever they are: one number for each that differs.
 
     "ab" "b" "ab", "c" "b" -> 0 1 0, 2 1
     """
@@ -36,7 +36,7 @@ def numbered(
 
 
 def same_law(first: NDArray[np.integer], second: NDArray[np.integer]) -> tuple[float, int]:
-    """Give p of two samples under one law, and the number of categories compared.
+    """Return p of two samples under one law, and the number of categories compared.
 
     Args:
         first: (N,) categories of one program's draws.
@@ -88,6 +88,6 @@ class Report:
             self.failed.append(name)
 
     def status(self) -> int:
-        """Give the exit status: 1 if anything failed."""
+        """Return the exit status: 1 if anything failed."""
         print(f"{len(self.failed)} failed" + "".join(f"\n  {name}" for name in self.failed))
         return 1 if self.failed else 0

@@ -64,25 +64,25 @@ class Words:
     """What fairseq asks of a dictionary."""
 
     def bos(self) -> int:
-        """Give the id of BOS."""
+        """Return the id of BOS."""
         return BOS
 
     def eos(self) -> int:
-        """Give the id of EOS."""
+        """Return the id of EOS."""
         return EOS
 
     def index(self, name: str) -> int:
-        """Give the id of GPT-2's full stop."""
+        """Return the id of GPT-2's full stop."""
         assert name == "13", "nothing else is asked for"
         return STOP
 
     def __len__(self) -> int:
-        """Give how many ids there are."""
+        """Return how many ids there are."""
         return VOCABULARY.size
 
 
 def fairseq(folder: Path) -> ModuleType:
-    """Give fairseq's file as it is, what it imports stood in for."""
+    """Return fairseq's file as it is, what it imports stood in for."""
     stand_in("fairseq", utils=None)
     stand_in("fairseq.file_io", PathManager=None)
     stand_in("fairseq.data", FairseqDataset=object)
@@ -95,7 +95,7 @@ def fairseq(folder: Path) -> ModuleType:
 def dataset_of(
     module: ModuleType, rows: list[torch.Tensor], options: Options, *, seed: int | None = None
 ) -> Any:
-    """Give fairseq's dataset over some rows; without a seed its draws go on from row to row."""
+    """Return fairseq's dataset over some rows; without a seed its draws go on from row to row."""
     usual: Options = {
         "mask": 0.0,
         "mask_random": 0.0,
@@ -120,12 +120,12 @@ def dataset_of(
 
 
 def row_of(body: NDArray[np.int64]) -> torch.Tensor:
-    """Give a row as fairseq stores it."""
+    """Return a row as fairseq stores it."""
     return torch.from_numpy(np.concatenate([[BOS], body, [EOS]]))
 
 
 def theirs(module: ModuleType, body: NDArray[np.int64], rows: int, options: Options) -> Bodies:
-    """Give rows of fairseq's, all made of one body."""
+    """Return rows of fairseq's, all made of one body."""
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002  # what fairseq draws with
     dataset = dataset_of(module, [row_of(body) for _ in range(rows)], options)
@@ -133,7 +133,7 @@ def theirs(module: ModuleType, body: NDArray[np.int64], rows: int, options: Opti
 
 
 def stored(body: NDArray[np.int64], rows: int) -> StoredRows:
-    """Give rows as ours stores them: the same body in all, an EOS behind it."""
+    """Return rows as ours stores them: the same body in all, an EOS behind it."""
     ids = np.append(body, EOS).astype(np.uint16)
     ptr, lengths = single_segments(np.full(rows, len(ids)))
     repeated = np.broadcast_to(ids, (rows, len(ids)))
@@ -141,12 +141,12 @@ def stored(body: NDArray[np.int64], rows: int) -> StoredRows:
 
 
 def widths_of(length: int) -> Widths:
-    """Give widths with room for any number of masks that hide nothing."""
+    """Return widths with room for any number of masks that hide nothing."""
     return Widths(length + 1, 4 * length + 64, length + 1)
 
 
 def ours(body: NDArray[np.int64], config: BART, rows: int) -> Bodies:
-    """Give rows of ours, all made of one body."""
+    """Return rows of ours, all made of one body."""
     columns = add_noise(stored(body, rows), config, VOCABULARY, widths_of(len(body)))
     return _bodies(columns["input_ids"], columns["input_length"])
 
@@ -157,17 +157,17 @@ def _bodies(input_ids: NDArray[np.integer], lengths: NDArray[np.integer]) -> Bod
 
 
 def places(length: int) -> NDArray[np.int64]:
-    """Give a body whose ids say where they stand."""
+    """Return a body whose ids say where they stand."""
     return np.arange(FIRST, FIRST + length)
 
 
 def kept_tokens(body: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give where the tokens of a noised body stood."""
+    """Return where the tokens of a noised body stood."""
     return body[body >= FIRST] - FIRST
 
 
 def apart_chances(length: int, config: BART, rows: int) -> NDArray[np.float64]:
-    """Give the chance that fairseq's spans lie apart, had they the lengths of each row of ours: (N,)."""
+    """Return the chance that fairseq's spans lie apart with the lengths of each row of ours: (N,)."""
     source, hidden = stored(places(length), rows), budget(config.mask_ratio, length)
     table = [math.comb(length - hidden + k, k) / math.comb(length, k) for k in range(hidden + 1)]
     counts = [
@@ -208,7 +208,7 @@ def compare_infilling(
 
 
 def counted(body: NDArray[np.int64], length: int) -> list[int]:
-    """Give the number of masks, the first and last gap, and the tokens that each fifth hides."""
+    """Return the number of masks, the first and last gap, and the tokens that each fifth hides."""
     kept = kept_tokens(body)
     gaps = np.diff(kept, prepend=-1, append=length) - 1
     gaps = gaps[gaps > 0]
@@ -303,13 +303,13 @@ def compare_permutation(report: Report, module: ModuleType, rows: int) -> None:
 
 
 def split(body: NDArray[np.int64]) -> list[list[int]]:
-    """Give the sentences of a body, sorted."""
+    """Return the sentences of a body, sorted."""
     ends = np.flatnonzero(body == STOP) + 1
     return sorted(part.tolist() for part in np.split(body, ends[:-1]))
 
 
 def our_permuted(sentences: list[list[int]], rows: int) -> Bodies:
-    """Give rows of ours of these sentences in another order."""
+    """Return rows of ours of these sentences in another order."""
     source = stored(np.concatenate(sentences), rows)
     ends = np.cumsum([len(sentence) for sentence in sentences])
     ends[-1] += 1

@@ -60,7 +60,7 @@ class Letters:
         self.pairs = any(len(piece) > 1 for piece in pieces)
 
     def text_to_ids(self, text: str) -> list[int]:
-        """Give the ids of a text."""
+        """Return the ids of a text."""
         found, place = [], 0
         while place < len(text):
             pair = text[place : place + 2] if self.pairs else ""
@@ -70,15 +70,15 @@ class Letters:
         return found
 
     def ids_to_text(self, ids: NDArray[np.integer]) -> str:
-        """Give the text of ids."""
+        """Return the text of ids."""
         return "".join([self.pieces[number - FIRST] for number in ids.tolist()])
 
     def tokens_to_ids(self, tokens: list[str]) -> list[int]:
-        """Give the ids of special symbols."""
+        """Return the ids of special symbols."""
         return [IDS[token] for token in tokens]
 
     def spelling(self) -> Spelling:
-        """Give what ours asks of a tokenizer."""
+        """Return what ours asks of a tokenizer."""
         pieces = [b""] * FIRST + [piece.encode() for piece in self.pieces]
         return Spelling(
             pieces, lambda texts: [np.array(self.text_to_ids(text), np.int64) for text in texts]
@@ -91,7 +91,7 @@ TOKENS = Letters([piece for piece in PIECES if len(piece) == 1])
 
 
 def nemo() -> ModuleType:
-    """Give NeMo's file as it is, its base classes stood in for."""
+    """Return NeMo's file as it is, its base classes stood in for."""
 
     class GPTDataset:
         def __init__(self, *arguments: object) -> None:
@@ -109,7 +109,7 @@ def nemo() -> ModuleType:
 
 
 def theirs(module: ModuleType, text: str, config: FIM, *, rows: int, letters: Letters) -> Rows:
-    """Give rows of NeMo's, drawn with one generator."""
+    """Return rows of NeMo's, drawn with one generator."""
     dataset = module.GPTFIMDataset(None, None, 0, None, None)
     state = np.random.RandomState(7)  # what NeMo draws with
     sample = np.array(letters.text_to_ids(text))
@@ -130,14 +130,14 @@ def theirs(module: ModuleType, text: str, config: FIM, *, rows: int, letters: Le
 
 
 def ours(text: str, config: FIM, *, rows: int, letters: Letters) -> Rows:
-    """Give rows of ours: a document each, the same text in all."""
+    """Return rows of ours: a document each, the same text in all."""
     return _filled(segmented([letters.text_to_ids(text)], config, rows=rows, letters=letters))
 
 
 def segmented(
     documents: list[list[int]], config: FIM, *, rows: int, letters: Letters
 ) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-    """Give (input_ids, segment_ids) of rows that hold the same documents each, an EOS behind each."""
+    """Return (input_ids, segment_ids) of rows that hold the same documents each, an EOS behind each."""
     sizes = np.array([len(document) + 1 for document in documents])
     ids = np.concatenate([[*document, IDS["eos"]] for document in documents]).astype(np.uint16)
     count, length = len(sizes), int(sizes.sum())
@@ -268,7 +268,7 @@ class Options(dict[str, float]):
 
 
 def sampled(module: ModuleType, ids: list[int], *, seed: int, rows: int, rate: float) -> Rows:
-    """Give rows as NeMo's dataset gives them, the same ids in all."""
+    """Return rows as NeMo's dataset gives them, the same ids in all."""
     config = SimpleNamespace(fim=Options(rate=rate), tokenizer=LETTERS, random_seed=seed)
     dataset = module.GPTFIMDataset(None, None, rows, None, config)
     dataset.shuffle_index = np.arange(rows)

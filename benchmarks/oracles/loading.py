@@ -14,7 +14,7 @@ def stand_in(name: str, **content: object) -> None:
 
 
 def run_file(path: Path, name: str) -> ModuleType:
-    """Give the module of a file, known by a dotted name."""
+    """Return the module of a file, known by a dotted name."""
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, f"{path}: no Python file"
     assert spec.loader is not None, f"{path}: no Python file"

@@ -36,7 +36,7 @@ Masked = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Give a tokenizer with a thousand words and no file."""
+    """Return a tokenizer with a thousand words and no file."""
     words = [f"<{name}>" for name in NAMED] + [f"w{number}" for number in range(len(NAMED), SIZE)]
     table = {word: number for number, word in enumerate(words)}
     made = Tokenizer(models.WordLevel(table, unk_token="<unk>"))  # noqa: S106  # no password

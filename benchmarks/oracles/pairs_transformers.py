@@ -71,13 +71,13 @@ class Pair(NamedTuple):
 
 
 def documents_of(sizes: list[list[int]]) -> list[Document]:
-    """Give documents of sentences of so many tokens; no id occurs twice."""
+    """Return documents of sentences of so many tokens; no id occurs twice."""
     ids = iter(range(FIRST, SIZE))
     return [[[next(ids) for _ in range(size)] for size in document] for document in sizes]
 
 
 def theirs(documents: list[Document], copies: int, *, block: int, short_rate: float) -> list[list[Pair]]:
-    """Give the pairs of each document as transformers makes them, of a file of the documents."""
+    """Return the pairs of each document as transformers makes them, of a file of the documents."""
     random.seed(7)
     with tempfile.TemporaryDirectory() as folder:
         names = [f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK", "unused0")]
@@ -111,7 +111,7 @@ def _pair(example: Any) -> Pair:
 
 
 def ours(documents: list[Document], copies: int, *, block: int, short_rate: float) -> list[list[Pair]]:
-    """Give the pairs of each document as ours makes them, of one shard."""
+    """Return the pairs of each document as ours makes them, of one shard."""
     config = NextSentence(short_rate=short_rate, mask=BARE)
     widths, rules = pair_widths(block), PairRules(short_rate, config.random_rate)
     texts = [[*(id_ for sentence in document for id_ in sentence), IDS["eos"]] for document in documents]

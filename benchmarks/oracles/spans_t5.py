@@ -49,14 +49,14 @@ Masks = NDArray[np.bool_]
 
 
 def stored(rows: int, length: int, seed: int) -> StoredRows:
-    """Give rows whose ids say where they stand."""
+    """Return rows whose ids say where they stand."""
     ids = np.broadcast_to(np.arange(ORDINARY, ORDINARY + length, dtype=np.uint16), (rows, length))
     ptr, lengths = single_segments(np.full(rows, length))
     return StoredRows(ids, ptr, lengths, np.arange(rows), seed=seed, epoch=0, shard=0)
 
 
 def our_masks(rows: int, law: tuple[int, float, float]) -> Masks:
-    """Give which tokens are noise: those that are found among the labels."""
+    """Return which tokens are noise: those that are found among the labels."""
     length, density, mean = law
     config = SpanCorruption(noise_density=density, mean_noise_span_length=mean)
     widths = Widths(length, 2 * length + 2, 2 * length + 2)
@@ -68,7 +68,7 @@ def our_masks(rows: int, law: tuple[int, float, float]) -> Masks:
 
 
 def their_masks(rows: int, law: tuple[int, float, float], *, roll: bool = False) -> Masks:
-    """Give the masks of T5's code, drawn in one graph."""
+    """Return the masks of T5's code, drawn in one graph."""
     length, density, mean = law
     seeds = np.random.default_rng(5).integers(-(2**31), 2**31 - 1, (rows, 2, 2), np.int32)
 
@@ -92,7 +92,7 @@ def their_masks(rows: int, law: tuple[int, float, float], *, roll: bool = False)
 
 
 def edges(masks: Masks) -> NDArray[np.int64]:
-    """Give where spans begin and end, in turn: (N, 2 K)."""
+    """Return where spans begin and end, in turn: (N, 2 K)."""
     steps = np.diff(masks.astype(np.int8), axis=1, prepend=0, append=0)
     return np.nonzero(steps)[1].reshape(len(masks), -1)
 
@@ -196,7 +196,7 @@ def compare_helper(report: Report) -> None:
 
 
 def sentinels_of(ids: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Give the ids that T5's code put in the place of spans; ours are all below 1,100."""
+    """Return the ids that T5's code put in the place of spans; ours are all below 1,100."""
     return ids[ids >= ORDINARY + 1_000]
 
 
@@ -236,7 +236,7 @@ def show_faults(report: Report) -> None:
 
 
 def _refusal(call: Callable[[], object]) -> str:
-    """Give the message of a refusal, nothing if there was none."""
+    """Return the message of a refusal, nothing if there was none."""
     try:
         call()
     except (ConfigError, FormatError) as error:

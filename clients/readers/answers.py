@@ -44,14 +44,14 @@ class Facts:
 
 
 def read_facts() -> Facts:
-    """Give the facts from the command line."""
+    """Return the facts from the command line."""
     content: dict[str, Any] = json.loads(sys.argv[1])
     folder, splits = Path(content.pop("folder")), tuple(content.pop("splits"))
     return Facts(folder=folder, splits=splits, **content)
 
 
 def digest(parts: Iterable[ArrayLike]) -> str:
-    """Give the SHA-256 of all numbers in order."""
+    """Return the SHA-256 of all numbers in order."""
     sha256 = hashlib.sha256()
     for part in parts:
         sha256.update(np.ascontiguousarray(np.asarray(part), "<i8").data)
@@ -61,7 +61,7 @@ def digest(parts: Iterable[ArrayLike]) -> str:
 def column_answers(
     split: str, rows: int, names: Iterable[str], read: Callable[[str], Iterable[ArrayLike]]
 ) -> list[Answer]:
-    """Give an answer for each column of rows; `read` gives the values of one."""
+    """Return an answer for each column of rows; `read` gives the values of one."""
     return [Answer(f"{split} {name}", rows, None, digest(read(name))) for name in sorted(names)]
 
 

@@ -8,7 +8,7 @@ from datatrove.utils.dataset import DatatroveFolderDataset
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give windows of a trainer's length, and each file as one window, documents from its index."""
+    """Yield windows of a trainer's length, and each file as one window, documents from its index."""
     for split in facts.splits:
         folder = str(facts.folder / split)
         windows = DatatroveFolderDataset(folder, facts.seq_len, token_size=facts.id_bytes)

@@ -17,7 +17,7 @@ def _open(facts: Facts, split: str, cache: str) -> Dataset:
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give every column of each split, in batches of numpy arrays."""
+    """Yield every column of each split, in batches of numpy arrays."""
     with tempfile.TemporaryDirectory() as cache:
         for split in facts.splits:
             rows = _open(facts, split, cache).with_format("numpy")

@@ -7,7 +7,7 @@ from litdata import StreamingDataset, TokensLoader
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give blocks of a trainer's length, and each chunk as one block."""
+    """Yield blocks of a trainer's length, and each chunk as one block."""
     for split in facts.splits:
         folder = str(facts.folder / split)
         blocks = StreamingDataset(folder, item_loader=TokensLoader(facts.seq_len + 1))

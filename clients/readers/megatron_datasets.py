@@ -55,7 +55,7 @@ class Ids:
 
 
 def gpt_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str, Any]) -> Answer:
-    """Give the samples of GPTDataset, targets checked, and the order of documents they are cut from."""
+    """Return the samples of GPTDataset, targets checked, and the order of their documents."""
     config = GPTDatasetConfig(
         reset_position_ids=True, reset_attention_mask=True, eod_mask_loss=False, **options
     )
@@ -72,7 +72,7 @@ def gpt_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str, 
 
 
 def bert_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str, Any]) -> Answer:
-    """Give the pairs of BERT's dataset that were not cut, unmasked and in their own order."""
+    """Return the pairs of BERT's dataset that were not cut, unmasked and in their own order."""
     config = BERTMaskedWordPieceDatasetConfig(classification_head=True, **options, **MASKING)
     documents = np.arange(len(low.document_indices) - 1, dtype=np.int32)
     samples = BERTMaskedWordPieceDataset(low, prefix, documents, ONE_EPOCH, Split.train, config)
@@ -91,7 +91,7 @@ def bert_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str,
 
 
 def t5_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str, Any]) -> Answer:
-    """Give the samples of T5's dataset, their spans put back where the sentinels stand."""
+    """Return the samples of T5's dataset, their spans put back where the sentinels stand."""
     length = options["sequence_length"]
     config = T5MaskedWordPieceDatasetConfig(sequence_length_decoder=length, **options, **MASKING)
     documents = np.arange(len(low.document_indices) - 1, dtype=np.int32)
@@ -114,7 +114,7 @@ def t5_answer(split: str, low: IndexedDataset, prefix: str, options: dict[str, A
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give the stream of each split, and the samples that the datasets of models make of it."""
+    """Yield the stream of each split, and the samples that the datasets of models make of it."""
     tokenizer = Ids(facts)
     for split in facts.splits:
         prefix = str(facts.folder / split)

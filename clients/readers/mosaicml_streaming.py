@@ -27,7 +27,7 @@ from streaming.base.util import clean_stale_shared_memory  # noqa: E402
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give every column of each split."""
+    """Yield every column of each split."""
     for split in facts.splits:
         clean_stale_shared_memory()
         folder = facts.folder / split

@@ -11,7 +11,7 @@ BATCH = 64
 
 
 def get_batch(data: "np.memmap[tuple[int], np.dtype[np.uint16]]", block_size: int) -> bool:
-    """Give whether a batch of random windows has the targets that nanoGPT trains on."""
+    """Return whether a batch of random windows has the targets that nanoGPT trains on."""
     ix = torch.randint(len(data) - block_size, (BATCH,))
     x = torch.stack([torch.from_numpy((data[i : i + block_size]).astype(np.int64)) for i in ix])
     y = torch.stack([torch.from_numpy((data[i + 1 : i + 1 + block_size]).astype(np.int64)) for i in ix])
@@ -19,7 +19,7 @@ def get_batch(data: "np.memmap[tuple[int], np.dtype[np.uint16]]", block_size: in
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give the stream of each split."""
+    """Yield the stream of each split."""
     for split in facts.splits:
         data = np.memmap(facts.folder / FILES[split], dtype=np.uint16, mode="r")
         assert get_batch(data, facts.seq_len), "targets are not the inputs, one on"

@@ -11,7 +11,7 @@ DTYPES = {2: NumpyDatasetDType.uint16, 4: NumpyDatasetDType.uint32}
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give instances of a trainer's length, and the documents that the metadata cuts out."""
+    """Yield instances of a trainer's length, and the documents that the metadata cuts out."""
     dtype = DTYPES[facts.id_bytes]
     tokenizer = TokenizerConfig(
         vocab_size=facts.vocab_size,

@@ -8,7 +8,7 @@ from safetensors import safe_open
 
 
 def answers(facts: Facts) -> Iterator[Answer]:
-    """Give every column of each split."""
+    """Yield every column of each split."""
     for split in facts.splits:
         files = [
             safe_open(path, framework="numpy")

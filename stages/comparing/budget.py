@@ -41,14 +41,14 @@ _CURVE_POINTS = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class RowsRead:
     """Rows of a dataset in the loader's order, and how many epochs of it they are."""
 
     rows: LabelledRows
     passes: float
 
 
-def rows_of_tokens(dataset: ShardDataset, tokens: int, *, most_epochs: int | None = None) -> Reading:
+def rows_of_tokens(dataset: ShardDataset, tokens: int, *, most_epochs: int | None = None) -> RowsRead:
     """Return whole rows with labels that hold so many tokens, or what so many epochs hold.
 
     Raises:
@@ -70,7 +70,7 @@ def rows_of_tokens(dataset: ShardDataset, tokens: int, *, most_epochs: int | Non
         read += int(used[-1]) + 1 if held >= tokens else len(places)
     if not held:
         raise DataError(f"{dataset.folder}: no row with a label; give the run more documents")
-    return Reading(join_rows(parts), read / count)
+    return RowsRead(join_rows(parts), read / count)
 
 
 def _labelled(dataset: ShardDataset, batch: Batch) -> LabelledRows:

@@ -14,7 +14,7 @@ from stages.comparing.budget import rows_of_tokens, tokens_read, train_once, wit
 from stages.comparing.classes import Classes
 from stages.comparing.probes import bits_per_byte, frequency_bits, knowledge, linear_accuracy
 from stages.comparing.questions import ask
-from stages.comparing.settings import Compared, CompareSettings, Ids, Memorised
+from stages.comparing.settings import Compared, CompareSettings, IdCounts, Memorised
 from stages.comparing.texts import Chosen, Text, Texts
 from stages.loading.dataset import ShardDataset
 from stages.objectives.questions import Form
@@ -22,7 +22,7 @@ from stages.objectives.table import questions_of
 from stages.verify.learning import measured_loss
 from stages.verify.model import reproducible
 from stages.verify.rows import LabelledRows, count_labelled, frequent_ids, log_unigram
-from stages.verify.training import CPU, Draw, Machine, Trainer, Training, draws_of
+from stages.verify.training import CPU, Draw, Machine, TrainedModel, Trainer, draws_of
 
 _KINDS = {"fresh", "repeated", "once"}
 
@@ -41,7 +41,7 @@ class Examination:
     texts: Texts
     chosen: Chosen
     classes: Classes | None
-    ids: Ids
+    ids: IdCounts
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +136,7 @@ def measure(
         untrained = accuracy()
         curve = train_once(trainer, rows, settings, seed=seed, progress=progress)
         labelled, steps = count_labelled(rows), curve[-1][0] + 1
-        trained = Training(model, log_probabilities, curve, steps, steps, labelled)
+        trained = TrainedModel(model, log_probabilities, curve, steps, steps, labelled)
         entropy, loss = measured_loss(trained, rows, prepared.heldout)
         asked = {
             kind: bits_per_byte(model, questions, kept=kept, ids=ids)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from stages.comparing.budget import with_rare_labels
 from stages.comparing.classes import Classes
 from stages.comparing.questions import whole_texts
-from stages.comparing.settings import Ids
+from stages.comparing.settings import IdCounts
 from stages.comparing.texts import Text
 from stages.verify.model import TinyTransformer, autocast, heldout_loss, known_of
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, take_rows
@@ -30,14 +30,14 @@ _ROWS = 64
 _RIDGE = 1.0
 
 
-def frequency_bits(texts: Sequence[Text], places: Sequence[Sequence[int]], ids: Ids) -> float:
+def frequency_bits(texts: Sequence[Text], places: Sequence[Sequence[int]], ids: IdCounts) -> float:
     """Return what tokens at some places of texts cost by their frequency alone, in bits per byte."""
     asked = np.concatenate([text[some] for text, some in zip(texts, places, strict=True)])
     return float(ids.frequency_costs()[asked].sum()) / math.log(2) / int(ids.num_bytes[asked].sum())
 
 
 def bits_per_byte(
-    model: TinyTransformer, questions: LabelledRows, *, kept: NDArray[np.int64], ids: Ids
+    model: TinyTransformer, questions: LabelledRows, *, kept: NDArray[np.int64], ids: IdCounts
 ) -> float:
     """Return what the tokens asked for cost the model, in bits per byte of their text."""
     asked = questions.labels[questions.labels != NO_LABEL]

@@ -42,7 +42,7 @@ class CompareSettings(Config):
 
 
 @dataclass(frozen=True, eq=False)
-class Ids:
+class IdCounts:
     """What is known of a vocabulary's ids.
 
     Args:

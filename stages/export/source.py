@@ -28,7 +28,7 @@ BLOCK_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
+class StoredDocuments:
     """Some documents of a shard, one after the other.
 
     Args:
@@ -103,7 +103,7 @@ class ExportSource:
         """Return after how many of its tokens each sentence of each document ends, if that is known."""
         return self.dataset.whole_shard(shard).sentences
 
-    def blocks(self, shard: int) -> Iterator[Documents]:
+    def blocks(self, shard: int) -> Iterator[StoredDocuments]:
         """Yield all documents of a shard in their order, about `BLOCK_TOKENS` at a time.
 
         Raises:
@@ -126,7 +126,7 @@ class ExportSource:
             copy_ranges(flat, tokens, begins[chosen], places[chosen] - start, length[chosen])
             lengths = np.diff(ends[first:last], prepend=start)
             self._require_eos(shard, tokens, lengths, first)
-            yield Documents(tokens, lengths)
+            yield StoredDocuments(tokens, lengths)
 
     def documents(self, shard: int) -> Iterator[NDArray[np.integer]]:
         """Yield each document of a shard in its order: its ids, the last of them its EOS."""

@@ -38,7 +38,7 @@ _UNLABELLED = ("labels", "next_sentence_label", "sentence_order_label")
 _IDS = ("input_ids", "decoder_input_ids", "original_ids")
 
 
-class Rows(Protocol):
+class RowSource(Protocol):
     """What can be walked over: a ShardDataset, or several as a Blend."""
 
     @property
@@ -96,7 +96,13 @@ class Batches(Sequence[Batch]):
     """
 
     def __init__(
-        self, rows: Rows, batch_size: int, *, rank: int = 0, world_size: int = 1, last: Last = "drop"
+        self,
+        rows: RowSource,
+        batch_size: int,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        last: Last = "drop",
     ) -> None:
         batch_size, rank = whole("batch_size", batch_size), whole("rank", rank)
         world_size, last = whole("world_size", world_size), one_of("last", last, get_args(Last))

@@ -25,7 +25,7 @@ from stages.loading.kept import Kept
 from stages.loading.mapped import (
     SPLITTING,
     MappedShard,
-    Part,
+    ShardRows,
     by_shard,
     check_segments,
     gather_rows,
@@ -255,9 +255,9 @@ class ShardDataset(Sequence[Batch]):
 
     def _alone(self, number: int, rows: NDArray[np.int64], epoch: int) -> StoredRows:
         """Return rows of one shard as they are stored, with what keys their draws."""
-        return self._keyed(self._stored([Part(number, np.arange(len(rows)), rows)], epoch), number)
+        return self._keyed(self._stored([ShardRows(number, np.arange(len(rows)), rows)], epoch), number)
 
-    def _stored(self, parts: Sequence[Part], epoch: int) -> StoredRows:
+    def _stored(self, parts: Sequence[ShardRows], epoch: int) -> StoredRows:
         """Return rows of any shards as they are stored; `_keyed` adds what is a shard's own."""
         return gather_rows(parts, self._map, self.manifest, epoch=epoch)
 
@@ -266,7 +266,7 @@ class ShardDataset(Sequence[Batch]):
         field, unigram = shard_field(self.manifest.split, number), self._map(number).unigram
         return replace(stored, shard=field, unigram=unigram)
 
-    def _read(self, parts: Sequence[Part], epoch: int) -> Batch:
+    def _read(self, parts: Sequence[ShardRows], epoch: int) -> Batch:
         """Return the columns of rows of any shards, int64."""
         batch = self._columns(parts, epoch)
         packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
@@ -275,7 +275,7 @@ class ShardDataset(Sequence[Batch]):
         keep = self._wanted
         return batch if keep is None else {name: batch[name] for name in batch if name in keep}
 
-    def _columns(self, parts: Sequence[Part], epoch: int) -> Batch:
+    def _columns(self, parts: Sequence[ShardRows], epoch: int) -> Batch:
         """Return what the objective makes of rows; where it has no segments they may be missing."""
         written = self._drawn is not None and epoch < self._drawn.epochs
         if self._traits.copied and not written and (kernels := _kernels()):
@@ -295,8 +295,8 @@ class ShardDataset(Sequence[Batch]):
         return batch
 
     def _drawn_parts(
-        self, parts: Sequence[Part], stored: StoredRows | None, epoch: int
-    ) -> Iterator[tuple[Part, Columns]]:
+        self, parts: Sequence[ShardRows], stored: StoredRows | None, epoch: int
+    ) -> Iterator[tuple[ShardRows, Columns]]:
         """Yield the columns of each shard's part of a batch: drawn of stored rows, or from the disk."""
         for part in parts:
             if stored is not None:
@@ -305,7 +305,7 @@ class ShardDataset(Sequence[Batch]):
             elif self._drawn is not None:
                 yield part, self._drawn.read(epoch, part.shard, part.rows)
 
-    def _segments(self, parts: Sequence[Part]) -> Batch:
+    def _segments(self, parts: Sequence[ShardRows]) -> Batch:
         """Return the documents of rows: segment_ids and position_ids, each (N, L)."""
         if kernels := _kernels():
             segment_ids, position_ids = self._empty(2, parts)
@@ -319,7 +319,7 @@ class ShardDataset(Sequence[Batch]):
             )
         return {"position_ids": position_ids, "segment_ids": segment_ids}
 
-    def _empty(self, columns: int, parts: Sequence[Part]) -> NDArray[np.int64]:
+    def _empty(self, columns: int, parts: Sequence[ShardRows]) -> NDArray[np.int64]:
         """Return columns in one piece: malloc hands several back to the kernel, which clears them."""
         return np.empty((columns, num_rows(parts), self.widths.stored), np.int64)
 

@@ -56,7 +56,7 @@ class MappedShard:
         return self.columns["input_ids"], self.segments["row_ptr"], self.segments["length"]
 
 
-class Part(NamedTuple):
+class ShardRows(NamedTuple):
     """The rows of a batch that stand in one shard."""
 
     shard: int
@@ -137,24 +137,24 @@ def check_segments(shard: MappedShard, place: Path) -> None:
         )
 
 
-def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[Part]:
+def by_shard(shards: NDArray[np.int64], rows: NDArray[np.int64]) -> list[ShardRows]:
     """Return the parts of a batch, whose rows stand in these shards at these numbers: (N,) each."""
     order = shards.argsort(kind="stable")
     ends = {shard: end for end, shard in enumerate(shards[order].tolist(), 1)}  # its last entry stays
     begins, rows = [0, *ends.values()], rows[order]
     return [
-        Part(shard, order[begin:end], rows[begin:end])
+        ShardRows(shard, order[begin:end], rows[begin:end])
         for begin, (shard, end) in zip(begins, ends.items(), strict=False)
     ]
 
 
-def num_rows(parts: Sequence[Part]) -> int:
+def num_rows(parts: Sequence[ShardRows]) -> int:
     """Return how many rows a batch of these parts has."""
     return sum(len(part.rows) for part in parts)
 
 
 def gather_rows(
-    parts: Sequence[Part], shard_at: Callable[[int], MappedShard], manifest: Manifest, *, epoch: int
+    parts: Sequence[ShardRows], shard_at: Callable[[int], MappedShard], manifest: Manifest, *, epoch: int
 ) -> StoredRows:
     """Return the rows of a batch as they are stored.
 

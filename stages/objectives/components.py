@@ -22,7 +22,7 @@ from stages.objectives.rows import Columns, Restored, StoredRows
 from stages.seeding import threshold
 
 
-class Component(NamedTuple):
+class WeightedObjective(NamedTuple):
     """One of several objectives of a dataset."""
 
     name: str

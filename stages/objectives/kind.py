@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.findings import Finding
-from stages.objectives.components import Component
+from stages.objectives.components import WeightedObjective
 from stages.objectives.laws.chance import Lot
 from stages.objectives.laws.rows import Broken
 from stages.objectives.learning import LearningSettings
@@ -111,7 +111,7 @@ class LaidOut(NamedTuple):
     columns: Mapping[str, NDArray[np.generic]]
 
 
-class Tally(Protocol):
+class DrawTally(Protocol):
     """Counts what must hold of the columns of a shard, some rows at a time."""
 
     def add(self, rows: StoredRows, epochs: Sequence[Columns]) -> None:
@@ -172,7 +172,7 @@ class Kind(Generic[Config_contra]):
     """What must hold of every row, whatever was drawn for it."""
     lots: Callable[[Columns, Config_contra, Vocabulary], Iterable[Lot]] = no_lots
     """What is drawn by lot, of which the columns tell how often."""
-    tally: Callable[[Config_contra, Vocabulary, str], Tally | None] = no_tally
+    tally: Callable[[Config_contra, Vocabulary, str], DrawTally | None] = no_tally
     """Counts what must hold of columns under a label convention; None: rows are put together again, and
     drawn again, which tells all."""
     matches: Callable[[StoredRows, Columns, Config_contra, Vocabulary], Same] | None = None
@@ -212,7 +212,7 @@ class Composite(Generic[Config_contra]):
     """A kind that is put together of others: each document copy belongs to one component."""
 
     config: type[Config_contra]
-    components: Callable[[Config_contra], tuple[Component, ...]]
+    components: Callable[[Config_contra], tuple[WeightedObjective, ...]]
     questions: Questions | None = None
     """How its models are asked for a token; None: as all components are, if they are asked alike."""
 

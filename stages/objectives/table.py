@@ -12,8 +12,8 @@ from typing import Annotated, Never, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from stages.errors import ConfigError, FormatError
-from stages.objectives.components import Component, choose_by_weight
-from stages.objectives.kind import Composite, Kind, Tally
+from stages.objectives.components import WeightedObjective, choose_by_weight
+from stages.objectives.kind import Composite, DrawTally, Kind
 from stages.objectives.kinds.mixture import MIXTURE
 from stages.objectives.kinds.ul2 import DENOISERS
 from stages.objectives.objective import Objective, one_of
@@ -42,7 +42,7 @@ def components_of(objective: Objective) -> tuple[Objective, ...]:
     return tuple(part.objective for part in weighted_components(objective))
 
 
-def weighted_components(objective: Objective) -> tuple[Component, ...]:
+def weighted_components(objective: Objective) -> tuple[WeightedObjective, ...]:
     """Return the components of a composite, with names and weights; none if it is no composite."""
     kind = KINDS[objective.kind]
     return kind.components(cast("Never", objective)) if isinstance(kind, Composite) else ()
@@ -104,7 +104,7 @@ def questions_of(objective: Objective) -> Questions:
     return kind.questions or (first if all(other == first for other in others) else Questions())
 
 
-def tally_of(objective: Objective, vocabulary: Vocabulary, convention: str) -> Tally | None:
+def tally_of(objective: Objective, vocabulary: Vocabulary, convention: str) -> DrawTally | None:
     """Return what counts an objective's columns by its own laws; None if it has none."""
     if components_of(objective):
         return None

@@ -39,7 +39,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from stages.objectives.components import Component
+from stages.objectives.components import WeightedObjective
 from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.span_corruption import ModeToken, SpanCorruption
@@ -98,7 +98,7 @@ class UL2(Objective):
         return self
 
 
-def denoisers(config: UL2) -> tuple[Component, ...]:
+def denoisers(config: UL2) -> tuple[WeightedObjective, ...]:
     """Return the denoisers of a mixture; a row's component is its place among them."""
     preset = _PRESETS[config.preset]
     weights = config.weights or tuple(row[-1] for row in preset)
@@ -120,5 +120,5 @@ def denoisers(config: UL2) -> tuple[Component, ...]:
                 mode_token=token,
                 pack_rows=config.pack_rows,
             )
-        found.append(Component(name, weight, objective))
+        found.append(WeightedObjective(name, weight, objective))
     return tuple(found)

@@ -43,7 +43,7 @@ class TokenizerKind(StrEnum):
     HUGGING_FACE = "tokenizer.json"
 
 
-class TokenizerFile(Protocol):
+class OpenTokenizer(Protocol):
     """A tokenizer as its file has it."""
 
     size: int
@@ -59,7 +59,7 @@ class TokenizerFile(Protocol):
         """Return the ids of each text."""
         ...
 
-    def verbatim(self) -> "TokenizerFile":
+    def verbatim(self) -> "OpenTokenizer":
         """Return the same pieces without a normaliser, if every text can be written."""
         ...
 
@@ -83,7 +83,7 @@ class ExistingTokenizer:
     exact = False
     """Whether the ids of every text spell it, as normalised."""
 
-    def __init__(self, file: TokenizerFile, special_ids: Mapping[str, int]) -> None:
+    def __init__(self, file: OpenTokenizer, special_ids: Mapping[str, int]) -> None:
         self._file = file
         self.special_ids = dict(special_ids)
         self.vocab_size = file.size

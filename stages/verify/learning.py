@@ -62,7 +62,7 @@ from stages.verify.rows import (
     take_rows,
     unigram_entropy,
 )
-from stages.verify.training import CPU, Draw, Machine, Training, draws_of, train
+from stages.verify.training import CPU, Draw, Machine, TrainedModel, draws_of, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def check_learning(
     windows = make_windows(training, heldout, config=config, seed=seed)
     training, heldout = windows.training, windows.heldout
 
-    def run(name: str, rows: LabelledRows) -> Training:
+    def run(name: str, rows: LabelledRows) -> TrainedModel:
         report = None if progress is None else partial(progress, name)
         return train(rows, config, num_ids=windows.num_ids, seed=seed, machine=machine, progress=report)
 
@@ -153,7 +153,9 @@ def check_learning(
     return Learned(result, real.model, real.log_probabilities, windows)
 
 
-def measured_loss(trained: Training, rows: LabelledRows, heldout: LabelledRows) -> tuple[float, float]:
+def measured_loss(
+    trained: TrainedModel, rows: LabelledRows, heldout: LabelledRows
+) -> tuple[float, float]:
     """Return the entropy of held-out labels by the frequencies of these rows, and their loss.
 
     EOS and sentinels of a decoder's targets count in neither: they say little of a text.

@@ -19,7 +19,7 @@ BLOCK_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Rows:
+class SegmentedRows:
     """The arrays of a shard: R rows of L tokens, S segments."""
 
     input_ids: NDArray[np.integer]
@@ -28,7 +28,7 @@ class Rows:
     """row_ptr (R + 1,); start, length, doc, doc_offset (S,)."""
 
 
-def check_ids(rows: Rows, *, vocab_size: int) -> list[Finding]:
+def check_ids(rows: SegmentedRows, *, vocab_size: int) -> list[Finding]:
     """Every id is one of the vocabulary's."""
     count, first = 0, ""
     for start, ids in _row_blocks(rows.input_ids):
@@ -54,7 +54,7 @@ def _row_blocks(input_ids: NDArray[np.integer]) -> Iterator[tuple[int, NDArray[n
         yield start, np.asarray(input_ids[start : start + step])
 
 
-def check_segments(rows: Rows, *, documents: int) -> list[Finding]:
+def check_segments(rows: SegmentedRows, *, documents: int) -> list[Finding]:
     """Segments lie in their rows, left to right without gap or overlap, and name real documents."""
     row_ptr, start, length, doc = (rows.segments[name] for name in ("row_ptr", "start", "length", "doc"))
     num_rows, row_length = rows.input_ids.shape
@@ -81,7 +81,7 @@ def check_segments(rows: Rows, *, documents: int) -> list[Finding]:
     ]
 
 
-def check_padding(rows: Rows, *, pad: int, closes: bool = False) -> list[Finding]:
+def check_padding(rows: SegmentedRows, *, pad: int, closes: bool = False) -> list[Finding]:
     """Padding is the pad id, stands where no segment lies, and nowhere else; segments are sound.
 
     With `closes` the pad id is EOS too, so it stands in segments; where, is a matter of the documents.
@@ -106,7 +106,7 @@ def check_padding(rows: Rows, *, pad: int, closes: bool = False) -> list[Finding
     ]
 
 
-def check_coverage(rows: Rows, *, lengths: NDArray[np.int64]) -> list[Finding]:
+def check_coverage(rows: SegmentedRows, *, lengths: NDArray[np.int64]) -> list[Finding]:
     """Every token of every document stands in the rows once: none lost, none repeated."""
     doc, offset, length = (rows.segments[name] for name in ("doc", "doc_offset", "length"))
     order = np.lexsort((offset, doc))
@@ -139,7 +139,7 @@ def check_coverage(rows: Rows, *, lengths: NDArray[np.int64]) -> list[Finding]:
 
 
 def check_unigram(
-    rows: Rows, counted: NDArray[np.int64], *, special: NDArray[np.integer]
+    rows: SegmentedRows, counted: NDArray[np.int64], *, special: NDArray[np.integer]
 ) -> list[Finding]:
     """The table of frequencies counts the ordinary ids of the rows up.
 
@@ -167,7 +167,7 @@ class Reassembly:
         lengths: (D,) tokens that each document should have.
     """
 
-    def __init__(self, rows: Rows, lengths: NDArray[np.int64]) -> None:
+    def __init__(self, rows: SegmentedRows, lengths: NDArray[np.int64]) -> None:
         self._rows = rows
         self._lengths = lengths
         row_ptr, doc = rows.segments["row_ptr"], rows.segments["doc"]

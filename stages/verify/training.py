@@ -52,7 +52,7 @@ State = dict[str, dict[str, object]]
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class TrainedModel:
     """A trained model, the frequencies it started from, its losses on the way as (step, loss)."""
 
     model: TinyTransformer
@@ -147,7 +147,7 @@ def train(
     seed: int,
     machine: Machine | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Training:
+) -> TrainedModel:
     """Train a tiny model on windows with compact ids."""
     log_probabilities = log_unigram(rows, rows.classes or num_ids)
     trainer = Trainer(rows, log_probabilities, num_ids=num_ids, seed=seed, machine=machine or Machine())
@@ -164,7 +164,9 @@ def train(
         if progress is not None:
             progress(step + 1, len(order))
     model = trainer.model
-    return Training(model, log_probabilities, tuple(curve), len(order), finite_steps, labelled_tokens)
+    return TrainedModel(
+        model, log_probabilities, tuple(curve), len(order), finite_steps, labelled_tokens
+    )
 
 
 def draws_of(seed: int, purpose: Draw) -> np.random.Generator:

@@ -102,7 +102,7 @@ def parts(run: Path) -> dict[str, list[Part]]:
 
 
 def objective_of(name: str, **claims: Any) -> Objective:
-    """Give the objective of a dataset with other settings."""
+    """Return the objective of a dataset with other settings."""
     content = {**OBJECTIVES[name], **claims}
     return read_objective(content)
 
@@ -112,7 +112,7 @@ def wrong_laws(parts: list[Part], objective: Objective) -> set[str]:
 
 
 def changed(part: Part, change: Change) -> Part:
-    """Give rows of which the last epoch shows something else."""
+    """Return rows of which the last epoch shows something else."""
     last = {**part.shown[-1], **change(part.shown[-1])}
     return replace(part, shown=(*part.shown[:-1], last))
 

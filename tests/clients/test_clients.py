@@ -20,14 +20,14 @@ CLIENTS = Path(__file__).resolve().parents[2] / "clients"
 
 @pytest.fixture
 def scripts(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """Give `clients/run.py`, imported as its own folder lets it."""
+    """Return `clients/run.py`, imported as its own folder lets it."""
     monkeypatch.syspath_prepend(CLIENTS)
     return importlib.import_module("run")
 
 
 @pytest.fixture
 def export(reference: Path, tmp_path: Path) -> Path:
-    """Give nanoGPT's files of the small run."""
+    """Return nanoGPT's files of the small run."""
     for split in ("train", "validation"):
         source = open_source(reference / "datasets" / "clm", split=split)
         write_export(FORMATS["nanogpt"], source, tmp_path / split)

@@ -26,14 +26,14 @@ service = pytest.mark.parametrize("name", SERVICES)
 
 
 def instructions(path: Path) -> list[tuple[str, str]]:
-    """Give the instructions of a Dockerfile: lines joined, comments left out."""
+    """Return the instructions of a Dockerfile: lines joined, comments left out."""
     text = re.sub(r"^\s*#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     return [(name, rest) for name, _, rest in (line.partition(" ") for line in lines) if name]
 
 
 def found(path: Path, name: str) -> list[str]:
-    """Give what follows each instruction of this name."""
+    """Return what follows each instruction of this name."""
     return [rest for instruction, rest in instructions(path) if instruction == name]
 
 
@@ -48,7 +48,7 @@ def tool(*arguments: str | Path) -> str:
 
 
 def lint(path: Path) -> str:
-    """Give what hadolint says of a Dockerfile, or yamllint and the schema of a compose file."""
+    """Return what hadolint says of a Dockerfile, or yamllint and the schema of a compose file."""
     if path.suffix != ".yaml":
         return tool("hadolint", path)
     schema = ("check-jsonschema", "--builtin-schema", "vendor.compose-spec")

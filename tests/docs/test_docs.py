@@ -87,7 +87,7 @@ run as a program. What the objectives are for, and how to choose one: [objective
 
 
 def clean(text: str) -> str:
-    """Give a docstring as one line of a table."""
+    """Return a docstring as one line of a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -100,7 +100,7 @@ def size_of(value: int) -> str:
 
 
 def type_of(annotation: Any) -> str:  # noqa: PLR0911  # one for each type
-    """Give the name of a field's type as a run file's author knows it."""
+    """Return the name of a field's type as a run file's author knows it."""
     if get_origin(annotation) is Literal:
         return " or ".join(f'"{value}"' for value in get_args(annotation))
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
@@ -120,7 +120,7 @@ def type_of(annotation: Any) -> str:  # noqa: PLR0911  # one for each type
 
 
 def default_of(field: Any) -> str:
-    """Give a field's default in TOML."""
+    """Return a field's default in TOML."""
     if field.is_required():
         return "required"
     value = field.default
@@ -142,7 +142,7 @@ def default_of(field: Any) -> str:
 
 
 def bounds_of(field: Any) -> str:
-    """Give a field's bounds."""
+    """Return a field's bounds."""
     shown = size_of if field.annotation is ByteSize else lambda value: f"{value}"
     texts = []
     for bound in field.metadata:
@@ -155,14 +155,14 @@ def bounds_of(field: Any) -> str:
 
 
 def meaning_of(field: Any) -> str:
-    """Give what a field is for; a table without a word of its own has its class's."""
+    """Return what a field is for; a table without a word of its own has its class's."""
     models = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
     documents = [kind.__doc__ or "" for kind in models if issubclass(kind, BaseModel)]
     return clean(field.description or "".join(documents) or "Which one it is.")
 
 
 def render_config() -> str:
-    """Give docs/config.md."""
+    """Return docs/config.md."""
     parts = [CONFIG_HEAD]
     for name, model in SECTIONS:
         parts.append(f"## `{name}`\n\n{clean(model.__doc__ or '')}\n" if name else "## Top level\n")
@@ -177,7 +177,7 @@ def render_config() -> str:
 
 
 def render_cli() -> str:
-    """Give docs/cli.md: the help texts at a fixed width, without colours."""
+    """Return docs/cli.md: the help texts at a fixed width, without colours."""
     parts = ["# The command line\n\nGenerated from the code by `python tests/docs/test_docs.py`.\n"]
     for command in ("", *COMMANDS):
         environment = {"COLUMNS": "100", "NO_COLOR": "1"}
@@ -195,7 +195,7 @@ RENDERED = {"docs/cli.md": render_cli, "docs/config.md": render_config}
 
 
 def blocks(page: str) -> Iterator[tuple[str, str]]:
-    """Give the language and content of each fenced block of a page."""
+    """Yield the language and content of each fenced block of a page."""
     text = (ROOT / page).read_text(encoding="utf-8")
     for match in re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
         yield match[1], match[2]

@@ -45,7 +45,7 @@ MODELS = (
 
 
 def table_after(mark: str) -> list[list[str]]:
-    """Give the cells of the table that follows a comment in docs/format.md, without back quotes."""
+    """Return the cells of the table that follows a comment in docs/format.md, without back quotes."""
     after = FORMAT.read_text(encoding="utf-8").split(f"<!-- {mark} -->\n\n")
     assert len(after) == 2, mark
     lines = after[1].split("\n\n")[0].splitlines()[2:]
@@ -97,7 +97,7 @@ def test_golden_values_equal_the_code() -> None:
 
 
 def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.integer]]:
-    """Give the columns of the row that the page describes."""
+    """Return the columns of the row that the page describes."""
     length, size = 24, 600
     starts_word = (np.arange(size) % 2 == 0) & (np.arange(size) >= 526)
     stored = np.full((1, length), special_ids()["pad"], np.uint16)
@@ -124,7 +124,7 @@ def golden_columns(objective: Mapping[str, object]) -> dict[str, NDArray[np.inte
 
 
 def golden_material(rows: StoredRows, *, in_halves: bool) -> tuple[StoredRows, Material]:
-    """Give the row as the page describes it for kinds that need more than it, and what they need."""
+    """Return the row as the page describes it for kinds that need more than it, and what they need."""
     halves = [8, 9] if in_halves else [17]
     ids = np.full((5, 24), special_ids()["pad"], np.uint16)
     ids[0, :9], ids[4] = [*range(550, 558), special_ids()["eos"]], rows.input_ids[0]
@@ -148,7 +148,7 @@ def golden_material(rows: StoredRows, *, in_halves: bool) -> tuple[StoredRows, M
 
 
 def written(columns: Mapping[str, NDArray[np.integer]]) -> list[str]:
-    """Give inputs and labels as the page has them: without what fills them up, . for no loss."""
+    """Return inputs and labels as the page has them: without what fills them up, . for no loss."""
     found = []
     for name, filling in (("input_ids", special_ids()["pad"]), ("labels", IGNORED)):
         views = np.atleast_2d(columns.get(name, np.empty((0, 0), np.int32)))

@@ -29,7 +29,7 @@ def run(*arguments: str | Path) -> str:
 
 
 def places(output: str) -> list[tuple[str, ...]]:
-    """Give (processes, epoch, row) of each step."""
+    """Return (processes, epoch, row) of each step."""
     return re.findall(r"loss \d+\.\d+  (\d) processes  epoch (\d) row (\d+)", output)
 
 

@@ -38,7 +38,7 @@ def write_sections(folder: Path, literal: list[str]) -> None:
 
 
 def sections_shown(corpus: Path, run: Path) -> tuple[set[str], set[str], set[str]]:
-    """Give the own ids of the documents whose sections three datasets show as the source has them.
+    """Return the own ids of the documents whose sections three datasets show as the source has them.
 
     Those of a document in pieces are not looked at. A document that shows anything else fails.
     """

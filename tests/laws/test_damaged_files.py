@@ -25,7 +25,7 @@ from file_damages import (
     damaged,
 )
 
-from pipeline.session import Request
+from pipeline.session import RunRequest
 from stages.objectives.table import KINDS
 from stages.store.digests import digest_file
 from stages.store.drawn import read_drawn
@@ -38,24 +38,24 @@ OWN = ("report", "verify", "tmp")
 
 
 @pytest.fixture(scope="module")
-def request_(tmp_path_factory: pytest.TempPathFactory) -> Request:
+def request_(tmp_path_factory: pytest.TempPathFactory) -> RunRequest:
     """A finished run with a dataset of every kind."""
     return make_run(tmp_path_factory.mktemp("damaged"), seed=1)
 
 
 @pytest.fixture(scope="module")
-def cases(request_: Request) -> list[Case]:
+def cases(request_: RunRequest) -> list[Case]:
     """Every case that the run has a place for."""
     return cases_of(request_.output)
 
 
 def contents(run: Path) -> dict[str, str]:
-    """Give the digest of every file of a run, but for what a check writes."""
+    """Return the digest of every file of a run, but for what a check writes."""
     return digests(run, *(p.name for p in run.iterdir() if p.is_dir() and p.name not in OWN))
 
 
 def test_every_kind_every_file_and_every_table_has_its_damages(
-    request_: Request, cases: list[Case]
+    request_: RunRequest, cases: list[Case]
 ) -> None:
     assert {objective["kind"] for objective in OBJECTIVES.values()} == KINDS.keys()
     files, counts = committed_files(request_.output), Counter(case.damage for case in cases)
@@ -77,7 +77,7 @@ def test_every_kind_every_file_and_every_table_has_its_damages(
 
 
 def some_of_each(cases: list[Case]) -> Iterator[Case]:
-    """Give cases of each damage, of tables that are vouched for again those of each kind."""
+    """Yield cases of each damage, of tables that are vouched for again those of each kind."""
     for damage in OF_FILES:
         yield from spread([case for case in cases if case.damage == damage], 3)
     of_tables = [case for case in cases if case.damage in OF_TABLES]
@@ -86,7 +86,7 @@ def some_of_each(cases: list[Case]) -> Iterator[Case]:
 
 
 def test_a_damage_changes_its_files_and_is_undone_to_the_byte(
-    request_: Request, cases: list[Case]
+    request_: RunRequest, cases: list[Case]
 ) -> None:
     before = contents(request_.output)
     for case in some_of_each(cases):
@@ -120,7 +120,7 @@ def _vouched_for(run: Path, changed: set[str]) -> None:
                     assert digest == digest_file((run / key).parent / shard.path / name)
 
 
-def test_a_damaged_file_is_named(request_: Request, cases: list[Case]) -> None:
+def test_a_damaged_file_is_named(request_: RunRequest, cases: list[Case]) -> None:
     some = [
         case
         for number, damage in enumerate(DAMAGES)
@@ -132,5 +132,5 @@ def test_a_damaged_file_is_named(request_: Request, cases: list[Case]) -> None:
     assert len(found) >= len(some)
 
 
-def test_nothing_is_said_of_a_sound_run(request_: Request) -> None:
+def test_nothing_is_said_of_a_sound_run(request_: RunRequest) -> None:
     assert alarms(request_.output.parent, [1]) == []

@@ -88,7 +88,7 @@ def test_an_empty_folder_is_none_of_its_business(damage: Callable[..., set[tuple
 
 
 def places(copy: Copy) -> Iterator[Path]:
-    """Give the dataset's folder and all that is below it, of the shards that are looked at."""
+    """Yield the dataset's folder and all that is below it, of the shards that are looked at."""
     yield copy.split.parent
     for path in sorted(copy.split.parent.rglob("*")):
         inside = path.is_relative_to(copy.split) or path.parent == copy.split.parent
@@ -113,7 +113,7 @@ def test_every_file_and_folder_that_is_a_link_is_named(
 
 
 def drawn_columns(material: Material) -> list[tuple[str, str]]:
-    """Give each column that is written out of each dataset."""
+    """Return each column that is written out of each dataset."""
     return [
         (name, column)
         for name in NAMES

@@ -20,7 +20,7 @@ from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
-    Choice,
+    ValidationChoice,
     choose_validation,
     count_candidates,
 )
@@ -68,7 +68,7 @@ def units(output: Path) -> tuple[Unit, ...]:
 
 
 def workspace_of(output: Path, folder: Path) -> Workspace:
-    """Give a workspace with the run's texts, whose tasks read what they have written."""
+    """Return a workspace with the run's texts, whose tasks read what they have written."""
     for name in ("ingest", "dedup", "tokenizer"):
         if not (folder / name).exists():
             (folder / name).symlink_to(output / name)
@@ -80,7 +80,9 @@ def split_of(workspace: Workspace, units: tuple[Unit, ...], seed: int, share: fl
     validation = ValidationConfig(fraction=share, max_tokens=3_000)
     for unit in units:
         count_candidates(workspace, CandidateUnit(unit, validation, seed))
-    return choose_validation(workspace, Choice(units, validation, PACKING, seed, 1 << 20, 81)).shards
+    return choose_validation(
+        workspace, ValidationChoice(units, validation, PACKING, seed, 1 << 20, 81)
+    ).shards
 
 
 def sides_of(

@@ -99,7 +99,7 @@ def test_every_token_of_every_document_is_in_the_rows(
 
 
 def drawn(path: Path, split: str, *, epoch: int, size: int) -> dict[str, str]:
-    """Give a digest of each column of a split in stored order, read in batches of some size."""
+    """Return a digest of each column of a split in stored order, read in batches of some size."""
     dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     hashes: dict[str, Any] = {}
     for start in range(0, len(dataset), size):

@@ -47,7 +47,7 @@ def units(reference: Path) -> tuple[Unit, ...]:
 
 
 def findings(run: Path, unit: Unit) -> list[FoundIn]:
-    """Give what decode finds of a unit."""
+    """Return what decode finds of a unit."""
     work = DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False)
     return list(check_texts(Workspace(run, run / "tmp"), work).findings)
 

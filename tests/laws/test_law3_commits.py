@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.commits import Commits, Outcome
 from pipeline.journal import read_log
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from pipeline.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import digest_file
@@ -187,7 +187,7 @@ def _main() -> None:
 
     run_file, corpus, output = map(Path, sys.argv[1:])
     file = RunFile.model_validate_json(run_file.read_text())
-    run_session(Request(file, corpus, output, workers=2, until="shard"), stream=None)
+    run_session(RunRequest(file, corpus, output, workers=2, until="shard"), stream=None)
 
 
 if __name__ == "__main__":

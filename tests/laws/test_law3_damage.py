@@ -13,7 +13,7 @@ import pytest
 
 from pipeline import session
 from pipeline.commits import STEP_COMMIT, Commit, Commits
-from pipeline.session import Request, run_session, verify_session
+from pipeline.session import RunRequest, run_session, verify_session
 from pipeline.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped, VerificationError
@@ -156,7 +156,7 @@ def test_damage_to_a_step_that_is_planned_no_more_is_told_with_what_helps(
     next((output / "datasets" / "other").rglob("input_ids.npy")).unlink()
     before = digests(output)
     for replace in (False, True):
-        request = Request(small_run(), small_corpus, output, 0, until="shard", replace=replace)
+        request = RunRequest(small_run(), small_corpus, output, 0, until="shard", replace=replace)
         run_session(request, stream=sys.stderr)
         told = capsys.readouterr().err
         assert "input_ids.npy: committed with " in told

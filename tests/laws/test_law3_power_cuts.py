@@ -20,7 +20,7 @@ import pytest
 
 from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
 from pipeline.journal import read_log
-from pipeline.session import Request, read_plan, run_session
+from pipeline.session import RunRequest, read_plan, run_session
 from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.tasks import Task, Worker, Workspace
 from stages.config import Config
@@ -284,7 +284,7 @@ def test_bytes_that_changed_between_the_worker_and_the_commit_are_refused(tmp_pa
 def _run(corpus: Path, output: Path, seq_len: int) -> dict[str, str]:
     """Do the run up to the rows, in place of a run of another length if there is one."""
     file = tiny_run(packing={"seq_len": seq_len, "shards": 2})
-    request = Request(file, corpus, output, 0, until="draw", replace=True)
+    request = RunRequest(file, corpus, output, 0, until="draw", replace=True)
     run_session(request, stream=None)
     return digests(output, *FOLDERS)
 
@@ -331,7 +331,7 @@ def test_more_epochs_on_disk_replace_those_before_and_leave_the_dataset_alone(st
         for count in counts:
             datasets = [{"name": "mlm", "materialized_epochs": count, "objective": {"kind": "mlm"}}]
             file, output = tiny_run(datasets=datasets), states / name
-            request = Request(file, states / "corpus", output, 0, until="draw", replace=True)
+            request = RunRequest(file, states / "corpus", output, 0, until="draw", replace=True)
             run_session(request, stream=None)
             assert list(_torn(output)) == []
         found[name] = digests(states / name, *FOLDERS)

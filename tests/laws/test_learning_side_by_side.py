@@ -45,7 +45,7 @@ def copied(checked: Path, tmp_path: Path) -> Path:
 
 
 def verdicts(run: Path) -> dict[str, Any]:
-    """Give every verdict, without what depends on the clock."""
+    """Return every verdict, without what depends on the clock."""
 
     def timeless(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -57,7 +57,7 @@ def verdicts(run: Path) -> dict[str, Any]:
 
 
 def events(run: Path, since: int = 0) -> list[tuple[str, str, str]]:
-    """Give what was done of the checks, as (event, step, unit or title)."""
+    """Return what was done of the checks, as (event, step, unit or title)."""
     return [
         (event["event"], event["step"], event.get("unit") or event.get("title", ""))
         for event in list(read_log(run))[since:]
@@ -66,7 +66,7 @@ def events(run: Path, since: int = 0) -> list[tuple[str, str, str]]:
 
 
 def of(run: Path, since: int, kind: str, about: str) -> list[str]:
-    """Give the steps of the events of a kind, in their order."""
+    """Return the steps of the events of a kind, in their order."""
     return [step for event, step, what in events(run, since) if event == kind and about in what]
 
 

@@ -49,21 +49,21 @@ def workspace(reference: Path, tmp_path: Path) -> Workspace:
 
 
 def manifest_with(workspace: Workspace, objective: Any) -> Manifest:
-    """Give the manifest that the run would write of an objective."""
+    """Return the manifest that the run would write of an objective."""
     work = ManifestWork("some", "train", (), objective, PACKING, SEED, 4096)
     return manifest_of(workspace, work)
 
 
 @cache
 def extended(model: type[_Config]) -> type[_Config]:
-    """Give a config with an option more."""
+    """Return a config with an option more."""
     found: type[_Config] = create_model(model.__name__, __base__=model, new_option=(bool, False))
     return found
 
 
 @cache
 def extended_kinds() -> TypeAdapter[Any]:
-    """Give what reads an objective of any kind, each with an option more."""
+    """Return what reads an objective of any kind, each with an option more."""
     classes: list[type[Objective]] = [kind.config for kind in KINDS.values()]
     configs = [extended(config) for config in classes]
     return TypeAdapter(Annotated[Objective, one_of(configs)])
@@ -76,7 +76,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def of_later(objective: Any, **changes: Any) -> Settings:
-    """Give the settings of a run as the later version reads them."""
+    """Return the settings of a run as the later version reads them."""
     content = objective.model_dump(mode="json")
     packing: Any = extended(PackingConfig).model_validate(PACKING.model_dump())
     read: Any = read_objective({**content, **changes})
@@ -97,7 +97,7 @@ def test_an_option_that_a_config_gained_changes_nothing_while_it_is_at_its_defau
 
 
 def findings_of(record: Config) -> tuple[FoundIn, ...]:
-    """Give what a check found."""
+    """Return what a check found."""
     assert isinstance(record, CheckRecord)
     return record.findings
 
@@ -116,7 +116,7 @@ def test_a_dataset_of_before_is_sound_to_a_version_with_an_option_more(
 
 
 def places(content: Any) -> Iterator[tuple[str | int, ...]]:
-    """Give the place of every option of an objective, those of its parts too."""
+    """Yield the place of every option of an objective, those of its parts too."""
     for key, value in content.items() if isinstance(content, dict) else enumerate(content):
         if isinstance(content, dict) and key not in KEPT:
             yield (key,)
@@ -125,7 +125,7 @@ def places(content: Any) -> Iterator[tuple[str | int, ...]]:
 
 
 def without(content: Any, place: tuple[str | int, ...]) -> Any:
-    """Give an objective's content without one option."""
+    """Return an objective's content without one option."""
     content = json.loads(json.dumps(content))
     inside = content
     for key in place[:-1]:

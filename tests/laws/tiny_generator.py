@@ -26,7 +26,7 @@ class TinyGenerator:
     def __call__(
         self, seen: NDArray[np.int64], covered: NDArray[np.bool_], selected: Positions
     ) -> NDArray[np.floating]:
-        """Give the logits of selected positions."""
+        """Return the logits of selected positions."""
         assert seen.shape == covered.shape
         row, position = selected
         before = seen[row, np.maximum(position - 1, 0)]
@@ -34,5 +34,5 @@ class TinyGenerator:
 
 
 def make_generator(vocabulary: Vocabulary) -> Generate:
-    """Give a model of a vocabulary."""
+    """Return a model of a vocabulary."""
     return TinyGenerator(vocabulary.size)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.export import Request, export_dataset
+from pipeline.export import ExportRequest, export_dataset
 from tests.stages.export.built_dataset import EOS, build_dataset
 
 TRAIN = [[[10, 11, 12, 13, 14, EOS], [15, EOS]], [], [[EOS], [16, 17, 18, 19, EOS]]]
@@ -20,9 +20,9 @@ def build_both(run: Path) -> Path:
 
 def export(run: Path, to: Path, format_: str = "megatron", **options: Any) -> dict[str, Any]:
     """Export the run's dataset."""
-    return export_dataset(Request(run, "tiny", format_, to, **options), stream=None)
+    return export_dataset(ExportRequest(run, "tiny", format_, to, **options), stream=None)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Give the bytes of all files by name."""
+    """Return the bytes of all files by name."""
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}

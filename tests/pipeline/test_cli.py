@@ -37,7 +37,7 @@ def make(folder: Path, run: str = RUN, *, lines: int = 3) -> Path:
 
 
 def one_line(result: subprocess.CompletedProcess[str]) -> str:
-    """Give the error, which is one line and no traceback."""
+    """Return the error, which is one line and no traceback."""
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("shardmill: ")]
     assert "Traceback" not in result.stderr
     return line

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.compare import JSON_NAME, PAGE_NAME, Request, compare_datasets
+from pipeline.compare import JSON_NAME, PAGE_NAME, CompareRequest, compare_datasets
 from pipeline.report.comparison import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
@@ -71,7 +71,7 @@ def raw(small_corpus: Path, finished: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def report(finished: Path) -> dict[str, Any]:
-    return compare_datasets(Request((finished,), settings=SETTINGS), stream=None)
+    return compare_datasets(CompareRequest((finished,), settings=SETTINGS), stream=None)
 
 
 def of(report: dict[str, Any], name: str) -> dict[str, Any]:
@@ -134,14 +134,14 @@ def test_the_files_hold_what_is_reported(finished: Path, report: dict[str, Any])
 def test_a_dataset_alone_or_in_another_order_has_the_same_numbers(
     finished: Path, report: dict[str, Any], tmp_path: Path
 ) -> None:
-    request = Request((finished,), ("mlm", "clm"), tmp_path, SETTINGS)
+    request = CompareRequest((finished,), ("mlm", "clm"), tmp_path, SETTINGS)
     some = compare_datasets(request, stream=None)
     assert some["datasets"] == [of(report, "clm"), of(report, "mlm")]
 
 
 def test_seeds_are_models_of_their_own_and_their_spread_is_told(finished: Path, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"seeds": 2})
-    (record,) = compare_datasets(Request((finished,), ("clm",), tmp_path, settings), stream=None)[
+    (record,) = compare_datasets(CompareRequest((finished,), ("clm",), tmp_path, settings), stream=None)[
         "datasets"
     ]
     first, second = (model["loss"] for model in record["models"])
@@ -154,7 +154,7 @@ def test_runs_are_compared_on_texts_of_both_and_in_any_order(
     finished: Path, raw: Path, tmp_path: Path
 ) -> None:
     both, turned = (
-        compare_datasets(Request(folders, ("clm",), tmp_path, SETTINGS), stream=None)
+        compare_datasets(CompareRequest(folders, ("clm",), tmp_path, SETTINGS), stream=None)
         for folders in ((finished, raw), (raw, finished))
     )
     assert both == turned
@@ -177,18 +177,18 @@ def test_the_command_prints_the_table_and_says_what_is_not_in_it(finished: Path,
 
 def test_an_unknown_dataset_is_named_with_those_that_there_are(finished: Path) -> None:
     with pytest.raises(ConfigError, match=r"no dataset 'cml'; datasets here: clm, "):
-        compare_datasets(Request((finished,), ("cml",), settings=SETTINGS), stream=None)
+        compare_datasets(CompareRequest((finished,), ("cml",), settings=SETTINGS), stream=None)
 
 
 def test_results_that_cannot_be_written_are_refused_before_training(finished: Path) -> None:
     output = finished / "run.json" / "results"
     with pytest.raises(ConfigError, match=r"--output .*results: cannot be made"):
-        compare_datasets(Request((finished,), ("clm",), output, SETTINGS), stream=None)
+        compare_datasets(CompareRequest((finished,), ("clm",), output, SETTINGS), stream=None)
 
 
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds no run"):
-        compare_datasets(Request((tmp_path,), settings=SETTINGS), stream=None)
+        compare_datasets(CompareRequest((tmp_path,), settings=SETTINGS), stream=None)
 
 
 def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
@@ -203,14 +203,16 @@ def test_runs_without_a_heldout_text_in_common_cannot_be_compared(
     tokenizer = {"train": {"vocab_size": 570, "sample_size": "1MiB"}}
     run_small(corpus, other, tokenizer=tokenizer, **COMMON)
     with pytest.raises(ConfigError, match="no document is held out by every run"):
-        compare_datasets(Request((finished, other), ("clm",), settings=SETTINGS), stream=None)
+        compare_datasets(CompareRequest((finished, other), ("clm",), settings=SETTINGS), stream=None)
 
 
 def test_a_dataset_without_a_validation_split_says_so(finished: Path, tmp_path: Path) -> None:
     copy = tmp_path / "run"
     shutil.copytree(finished, copy)
     shutil.rmtree(copy / "datasets" / "clm" / "validation")
-    (record,) = compare_datasets(Request((copy,), ("clm",), settings=SETTINGS), stream=None)["datasets"]
+    (record,) = compare_datasets(CompareRequest((copy,), ("clm",), settings=SETTINGS), stream=None)[
+        "datasets"
+    ]
     assert "no validation split" in record["reason"]
 
 

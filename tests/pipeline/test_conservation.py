@@ -34,7 +34,7 @@ def records(reference: Path) -> dict[str, Any]:
 
 
 def summed(content: Mapping[str, Any], output: Path) -> dict[str, Any]:
-    """Give the summary of a run whose steps reported this."""
+    """Return the summary of a run whose steps reported this."""
     records = Records()
     for name, record in content.items():
         records.put(name, step_of(name).record.model_validate(record))
@@ -42,7 +42,7 @@ def summed(content: Mapping[str, Any], output: Path) -> dict[str, Any]:
 
 
 def numbers(content: Any, place: Place = ()) -> Iterator[Place]:
-    """Give the place of every number in a value."""
+    """Yield the place of every number in a value."""
     if isinstance(content, int):
         yield place
     elif isinstance(content, dict):
@@ -51,7 +51,7 @@ def numbers(content: Any, place: Place = ()) -> Iterator[Place]:
 
 
 def changed(records: dict[str, Any], place: Place, by: int) -> dict[str, Any]:
-    """Give the records with another number at a place."""
+    """Return the records with another number at a place."""
     records = copy.deepcopy(records)
     inside = records
     for key in place[:-1]:
@@ -65,7 +65,7 @@ TOKENS = (("tokenize", "tokens"), ("shard-clm", "splits"))
 
 
 def wrong(records: dict[str, Any], parts: tuple[Place, ...]) -> list[Place]:
-    """Give the places of all numbers that are conserved, in some parts of the records."""
+    """Return the places of all numbers that are conserved, in some parts of the records."""
     found = [place for place in numbers(records) if any(place[: len(part)] == part for part in parts)]
     return [place for place in found if place[-1] not in ("rows", "segments", "documents")]
 

@@ -8,7 +8,7 @@ import pytest
 from pipeline.commits import Commit
 from pipeline.execution import Execution
 from pipeline.memory import Need
-from pipeline.pools import Resources
+from pipeline.pools import WorkerResources
 from pipeline.session import open_execution
 from pipeline.steps.step import StepPlan
 from pipeline.tasks import Task, Workspace
@@ -40,7 +40,7 @@ def task(name: str, step: StepPlan = STEP) -> Task:
 def execution(tmp_path: Path) -> Iterator[Execution]:
     """An execution in this process."""
     needs = {step.name: Need(1 << 20) for step in (STEP, OTHER)}
-    resources = Resources(0, None, 4 << 30)
+    resources = WorkerResources(0, None, 4 << 30)
     with open_execution(tmp_path, resources, needs=needs, stream=None) as opened:
         yield opened
 

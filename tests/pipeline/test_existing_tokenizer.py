@@ -19,7 +19,7 @@ from pipeline.config import RunFile
 from pipeline.plan import State
 from pipeline.report.inspection import describe_row
 from pipeline.report.terminal import print_report
-from pipeline.session import Request, plan_session, run_session, verify_session
+from pipeline.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.steps.decode import check as decode
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
@@ -67,7 +67,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_file(name: str, **changes: Any) -> RunFile:
-    """Give a run with an existing tokenizer; `changes` replace whole sections."""
+    """Return a run with an existing tokenizer; `changes` replace whole sections."""
     objectives = RUNS[name]["objectives"]
     tokenizer = {"path": f"{name}/{kind_of_file(name)}", **RUNS[name].get("tokenizer", {})}
     content: dict[str, Any] = {
@@ -85,19 +85,21 @@ def run_file(name: str, **changes: Any) -> RunFile:
 
 
 def run_it(corpus: Path, output: Path, file: RunFile, **options: Any) -> dict[str, Any]:
-    return run_session(Request(file, corpus, output, options.pop("workers", 0), **options), stream=None)
+    return run_session(
+        RunRequest(file, corpus, output, options.pop("workers", 0), **options), stream=None
+    )
 
 
 @pytest.fixture(scope="module", params=RUNS)
 def name(request: pytest.FixtureRequest) -> str:
-    """Give each of the files."""
+    """Return each of the files."""
     found: str = request.param
     return found
 
 
 @pytest.fixture(scope="module")
 def made(name: str, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a whole run with that file."""
+    """Return a whole run with that file."""
     output = tmp_path_factory.mktemp("made") / "run"
     report = run_it(corpus, output, run_file(name))
     (output / "found.json").write_text(json.dumps(report))
@@ -110,7 +112,7 @@ def report_of(made: Path) -> dict[str, Any]:
 
 
 def of_the_library(name: str, text: str) -> list[int]:
-    """Give the ids of a text that writes no special piece out."""
+    """Return the ids of a text that writes no special piece out."""
     if kind_of_file(name) is TokenizerKind.HUGGING_FACE:
         library = tokenizers.Tokenizer.from_str(data_of(name).decode())
         return list(library.encode(text, add_special_tokens=False).ids)
@@ -256,7 +258,7 @@ def test_rows_that_eos_fills_are_shown_with_the_eos_of_their_documents(
 
 
 def states(file: RunFile, corpus: Path, output: Path) -> dict[str, State]:
-    found = plan_session(Request(file, corpus, output, 0))
+    found = plan_session(RunRequest(file, corpus, output, 0))
     return {status.step.name: status.state for status in found}
 
 
@@ -309,7 +311,7 @@ def test_a_file_that_changes_meanwhile_is_not_taken(tmp_path: Path) -> None:
 
 
 def one(objective: dict[str, Any], **packing: Any) -> dict[str, Any]:
-    """Give the sections of a run with one dataset."""
+    """Return the sections of a run with one dataset."""
     return {
         "datasets": [{"name": "a", "objective": objective}],
         "packing": {"seq_len": 64, **packing},
@@ -361,7 +363,7 @@ def test_what_could_not_be_made_is_refused_before_anything_is_written(
     file = run_file(name, **changes)
     for begin in (plan_session, lambda request: run_session(request, stream=None)):
         with pytest.raises(ConfigError, match=said):
-            begin(Request(file, corpus, tmp_path / "run", 0))
+            begin(RunRequest(file, corpus, tmp_path / "run", 0))
     assert not (tmp_path / "run" / "commits").exists()
 
 

@@ -21,7 +21,7 @@ NOT_LEARNED = {"learning": False}
 
 
 def every_error(kind: type[ShardmillError] = ShardmillError) -> Iterator[type[ShardmillError]]:
-    """Give an error and all that are one."""
+    """Yield an error and all that are one."""
     yield kind
     for part in kind.__subclasses__():
         yield from every_error(part)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pipeline import export as export_module
-from pipeline.export import Request, export_dataset
+from pipeline.export import ExportRequest, export_dataset
 from pipeline.export_folder import DonePart, keep_part
 from pipeline.journal import run_lock
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
@@ -117,7 +117,7 @@ def keep_twice(folder, journal):
 
 export.keep_part = keep_twice
 run, to = map(Path, sys.argv[1:])
-export.export_dataset(export.Request(run, "tiny", "megatron", to), stream=None)
+export.export_dataset(export.ExportRequest(run, "tiny", "megatron", to), stream=None)
 """
 
 
@@ -322,18 +322,21 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
     build_dataset(run, SPLITS, name="plain")
     to = tmp_path / "out"
     for request, said in (
-        (Request(run, "tiny", "megatrn", to), "did you mean 'megatron'"),
-        (Request(run, "tiny", "x", to), f"formats: {', '.join(FORMATS)}"),
-        (Request(run, "other", "megatron", to), "datasets here: plain, tiny"),
-        (Request(run, "../datasets/tiny", "megatron", to), "no dataset '../datasets/tiny'; datasets"),
-        (Request(run, "tiny/", "megatron", to), "no dataset 'tiny/'"),
-        (Request(run, "tiny/train/..", "megatron", to), "no dataset 'tiny/train/..'"),
-        (Request(run, str(run / "datasets" / "tiny"), "megatron", to), "no dataset '/"),
-        (Request(run, "..", "megatron", to), r"no dataset '\.\.'"),
-        (Request(run, "", "megatron", to), "no dataset ''"),
-        (Request(run, "tiny", "megatron", to, split="test"), "no split 'test'"),
-        (Request(run, "tiny", "megatron", to, epoch=3), "the same in every epoch"),
-        (Request(run, "plain", "megatron-sentences", to), "does not store where sentences end"),
+        (ExportRequest(run, "tiny", "megatrn", to), "did you mean 'megatron'"),
+        (ExportRequest(run, "tiny", "x", to), f"formats: {', '.join(FORMATS)}"),
+        (ExportRequest(run, "other", "megatron", to), "datasets here: plain, tiny"),
+        (
+            ExportRequest(run, "../datasets/tiny", "megatron", to),
+            "no dataset '../datasets/tiny'; datasets",
+        ),
+        (ExportRequest(run, "tiny/", "megatron", to), "no dataset 'tiny/'"),
+        (ExportRequest(run, "tiny/train/..", "megatron", to), "no dataset 'tiny/train/..'"),
+        (ExportRequest(run, str(run / "datasets" / "tiny"), "megatron", to), "no dataset '/"),
+        (ExportRequest(run, "..", "megatron", to), r"no dataset '\.\.'"),
+        (ExportRequest(run, "", "megatron", to), "no dataset ''"),
+        (ExportRequest(run, "tiny", "megatron", to, split="test"), "no split 'test'"),
+        (ExportRequest(run, "tiny", "megatron", to, epoch=3), "the same in every epoch"),
+        (ExportRequest(run, "plain", "megatron-sentences", to), "does not store where sentences end"),
     ):
         with pytest.raises(ConfigError, match=said):
             export_dataset(request, stream=None)

@@ -113,7 +113,7 @@ from stages.errors import ConfigError
 run, to, format_ = sys.argv[1:]
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(1e3), resource.RLIM_INFINITY))
 try:
-    export.export_dataset(export.Request(Path(run), "tiny", format_, Path(to)), stream=None)
+    export.export_dataset(export.ExportRequest(Path(run), "tiny", format_, Path(to)), stream=None)
 except ConfigError as error:
     print(error)
 """

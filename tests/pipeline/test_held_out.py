@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
-    Choice,
+    ValidationChoice,
     choose_validation,
     count_candidates,
 )
@@ -36,7 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Unit, list[dict
     """A run with a tokenizer, in which each two neighbours are said to be one cluster; its documents."""
     base = tmp_path_factory.mktemp("held-out")
     write_tiny_corpus(base / "corpus")
-    run_session(Request(tiny_run(), base / "corpus", base / "run", 0, until="tokenizer"), stream=None)
+    run_session(RunRequest(tiny_run(), base / "corpus", base / "run", 0, until="tokenizer"), stream=None)
     (table,) = (base / "run" / "ingest").rglob("documents.parquet")
     documents = pq.read_table(table).to_pylist()
     (mask,) = (base / "run" / "dedup" / "keep").rglob("*.npy")
@@ -112,7 +112,7 @@ def test_a_held_out_cluster_stands_in_the_groups_of_validation_behind_those_of_t
     work = space(root, tmp_path / "own")
     count_candidates(work, CandidateUnit(unit, HALF, seed))
     written = Workspace(tmp_path / "own", tmp_path / "own")
-    choose_validation(written, Choice((unit,), HALF, PackingConfig(), seed, 1 << 20))
+    choose_validation(written, ValidationChoice((unit,), HALF, PackingConfig(), seed, 1 << 20))
     held_out = {row["cluster"] for row in pq.read_table(tmp_path / "own" / VALIDATION).to_pylist()}
     clusters = tmp_path / "own" / "dedup" / "clusters.parquet"
     clusters.parent.mkdir()

@@ -44,7 +44,7 @@ def records() -> list[dict[str, Any]]:
 
 
 def lines_of(records: list[dict[str, Any]]) -> bytes:
-    """Give records as JSON lines."""
+    """Return records as JSON lines."""
     return b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
 
 
@@ -78,7 +78,7 @@ def write(folder: Path, kind: str, records: list[dict[str, Any]]) -> Path:
 
 
 def source(pattern: str = "a.*", **more: Any) -> list[dict[str, Any]]:
-    """Give the sources of a run over one pattern."""
+    """Return the sources of a run over one pattern."""
     fields = {"id_column": "id", "language": {"column": "lang"}}
     return [{"name": "s", "paths": [pattern], **fields, **more}]
 
@@ -91,7 +91,7 @@ def ingest(corpus: Path, output: Path, **changes: Any) -> pa.Table:
 
 
 def summary(output: Path) -> dict[str, Any]:
-    """Give what ingest committed of itself."""
+    """Return what ingest committed of itself."""
     commit = json.loads((output / "commits/ingest/_step.json").read_text())
     record: dict[str, Any] = commit["record"]
     return record

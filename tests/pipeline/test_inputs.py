@@ -32,12 +32,12 @@ def find(base: Path, *sources: dict[str, Any]) -> list[FoundFile]:
 
 
 def names(files: list[FoundFile]) -> list[tuple[str, str]]:
-    """Give what documents' ids are made of."""
+    """Return what documents' ids are made of."""
     return [(file.source, file.path) for file in files]
 
 
 def refusal(base: Path, *paths: str, **source: Any) -> str:
-    """Give the message with which the paths of a source named web are refused."""
+    """Return the message with which the paths of a source named web are refused."""
     with pytest.raises(ConfigError) as caught:
         find(base, {"name": "web", "paths": paths, **source})
     return str(caught.value)

@@ -41,7 +41,7 @@ def described(output: Path, name: str, **place: Any) -> dict[str, Any]:
 
 
 def opened(output: Path, name: str) -> ShardDataset:
-    """Give the same rows as the loader does: in stored order."""
+    """Return the same rows as the loader does: in stored order."""
     return open_dataset(output / "datasets" / name, epoch=EPOCH, shuffle=False)
 
 

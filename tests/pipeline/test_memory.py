@@ -28,7 +28,7 @@ from pipeline.memory import (
     show_bytes,
 )
 from pipeline.needs import require_memory
-from pipeline.session import Request, plan_session, run_session
+from pipeline.session import RunRequest, plan_session, run_session
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
 from pipeline.steps.tokenizer.step import LANGUAGE, training_need
@@ -54,7 +54,7 @@ def test_what_a_process_below_holds_is_seen_and_gone_with_it() -> None:
 
 
 def mypid() -> int:
-    """Give this process."""
+    """Return this process."""
     return int(Path("/proc/self").readlink().name)
 
 
@@ -245,16 +245,16 @@ def test_a_table_that_is_one_page_asks_for_its_memory_before_anything_is_read(tm
     pq.write_table(table, tmp_path / "pages.parquet", use_dictionary=False, write_batch_size=8)
     source = {"name": "a", "paths": ["page.parquet"]}
     file = small_run(resources={"memory": "1GiB"}, sources=[source])
-    run_session(Request(file, tmp_path, tmp_path / "out", 0, until="scan"), stream=None)
+    run_session(RunRequest(file, tmp_path, tmp_path / "out", 0, until="scan"), stream=None)
     with pytest.raises(ConfigError) as error:
-        plan_session(Request(file, tmp_path, tmp_path / "out", 1))
+        plan_session(RunRequest(file, tmp_path, tmp_path / "out", 1))
     message = str(error.value)
     assert "step ingest needs 1." in message
     assert "or write page.parquet again in smaller row groups or pages: one takes 5" in message
     enough = re.search(r"set it to (\d+MiB) or more", message)
     assert enough
     more = small_run(resources={"memory": enough[1]}, sources=[source])
-    assert plan_session(Request(more, tmp_path, tmp_path / "out", 1))
+    assert plan_session(RunRequest(more, tmp_path, tmp_path / "out", 1))
     rewritten = small_run(resources={"memory": "1GiB"}, sources=[{**source, "paths": ["pages.parquet"]}])
-    run_session(Request(rewritten, tmp_path, tmp_path / "again", 0, until="scan"), stream=None)
-    assert plan_session(Request(rewritten, tmp_path, tmp_path / "again", 1))
+    run_session(RunRequest(rewritten, tmp_path, tmp_path / "again", 0, until="scan"), stream=None)
+    assert plan_session(RunRequest(rewritten, tmp_path, tmp_path / "again", 1))

@@ -12,7 +12,7 @@ import pytest
 from pipeline.inputs import InputFile
 from pipeline.journal import read_log
 from pipeline.plan import State, StepStatus, plan_steps
-from pipeline.session import Request, plan_session
+from pipeline.session import RunRequest, plan_session
 from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 
@@ -28,7 +28,7 @@ PACKING = {"seq_len": 256, "shards": 2}
 
 
 def changed_steps(files: tuple[InputFile, ...] = FILES, **changes: Any) -> tuple[str, ...]:
-    """Give the steps whose fingerprint a change moves."""
+    """Return the steps whose fingerprint a change moves."""
     before = {step.name: step.fingerprint for step in plan_steps(small_run(), FILES)}
     after = {step.name: step.fingerprint for step in plan_steps(small_run(**changes), files)}
     return tuple(name for name in STEPS if before[name] != after[name])
@@ -55,8 +55,8 @@ def own_corpus(small_corpus: Path, tmp_path: Path) -> Path:
 
 
 def status(corpus: Path, output: Path, **changes: Any) -> dict[str, StepStatus]:
-    """Give what a run would do, by step."""
-    planned = plan_session(Request(small_run(**changes), corpus, output, workers=0))
+    """Return what a run would do, by step."""
+    planned = plan_session(RunRequest(small_run(**changes), corpus, output, workers=0))
     return {one.step.name: one for one in planned}
 
 
@@ -73,12 +73,12 @@ def dispatched(output: Path, since: int = 0) -> dict[str, list[str]]:
 
 
 def events(output: Path) -> int:
-    """Give how many events a run has logged."""
+    """Return how many events a run has logged."""
     return len(list(read_log(output)))
 
 
 def units_by_file(output: Path) -> dict[str, list[str]]:
-    """Give the committed units of ingest by the path of their file."""
+    """Return the committed units of ingest by the path of their file."""
     units: dict[str, list[str]] = {}
     for path in sorted((output / "commits" / "ingest").glob("mixed*.json")):
         record = json.loads(path.read_bytes())["record"]

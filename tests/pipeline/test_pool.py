@@ -79,7 +79,7 @@ def stumble(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signat
 
 
 def task(function: Any, payload: Any) -> Task:
-    """Give a task named after what it does."""
+    """Return a task named after what it does."""
     return Task(f"{function.__name__}-{payload}", function, payload, "f")
 
 
@@ -97,7 +97,7 @@ class _Book:
         return task(say_who, f"{first}.{link_next}") if link_next < self.chain else None
 
     def pids(self) -> dict[str, set[int]]:
-        """Give the processes that worked on each chain."""
+        """Return the processes that worked on each chain."""
         pids: dict[str, set[int]] = {}
         for _, outcome in self.seen:
             who = Who.model_validate(outcome.record)
@@ -263,7 +263,7 @@ class _OnceOver(MemoryWatch):
 
     @contextmanager
     def guard(self, give_up: Callable[[], object]) -> Iterator[None]:
-        """Give a worker up at once."""
+        """Yield a worker up at once."""
         if self.armed:
             self.armed = False
             give_up()

@@ -23,7 +23,7 @@ from pipeline import export as export_module
 from pipeline import session
 from pipeline.commits import Commits
 from pipeline.export_folder import keep_part
-from pipeline.quick import Request, quick_export, run_file
+from pipeline.quick import QuickRequest, quick_export, run_file
 from pipeline.report.terminal import print_quick
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
@@ -47,9 +47,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def request(**changes: Any) -> Request:
-    """Give what most tests ask for."""
-    asked = Request(("texts/*.jsonl",), Path("gpt2.json"), "nanogpt", Path("out"), validation=0.3)
+def request(**changes: Any) -> QuickRequest:
+    """Return what most tests ask for."""
+    asked = QuickRequest(("texts/*.jsonl",), Path("gpt2.json"), "nanogpt", Path("out"), validation=0.3)
     return replace(asked, **changes)
 
 
@@ -62,7 +62,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def documents(*places: Path) -> list[tuple[int, ...]]:
-    """Give the documents of nanoGPT's files, sorted: all that stands before each EOS, which is id 0."""
+    """Return the documents of nanoGPT's files, sorted: what stands before each EOS, which is id 0."""
     found = []
     for place in places:
         ids = np.fromfile(place, "<u2")
@@ -220,7 +220,7 @@ def test_a_lossy_tokenizer_is_said_to_be_one(folder: Path, capsys: pytest.Captur
 
 
 def large() -> bytes:
-    """Give a tokenizer of more ids than nanoGPT's files can hold."""
+    """Return a tokenizer of more ids than nanoGPT's files can hold."""
     vocab = {"</s>": 0, "[UNK]": 1} | {f"w{number}": 2 + number for number in range(65_535)}
     made = tokenizers.Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))  # noqa: S106  # no password
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -268,7 +268,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(folder: Path) -> None:
 
 
 def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
-    run = session.Request(run_file(request()), folder, folder / "out.work", 0, until="draw")
+    run = session.RunRequest(run_file(request()), folder, folder / "out.work", 0, until="draw")
     session.run_session(run, stream=None)
     place = next((folder / "out.work").glob("datasets/documents/train/*/*/input_ids.npy"))
     ids = np.load(place)

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline import cli
 from pipeline.boundary import exit_code_of
-from pipeline.session import Request, run_session
+from pipeline.session import RunRequest, run_session
 from pipeline.steps.table import SCAN, STEPS
 from pipeline.stopping import Signals
 from stages.errors import (
@@ -65,7 +65,7 @@ def test_every_error_that_is_foreseen_has_its_exit_code_and_one_line(
 def test_a_run_goes_as_far_as_it_was_asked_to_and_no_further(corpus: Path, tmp_path: Path) -> None:
     output, reached = tmp_path / "run", []
     for until in [step.name for step in STEPS]:
-        run_session(Request(tiny_run(), corpus, output, 0, until=until), stream=None)
+        run_session(RunRequest(tiny_run(), corpus, output, 0, until=until), stream=None)
         whole = {path.parent.name.partition("-")[0] for path in output.glob("commits/*/_step.json")}
         begun = {path.name.partition("-")[0] for path in output.glob("commits/*")}
         reached += [] if until == "sentences" else [until]  # which no dataset of this run asks for
@@ -80,7 +80,7 @@ def test_a_check_that_fails_ends_run_and_verify_with_its_own_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     output = tmp_path / "run"
-    run_session(Request(tiny_run(), corpus, output, 0), stream=None)
+    run_session(RunRequest(tiny_run(), corpus, output, 0), stream=None)
     command = ("verify", str(output), "--workers", "0")
     assert exit_code(*command, monkeypatch=monkeypatch) == 0
     damaged = next(output.glob("datasets/mlm/train/epoch-0000/*/input_ids.npy"))

@@ -25,7 +25,7 @@ LEAST = SOURCE + DATASET
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Give the run that a text describes."""
+    """Return the run that a text describes."""
 
     def load_text(text: str, *overrides: str) -> RunFile:
         path = tmp_path / "run.toml"
@@ -36,7 +36,7 @@ def load(tmp_path: Path) -> Load:
 
 
 def refusal(load: Load, text: str, *overrides: str) -> str:
-    """Give the message with which a text is refused."""
+    """Return the message with which a text is refused."""
     with pytest.raises(ConfigError) as caught:
         load(text, *overrides)
     return str(caught.value)

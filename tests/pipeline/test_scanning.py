@@ -27,7 +27,7 @@ from pipeline.config import RunFile
 from pipeline.inputs import FoundFile, find_files
 from pipeline.journal import read_log
 from pipeline.plan import State
-from pipeline.session import Request, plan_session, run_session
+from pipeline.session import RunRequest, plan_session, run_session
 from pipeline.steps.scan.files import ScanRecord, scan_file
 from pipeline.storage import LocalStorage
 from stages.errors import ChangedInputError, ConfigError, DataError, Stopped
@@ -52,14 +52,14 @@ def run_of(*paths: str, unit: str = "64MiB", **source: Any) -> RunFile:
 def run(folder: Path, *paths: str, until: str = "ingest", replace: bool = False, **more: Any) -> Path:
     """Run over the files of a folder, and return the output."""
     output = folder / "out"
-    request = Request(run_of(*paths, **more), folder, output, 0, until=until, replace=replace)
+    request = RunRequest(run_of(*paths, **more), folder, output, 0, until=until, replace=replace)
     run_session(request, stream=None)
     return output
 
 
 def states(folder: Path, *paths: str, **more: Any) -> dict[str, State]:
     """Return what a plan says of each step."""
-    steps = plan_session(Request(run_of(*paths, **more), folder, folder / "out", 0))
+    steps = plan_session(RunRequest(run_of(*paths, **more), folder, folder / "out", 0))
     return {status.step.name: status.state for status in steps}
 
 
@@ -207,7 +207,7 @@ def test_digests_that_are_lost_are_taken_again(tmp_path: Path) -> None:
     (path,) = (output / "scan").rglob("*.npy")
     path.unlink()
     stream = io.StringIO()
-    request = Request(run_of("a.jsonl"), tmp_path, output, 0, until="scan")
+    request = RunRequest(run_of("a.jsonl"), tmp_path, output, 0, until="scan")
     run_session(request, stream=stream)
     assert "is not whole" in stream.getvalue()
     assert "blocks.npy: committed with 136 bytes, found nothing" in stream.getvalue()

@@ -16,7 +16,7 @@ def write_log(folder: Path, events: list[dict[str, Any]]) -> None:
 
 
 def event(kind: str, time: float, attempt: str = "a", **fields: Any) -> dict[str, Any]:
-    """Give one event of step ingest."""
+    """Return one event of step ingest."""
     return {"event": kind, "time": time, "attempt": attempt, "step": "ingest", **fields}
 
 

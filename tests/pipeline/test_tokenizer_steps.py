@@ -23,12 +23,12 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.journal import read_log
 from pipeline.plan import State
 from pipeline.report.terminal import print_plan
-from pipeline.session import Request, plan_session, run_session
+from pipeline.session import RunRequest, plan_session, run_session
 from pipeline.steps.decode import check as decode
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split import choice as split
-from pipeline.steps.split.choice import Choice, HeldOut, choose_validation
+from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_validation
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.training import FAIRNESS
 from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
@@ -57,39 +57,39 @@ KINDS = {
 
 
 def units(output: Path) -> tuple[Unit, ...]:
-    """Give the units of a run."""
+    """Return the units of a run."""
     commits = dict(Commits(LocalStorage(output)).all("ingest"))
     return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
 
 
 def workspace(output: Path, folder: Path) -> Workspace:
-    """Give a task's view of a run."""
+    """Return a task's view of a run."""
     return Workspace(output, folder)
 
 
 def dispatched(output: Path, since: int) -> list[str]:
-    """Give the units that were given out after some events."""
+    """Return the units that were given out after some events."""
     log = list(read_log(output))[since:]
     return [event["unit"] for event in log if event["event"] == "dispatch"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Give each algorithm with each normalisation."""
+    """Return each algorithm with each normalisation."""
     name: str = request.param
     return name
 
 
 @pytest.fixture(scope="module")
 def tokenized(kind: str, small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the small run up to its shards, with that tokenizer."""
+    """Return the small run up to its shards, with that tokenizer."""
     output = tmp_path_factory.mktemp("tokenized") / "run"
     run_small(small_corpus, output, tokenizer=KINDS[kind])
     return output
 
 
 def kept_texts(output: Path, unit: Unit) -> dict[bytes, str]:
-    """Give the cleaned texts that dedup kept of a unit."""
+    """Return the cleaned texts that dedup kept of a unit."""
     return {
         row["id"]: row["text"]
         for table in kept_groups(workspace(output, output), unit, ["id", "text"])
@@ -123,7 +123,7 @@ def test_the_token_store_decodes_to_the_normalised_text_and_names_its_digest(
 
 
 def findings(output: Path, folder: Path) -> list[FoundIn]:
-    """Give what verify finds in the token store and in the shards."""
+    """Return what verify finds in the token store and in the shards."""
     space, every = workspace(output, folder), units(output)
     texts = [
         decode.check_texts(space, decode.DecodeUnit(TokenizeUnit(unit, 2, 1, 11), sentences=False))
@@ -209,7 +209,7 @@ COUNTS = pa.schema([("cluster", pa.binary(16)), ("tokens", pa.int64()), ("text_b
 def plain_choice(
     rows: Iterator[tuple[bytes, int, int]], seed: int, max_tokens: int
 ) -> dict[bytes, tuple[int, int]]:
-    """Give the clusters held out, by a loop over dicts."""
+    """Return the clusters held out, by a loop over dicts."""
     counts: dict[bytes, tuple[int, int]] = {}
     for cluster, tokens, size in rows:
         before = counts.get(cluster, (0, 0))
@@ -233,7 +233,7 @@ def test_the_split_is_that_of_a_plain_loop(max_tokens: int, tmp_path: Path) -> N
         for number, size in enumerate((60, 0, 45, 1))
     }
     space = workspace(tmp_path, tmp_path)
-    work = Choice(
+    work = ValidationChoice(
         write_counts(space, rows), ValidationConfig(max_tokens=max_tokens), PackingConfig(), 7, 1 << 30
     )
     record = choose_validation(space, work)
@@ -253,14 +253,14 @@ def test_the_split_is_that_of_a_plain_loop(max_tokens: int, tmp_path: Path) -> N
 
 
 def as_rows(names: Sequence[bytes]) -> NDArray[np.uint8]:
-    """Give names of sixteen bytes as (N, 16) uint8."""
+    """Return names of sixteen bytes as (N, 16) uint8."""
     return np.frombuffer(b"".join(names), np.uint8).reshape(-1, 16)
 
 
 def test_the_number_of_shards_is_that_of_the_bytes_that_are_left(tmp_path: Path) -> None:
     space, packing = workspace(tmp_path, tmp_path), PackingConfig()
     units_ = write_counts(space, {"unit-0": [(b"a" * 16, 10, 3 << 30), (b"b" * 16, 10, 2 << 30)]})
-    work = Choice(units_, ValidationConfig(max_tokens=1 << 40), packing, 7, 7 << 30, 1000)
+    work = ValidationChoice(units_, ValidationConfig(max_tokens=1 << 40), packing, 7, 7 << 30, 1000)
     shards = {
         size: num_shards(size << 30, shard_size=packing.shard_size, documents=1000) for size in (2, 7)
     }
@@ -292,7 +292,9 @@ def test_shares_of_languages_are_those_of_the_bytes_drawn_and_asked_for(referenc
 def test_without_candidates_nothing_is_held_out(tmp_path: Path) -> None:
     space = workspace(tmp_path, tmp_path)
     units_ = write_counts(space, {"unit-0": []})
-    record = choose_validation(space, Choice(units_, ValidationConfig(), PackingConfig(), 7, 1 << 20))
+    record = choose_validation(
+        space, ValidationChoice(units_, ValidationConfig(), PackingConfig(), 7, 1 << 20)
+    )
     assert (record.candidates, record.clusters, record.tokens) == (0, 0, 0)
     assert record.shards["validation"] == 0
     assert not HeldOut.read(space).holds(as_rows([b"a" * 16])).any()
@@ -306,7 +308,7 @@ def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samp
     with pytest.raises(ConfigError, match="vocab_size"):
         run_small(small_corpus, output, until="tokenizer", tokenizer=wrong)
     since = len(list(read_log(output)))
-    planned = plan_session(Request(small_run(), small_corpus, output, workers=0))
+    planned = plan_session(RunRequest(small_run(), small_corpus, output, workers=0))
     found = next(one for one in planned if one.step.name == "tokenizer")
     assert (found.step.name, found.state) == ("tokenizer", State.PARTIAL)
     assert found.commits == len(units(output))
@@ -327,7 +329,7 @@ def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samp
 def test_samples_are_stale_only_if_what_draws_them_changed(
     changes: dict[str, Any], *, again: bool, small_corpus: Path, tokenized: Path, kind: str
 ) -> None:
-    request = Request(
+    request = RunRequest(
         small_run(**{"tokenizer": KINDS[kind], **changes}), small_corpus, tokenized, workers=0
     )
     found = next(one for one in plan_session(request) if one.step.name == "tokenizer")
@@ -341,12 +343,12 @@ def test_what_a_normalisation_loses_is_said_by_plan_run_and_report(
     output = tmp_path / "run"
     stream = io.StringIO()
     file = small_run(tokenizer=NORMALISED)
-    report = run_session(Request(file, small_corpus, output, 0, until="tokenizer"), stream=stream)
+    report = run_session(RunRequest(file, small_corpus, output, 0, until="tokenizer"), stream=stream)
     (line,) = (line for line in report["warnings"] if line.startswith("tokenizer"))
     assert line.startswith('tokenizer.train.normalization = "nmt_nfkc" changes line feeds, tabs, ')
     assert f"warning: {line}\n" in stream.getvalue()
     assert "changes line feeds" in (output / "report" / "report.html").read_text()
-    print_plan(plan_session(Request(file, small_corpus, output, 0)), as_json=False)
+    print_plan(plan_session(RunRequest(file, small_corpus, output, 0)), as_json=False)
     assert f"warning: {line}\n" in capsys.readouterr().out
-    print_plan(plan_session(Request(small_run(), small_corpus, output, 0)), as_json=False)
+    print_plan(plan_session(RunRequest(small_run(), small_corpus, output, 0)), as_json=False)
     assert "warning" not in capsys.readouterr().out

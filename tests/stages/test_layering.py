@@ -89,7 +89,7 @@ HEAVY = [
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Give the dotted name of all that a file imports, wherever in it."""
+    """Yield the dotted name of all that a file imports, wherever in it."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -99,12 +99,12 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def folder_of(path: Path) -> str:
-    """Give the folder of stages that a file is in, or its own name at the top."""
+    """Return the folder of stages that a file is in, or its own name at the top."""
     return path.relative_to(ROOT / "stages").parts[0].removesuffix(".py")
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Give each function of a file with its lines."""
+    """Yield each function of a file with its lines."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert node.end_lineno is not None

@@ -10,7 +10,7 @@ LISTS = st.lists(st.lists(st.integers(-9, 9), max_size=4), max_size=8)
 
 
 def lists_of(ragged: Ragged) -> list[list[int]]:
-    """Give the lists one by one."""
+    """Return the lists one by one."""
     return [ragged[number].tolist() for number in range(len(ragged.ptr) - 1)]
 
 

@@ -65,13 +65,13 @@ KEYS = st.builds(
 
 
 def draws(key: Key, *rows: int, block: int = 0) -> list[list[int]]:
-    """Give the draws of some rows as Python numbers."""
+    """Return the draws of some rows as Python numbers."""
     found: list[list[int]] = draw_u64(key, np.array(rows, np.uint64), block=block).tolist()
     return found
 
 
 def words(key: Key, row: int, block: int) -> list[int]:
-    """Give what one block must draw by the table of the module, from the known-answer generator."""
+    """Return what one block must draw by the table of the module, from the known-answer generator."""
     counter = [[block, row, key.shard + (int(key.tag) << 24), key.epoch]]
     w0, w1, w2, w3 = philox4x32(
         np.array(counter, np.uint64), (key.seed % 2**32, key.seed // 2**32)
@@ -153,7 +153,7 @@ def test_permutations_are_uniform() -> None:
 
 
 def rank(order: NDArray[np.int64]) -> int:
-    """Give the number of a permutation of four among all 24."""
+    """Return the number of a permutation of four among all 24."""
     left, number = [0, 1, 2, 3], 0
     for place, value in enumerate(order.tolist()):
         number = number * (4 - place) + left.index(value)

@@ -54,7 +54,7 @@ class CandidateUnit:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ValidationChoice:
     """The candidates of all units."""
 
     units: tuple[Unit, ...]
@@ -113,7 +113,7 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     return CountRecord(clusters=len(counts), flow=flow)
 
 
-def choose_validation(workspace: Workspace, work: Choice) -> SplitRecord:
+def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitRecord:
     """Choose the clusters that are held out, and settle the number of shards once and for all."""
     candidates = _merged_counts(workspace, work.units)
     hashes = (validation_hash(cluster, work.seed) for cluster in map(bytes, candidates.clusters))

@@ -10,9 +10,9 @@ from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import flows_of, read_all
 from pipeline.steps.split.choice import (
     CandidateUnit,
-    Choice,
     CountRecord,
     SplitRecord,
+    ValidationChoice,
     choose_validation,
     count_candidates,
 )
@@ -68,7 +68,7 @@ def _work(job: Job) -> Work[SplitRecord]:
     )
     kept = job.records.of(DEDUP).languages.values()
     size, documents = sum(one.bytes for one in kept), sum(one.documents for one in kept)
-    choice = Choice(units, file.validation, file.packing, file.seed, size, documents)
+    choice = ValidationChoice(units, file.validation, file.packing, file.seed, size, documents)
     task = job.task("choose", choose_validation, choice)
     chosen = yield Phase("choose the validation split", [task], Where.DRIVER)
     by_unit = {unit.removeprefix(_COUNT): commit for unit, commit in counted.items()}

@@ -29,7 +29,7 @@ from pipeline.steps.tokenizer.training import (
     SampleRecord,
     SampleUnit,
     TokenizerRecord,
-    Training,
+    TokenizerTraining,
     sample_unit,
     sampling_rates,
     train_tokenizer,
@@ -130,7 +130,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, "dedup"))  # before hours of training
-    training = Training(units, config, balanced_targets(sizes, config))
+    training = TokenizerTraining(units, config, balanced_targets(sizes, config))
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     trained = yield Phase("train the tokenizer", [task], Where.ALONE, need=need)

@@ -61,7 +61,7 @@ class SampleUnit:
 
 
 @dataclass(frozen=True)
-class Training:
+class TokenizerTraining:
     """The sample to train on."""
 
     units: tuple[Unit, ...]
@@ -141,7 +141,7 @@ def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
             yield {"language": language, "copies": copies, "piece": piece}
 
 
-def train_tokenizer(workspace: Workspace, work: Training) -> TokenizerRecord:
+def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
     """Train on the units' pieces in canonical order; write model, special ids and fairness."""
     if not any(True for _ in _pieces(workspace, work)):
         raise ConfigError(
@@ -171,7 +171,7 @@ def train_tokenizer(workspace: Workspace, work: Training) -> TokenizerRecord:
     )
 
 
-def _batches(workspace: Workspace, work: Training) -> Iterator[list[dict[str, Any]]]:
+def _batches(workspace: Workspace, work: TokenizerTraining) -> Iterator[list[dict[str, Any]]]:
     """Yield the sample in lists of at most `_BATCH` pieces."""
     for unit in work.units:
         with pq.ParquetFile(workspace.path(sample_key(unit))) as file:
@@ -179,13 +179,13 @@ def _batches(workspace: Workspace, work: Training) -> Iterator[list[dict[str, An
                 yield file.read_row_group(group).to_pylist()
 
 
-def _pieces(workspace: Workspace, work: Training) -> Iterator[dict[str, Any]]:
+def _pieces(workspace: Workspace, work: TokenizerTraining) -> Iterator[dict[str, Any]]:
     for batch in _batches(workspace, work):
         yield from batch
 
 
 def _measure(
-    workspace: Workspace, work: Training, tokenizer: Tokenizer
+    workspace: Workspace, work: TokenizerTraining, tokenizer: Tokenizer
 ) -> tuple[dict[str, LanguageCounts], dict[str, int]]:
     """Encode the sample once: what each language pays, and how many bytes of it were drawn."""
     counts: defaultdict[str, LanguageCounts] = defaultdict(LanguageCounts)

@@ -34,7 +34,7 @@ from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
 from stages.verify import mechanics
-from stages.verify.mechanics import Rows
+from stages.verify.mechanics import SegmentedRows
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared together."""
@@ -150,7 +150,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
         segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
-        rows = Rows(mapped.columns["input_ids"], segments)
+        rows = SegmentedRows(mapped.columns["input_ids"], segments)
         listed = pq.read_schema(workspace.path(f"{place}/documents.parquet"))
         traits = traits_of(read_objective(manifest.objective))
         group = merge_group(
@@ -217,7 +217,7 @@ def _documents(
 
 def _contents(
     place: str,
-    rows: Rows,
+    rows: SegmentedRows,
     manifest: Manifest,
     group: MergedGroup,
     *,

@@ -30,7 +30,7 @@ _HOW = list(Selection)
 BERNOULLI, EXACT, WHOLE_WORD = map(_HOW.index, _HOW[:3])
 
 
-class Rows(NamedTuple):
+class KernelRows(NamedTuple):
     """Rows as stored."""
 
     ids: NDArray[np.integer]
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
     with a constant it turns a shift into a product of 64 bits."""
 
 
-class Ids(NamedTuple):
+class KernelIds(NamedTuple):
     """What becomes of ids."""
 
     runs: NDArray[np.integer]
@@ -63,7 +63,7 @@ class Bounds(NamedTuple):
     """(B,) whether there is anything below them."""
 
 
-class Choice(NamedTuple):
+class PositionChoice(NamedTuple):
     """How positions are selected."""
 
     how: int
@@ -73,7 +73,7 @@ class Choice(NamedTuple):
     ngrams: Bounds
 
 
-class Desk(NamedTuple):
+class RowScratch(NamedTuple):
     """Room for the work on one row, used again for the next."""
 
     draws: NDArray[np.uint64]
@@ -96,9 +96,9 @@ class Desk(NamedTuple):
     """(4, L + 8) of each word: first position, tokens, whether it is cut off; which is visited when."""
 
 
-def kernel_rows(rows: StoredRows) -> Rows:
+def kernel_rows(rows: StoredRows) -> KernelRows:
     """Return rows as kernels take them."""
-    return Rows(
+    return KernelRows(
         np.ascontiguousarray(rows.input_ids),
         np.ascontiguousarray(rows.segment_ptr, np.int64),
         np.ascontiguousarray(rows.segment_length, np.int64),
@@ -118,7 +118,7 @@ def _stream_words(seed: int, epoch: int, shard: int) -> NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=8)
-def kernel_ids(vocabulary: Vocabulary, dtype: np.dtype[np.integer], selection: Selection) -> Ids:
+def kernel_ids(vocabulary: Vocabulary, dtype: np.dtype[np.integer], selection: Selection) -> KernelIds:
     """Return what becomes of ids; one outside the vocabulary is treated as the nearest inside."""
     runs = vocabulary.special_runs.astype(dtype)
     if len(runs) and vocabulary.is_special[0]:
@@ -127,13 +127,13 @@ def kernel_ids(vocabulary: Vocabulary, dtype: np.dtype[np.integer], selection: S
         runs[-1, 1] = np.iinfo(dtype).max
     asked = selection in {Selection.WHOLE_WORD, Selection.NGRAM}
     starts = word_starts(vocabulary) if asked else np.empty(0, np.bool_)
-    return Ids(runs, vocabulary.is_special, starts, vocabulary.ordinary)
+    return KernelIds(runs, vocabulary.is_special, starts, vocabulary.ordinary)
 
 
 @lru_cache(maxsize=8)
-def kernel_choice(probability: float, selection: Selection, max_ngram: int) -> Choice:
+def kernel_choice(probability: float, selection: Selection, max_ngram: int) -> PositionChoice:
     """Return how positions are selected."""
-    return Choice(
+    return PositionChoice(
         _HOW.index(selection),
         probability,
         bounds_of(threshold(probability)),
@@ -150,11 +150,11 @@ def bounds_of(*bounds: int) -> Bounds:
 
 
 @kernel
-def lay_out(length: int) -> Desk:
+def lay_out(length: int) -> RowScratch:
     """Return room for rows of so many tokens."""
     draws = np.empty((1, (length + 63) // 64 * 16), np.uint64)
     room = length + 8
-    return Desk(
+    return RowScratch(
         draws,
         draws.view(np.uint16)[0],
         np.empty(1, np.int64),

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from stages.kernels import kernel
 from stages.objectives.electra import Generator, ReplacedTokens, unigram_counts
 from stages.objectives.kernels.desk import (
-    Choice,
-    Ids,
-    Rows,
+    KernelIds,
+    KernelRows,
+    PositionChoice,
     draw_blocks,
     filled_tokens,
     kernel_choice,
@@ -50,9 +50,9 @@ def replace_tokens(
 
 @kernel
 def _replace(
-    stored: Rows,
-    ids: Ids,
-    choice: Choice,
+    stored: KernelRows,
+    ids: KernelIds,
+    choice: PositionChoice,
     counts: NDArray[np.int64],
     columns: tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.bool_]],
 ) -> None:

@@ -16,9 +16,9 @@ from stages.objectives.kernels.desk import (
     MANY_RUNS,
     REST,
     Bounds,
-    Choice,
-    Ids,
-    Rows,
+    KernelIds,
+    KernelRows,
+    PositionChoice,
     bounds_of,
     draw_blocks,
     draw_leading,
@@ -71,15 +71,15 @@ def _bounds(config: MaskedLM) -> Bounds:
 
 @kernel
 def _mask_alone(
-    rows_: Rows,
-    ids_: Ids,
+    rows_: KernelRows,
+    ids_: KernelIds,
     bounds_: Bounds,
     mask: np.integer,
     input_ids: NDArray[np.integer],
     labels: NDArray[np.int32],
 ) -> None:
     """Mask positions that are selected each alone."""
-    stored, ids, bounds = Rows(*rows_), Ids(*ids_), Bounds(*bounds_)
+    stored, ids, bounds = KernelRows(*rows_), KernelIds(*ids_), Bounds(*bounds_)
     count, length = stored.ids.shape
     width = (length + 63) // 64 * 64
     step = max(1, min(_PART // max(width, 1), count))
@@ -119,9 +119,9 @@ def _mask_alone(
 
 @kernel
 def _mask_together(
-    stored: Rows,
-    ids: Ids,
-    choice: Choice,
+    stored: KernelRows,
+    ids: KernelIds,
+    choice: PositionChoice,
     bounds: Bounds,
     mask: np.integer,
     columns: tuple[NDArray[np.integer], NDArray[np.int32]],

@@ -11,10 +11,10 @@ from stages.objectives.kernels.desk import (
     MANY_RUNS,
     REST,
     WHOLE_WORD,
-    Choice,
-    Desk,
-    Ids,
-    Rows,
+    KernelIds,
+    KernelRows,
+    PositionChoice,
+    RowScratch,
     draw_blocks,
     draw_leading,
     filled_tokens,
@@ -28,7 +28,9 @@ from stages.objectives.kernels.noise import draw_block
 
 
 @kernel
-def select(stored: Rows, row: int, ids: Ids, choice: Choice, desk: Desk) -> int:
+def select(
+    stored: KernelRows, row: int, ids: KernelIds, choice: PositionChoice, desk: RowScratch
+) -> int:
     """Return how many positions of a row are selected; they lie in `desk.places` from left to right."""
     filled = filled_tokens(stored.segment_ptr, stored.segment_length, row)
     tokens = stored.ids[row, :filled]
@@ -92,7 +94,7 @@ def _flag_alone(
 
 @kernel
 def _flag_smallest(
-    words: NDArray[np.uint64], number: int, filled: int, probability: float, desk: Desk
+    words: NDArray[np.uint64], number: int, filled: int, probability: float, desk: RowScratch
 ) -> None:
     """Flag the smallest draws: whole bins of 8 leading bits, and the first of one bin put in order."""
     lanes, free, flags, nearby, draws = desk.lanes, desk.free, desk.flags, desk.nearby, desk.first
@@ -124,7 +126,9 @@ def _flag_smallest(
 
 
 @kernel
-def _begin_words(stored: Rows, row: int, filled: int, starts: NDArray[np.bool_], desk: Desk) -> int:
+def _begin_words(
+    stored: KernelRows, row: int, filled: int, starts: NDArray[np.bool_], desk: RowScratch
+) -> int:
     """Return how many words a row has, and lay them out in `desk.words`."""
     tokens, lengths, free = stored.ids[row], stored.segment_length, desk.free
     firsts, sizes, alone = desk.words[0], desk.words[1], desk.words[2]
@@ -150,7 +154,11 @@ def _begin_words(stored: Rows, row: int, filled: int, starts: NDArray[np.bool_],
 
 @kernel
 def _flag_words(
-    words: NDArray[np.uint64], number: int, counts: tuple[int, int], choice: Choice, desk: Desk
+    words: NDArray[np.uint64],
+    number: int,
+    counts: tuple[int, int],
+    choice: PositionChoice,
+    desk: RowScratch,
 ) -> None:
     """Flag the words whose first position has a small draw."""
     filled, count = counts
@@ -168,7 +176,7 @@ def _flag_words(
 
 
 @kernel
-def _order_words(words: NDArray[np.uint64], count: int, desk: Desk) -> None:
+def _order_words(words: NDArray[np.uint64], count: int, desk: RowScratch) -> None:
     """Put the words in the order in which they are visited: into bins of 8 leading bits, then sorted."""
     firsts, order, lanes, draws = desk.words[0], desk.words[3], desk.lanes, desk.first
     draw_blocks(words, desk.same, firsts, count, draws, desk.second)
@@ -192,7 +200,9 @@ def _order_words(words: NDArray[np.uint64], count: int, desk: Desk) -> None:
 
 
 @kernel
-def _flag_ngrams(words: NDArray[np.uint64], counts: tuple[int, int], choice: Choice, desk: Desk) -> None:
+def _flag_ngrams(
+    words: NDArray[np.uint64], counts: tuple[int, int], choice: PositionChoice, desk: RowScratch
+) -> None:
     """Flag runs of words until no token is left to select."""
     filled, count = counts
     firsts, sizes, alone, order = desk.words[0], desk.words[1], desk.words[2], desk.words[3]

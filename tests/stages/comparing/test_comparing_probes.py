@@ -9,12 +9,12 @@ import torch
 from stages.comparing.classes import classes_of
 from stages.comparing.probes import bits_per_byte, linear_accuracy
 from stages.comparing.questions import ask
-from stages.comparing.settings import Ids
+from stages.comparing.settings import IdCounts
 from stages.objectives.questions import Form
 from stages.objectives.vocabulary import vocabulary_of
 from stages.verify.model import TinyTransformer
 
-IDS = Ids(np.array([0, 1, 2, 3, 4, 5]), np.array([9, 5, 4, 3, 2, 1]))
+IDS = IdCounts(np.array([0, 1, 2, 3, 4, 5]), np.array([9, 5, 4, 3, 2, 1]))
 KEPT = np.array([1, 0, 2])
 
 

@@ -111,7 +111,7 @@ def corpus_of(seed: int) -> Corpus:
 
 @cache
 def rule_of(seed: int) -> Verdict:
-    """Give what the rule decides of a trial."""
+    """Return what the rule decides of a trial."""
     return rule(corpus_of(seed))
 
 
@@ -137,7 +137,7 @@ def rule(corpus: Corpus) -> Verdict:
 
 
 def verified_edges(texts: dict[int, str], config: MinHashConfig) -> dict[int, dict[int, float]]:
-    """Give worse -> better -> similarity, for the pairs that share a bucket and reach the threshold."""
+    """Return worse -> better -> similarity, of pairs that share a bucket and reach the threshold."""
     index = MinHashLSH(threshold=config.threshold, num_perm=config.num_perm, weights=(0.1, 0.9))
     shingles: dict[int, set[str]] = {}
     buckets: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -162,7 +162,7 @@ def verified_edges(texts: dict[int, str], config: MinHashConfig) -> dict[int, di
 
 
 def clusters_by_links(links: set[tuple[int, int]]) -> dict[int, int]:
-    """Give the least member of every connected component of more than one, by repeated passes."""
+    """Return the least member of every connected component of more than one, by repeated passes."""
     least = {number: number for link in links for number in link}
     changed = True
     while changed:

@@ -24,7 +24,7 @@ KEYS = st.lists(st.integers(0, 5), max_size=40)
 def found(
     keys: list[int], documents: list[int], max_candidates: int, *, block: int = 1 << 20
 ) -> list[list[int]]:
-    """Give (better, worse) of documents with some keys, from blocks in rank order."""
+    """Return (better, worse) of documents with some keys, from blocks in rank order."""
     order = np.argsort(np.array(documents, np.int64))
     blocks: list[KeyBlock] = [
         (np.array(keys, np.uint64)[rows], np.array(documents, np.int64)[rows])
@@ -41,7 +41,7 @@ def found(
 
 
 def plain_pairs(keys: list[int], documents: list[int], max_candidates: int) -> list[list[int]]:
-    """Give (better, worse) of each bucket in plain loops, ascending by worse."""
+    """Return (better, worse) of each bucket in plain loops, ascending by worse."""
     buckets: defaultdict[int, list[int]] = defaultdict(list)
     for document, key in sorted(zip(documents, keys, strict=True)):
         buckets[key].append(document)

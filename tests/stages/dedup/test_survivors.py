@@ -40,7 +40,7 @@ class Graph:
 
 
 def random_graph(seed: int) -> Graph:
-    """Give a graph of up to 40 documents, some of them repeats, in clumps."""
+    """Return a graph of up to 40 documents, some of them repeats, in clumps."""
     rng = np.random.default_rng(seed)
     documents = int(rng.integers(1, 41))
     repeats: dict[int, int] = {}
@@ -78,7 +78,7 @@ def decided(graph: Graph, ranges: list[tuple[int, int]] | None = None) -> Decisi
 
 
 def plain_rule(graph: Graph) -> dict[int, tuple[int, float]]:
-    """Give who goes, for whom, and how alike they are, in plain loops."""
+    """Return who goes, for whom, and how alike they are, in plain loops."""
     removed: dict[int, tuple[int, float]] = {}
     for document in range(graph.documents):
         if document in graph.repeats:
@@ -93,13 +93,13 @@ def plain_rule(graph: Graph) -> dict[int, tuple[int, float]]:
 
 
 def removed_of(decisions: Decisions) -> dict[int, tuple[int, float]]:
-    """Give the same of our decisions."""
+    """Return the same of our decisions."""
     witness, similarity = decisions.witness.tolist(), decisions.similarity.tolist()
     return {n: (kept, similarity[n]) for n, kept in enumerate(witness) if kept != KEPT}
 
 
 def plain_clusters(graph: Graph) -> list[int]:
-    """Give the least document that each is linked to, by spreading until nothing changes."""
+    """Return the least document that each is linked to, by spreading until nothing changes."""
     least = list(range(graph.documents))
     links = [*graph.edges, *graph.repeats.items()]
     for _ in range(graph.documents):

@@ -118,7 +118,7 @@ def write_export(format_: Format, source: ExportSource, folder: Path) -> None:
 
 
 def read_mds(folder: Path) -> dict[str, NDArray[np.integer]]:
-    """Give the columns of MDS files: each row found by its offsets, cut as the index says."""
+    """Return the columns of MDS files: each row found by its offsets, cut as the index says."""
     index = json.loads((folder / "index.json").read_bytes())
     assert index["version"] == 2
     found: dict[str, list[NDArray[np.integer]]] = {}
@@ -151,7 +151,7 @@ def _mds_type(encoding: str) -> tuple[str, tuple[int, ...]]:
 
 
 def read_safetensors(folder: Path) -> dict[str, NDArray[np.integer]]:
-    """Give the tensors of all files, each checked to follow the one before and to be aligned."""
+    """Return the tensors of all files, each checked to follow the one before and to be aligned."""
     dtypes = {"BOOL": "?", "U8": "<u1", "U16": "<u2", "I32": "<i4", "I64": "<i8"}
     found: dict[str, list[NDArray[np.integer]]] = {}
     for path in sorted(folder.glob("*.safetensors")):
@@ -175,7 +175,7 @@ def read_safetensors(folder: Path) -> dict[str, NDArray[np.integer]]:
 
 
 def read_arrow(folder: Path) -> dict[str, NDArray[np.integer]]:
-    """Give the columns of the Arrow streams that state.json lists, in its order."""
+    """Return the columns of the Arrow streams that state.json lists, in its order."""
     state = json.loads((folder / "state.json").read_bytes())
     tables = [
         pa.ipc.open_stream(folder / entry["filename"]).read_all() for entry in state["_data_files"]
@@ -184,7 +184,7 @@ def read_arrow(folder: Path) -> dict[str, NDArray[np.integer]]:
 
 
 def read_parquet(folder: Path) -> dict[str, NDArray[np.integer]]:
-    """Give the columns of all Parquet files."""
+    """Return the columns of all Parquet files."""
     return _columns(pa.concat_tables([pq.read_table(path) for path in sorted(folder.glob("*.parquet"))]))
 
 

@@ -12,7 +12,7 @@ Synced = dict[Path, int | set[str]]
 
 
 def names_in(folder: Path) -> set[str]:
-    """Give the names in a folder."""
+    """Return the names in a folder."""
     return {path.name for path in folder.iterdir()}
 
 

@@ -31,7 +31,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> ExportSource:
 
 
 def paths_in(lines: str) -> list[str]:
-    """Give the strings with a slash in them."""
+    """Return the strings with a slash in them."""
     nodes = [node for node in ast.walk(ast.parse(lines)) if isinstance(node, ast.Constant)]
     return [node.value for node in nodes if isinstance(node.value, str) and "/" in node.value]
 

@@ -24,7 +24,7 @@ NUMBERS = (
 
 
 def as_read(files: dict[str, bytes]) -> tuple[np.dtype[np.generic], list[list[int]]]:
-    """Give dtype and documents of all chunks, as the index says that they are to be read."""
+    """Return dtype and documents of all chunks, as the index says that they are to be read."""
     index = json.loads(files["train/index.json"])
     (code,) = index["config"]["data_format"]
     serializer, number = code.split(":")

@@ -137,7 +137,7 @@ def test_tokens_are_shown_to_people_with_three_digits(tokens: int, shown: str) -
 
 
 def read_back(name: str, files: dict[str, bytes], dtype: str) -> list[list[int]]:
-    """Give the documents of an export, read with numpy as its trainer reads them."""
+    """Return the documents of an export, read with numpy as its trainer reads them."""
     if name == "nanogpt":
         flat = np.frombuffer(files["train.bin"], np.uint16)
         return split_at(flat, np.flatnonzero(flat == EOS) + 1)

@@ -34,13 +34,13 @@ TWO_ROWS: Rows = {
 
 
 def values(dtype: str, shape: tuple[int, ...], seed: int) -> NDArray[np.integer]:
-    """Give values over all of a dtype's range."""
+    """Return values over all of a dtype's range."""
     raw = np.frombuffer(np.random.default_rng(seed).bytes(int(np.prod(shape)) * 8), "<i8")
     return (raw >> 7 if dtype == "<i8" else raw).astype(dtype).reshape(shape)
 
 
 def sample_shards(rows: list[int]) -> list[Rows]:
-    """Give shards of so many rows with a column of each dtype, one of them of two axes."""
+    """Return shards of so many rows with a column of each dtype, one of them of two axes."""
     shapes: dict[str, tuple[int, ...]] = {"|b1": (5,), "|u1": (), "<u2": (2, 7), "<i4": (3,), "<i8": ()}
     return [
         {f"column_{dtype[1:]}": values(dtype, (n, *shapes[dtype]), 31 * at + n) for dtype in DTYPES}

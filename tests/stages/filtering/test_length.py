@@ -18,13 +18,13 @@ TEXTS = st.text(st.sampled_from("ab é猫\n\t\u00a0\u3000\u200b"), max_size=12) 
 
 
 def reasons(texts: list[str], min_chars: int) -> list[str | None]:
-    """Give the reason of each verdict."""
+    """Return the reason of each verdict."""
     verdicts = length_verdicts(texts, LengthFilter(min_chars=min_chars))
     return [verdict and verdict[0] for verdict in verdicts]
 
 
 def plain_reason(text: str, min_chars: int) -> str | None:
-    """Give the reason by the definition: characters that are not white space, counted."""
+    """Return the reason by the definition: characters that are not white space, counted."""
     visible = sum(not character.isspace() for character in text)
     if visible == 0:
         return EMPTY

@@ -16,7 +16,7 @@ ROWS = st.lists(
 
 
 def segments_of(rows: list[list[int]], length: int = LENGTH) -> NDArray[np.int64]:
-    """Give the segment ids of rows of documents of these lengths: (N, length)."""
+    """Return the segment ids of rows of documents of these lengths: (N, length)."""
     segment_ids = np.full((len(rows), length), PADDING, np.int64)
     for row, lengths in zip(segment_ids, rows, strict=True):
         filled = [number for number, size in enumerate(lengths) for _ in range(size)]

@@ -40,7 +40,7 @@ def tensors(batch: Arrays) -> dict[str, Tensor]:
 
 
 def batch_of(rows: list[list[int]], length: int, *, prefixes: list[int], width_out: int = 5) -> Arrays:
-    """Give every column that masks of any kind follow from."""
+    """Return every column that masks of any kind follow from."""
     segment_ids = segments_of(rows, length)
     filled = (segment_ids != PADDING).sum(axis=1)
     return {
@@ -117,7 +117,7 @@ def test_flex_attention_computes_what_dense_attention_does(attention: str) -> No
 
 
 def attend(mask: Tensor, hidden: Tensor) -> Tensor:
-    """Give what two heads read of hidden states (N, L, 16)."""
+    """Return what two heads read of hidden states (N, L, 16)."""
     heads = hidden.view(*hidden.shape[:2], 2, 8).transpose(1, 2)
     return scaled_dot_product_attention(heads, heads, heads, attn_mask=mask).transpose(1, 2).flatten(2)
 

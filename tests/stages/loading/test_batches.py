@@ -42,18 +42,18 @@ def numbered(root: Path, rows: int) -> ShardDataset:
 
 
 def numbers(batch: Batch) -> list[int]:
-    """Give the numbers of a batch's rows; of padding None is given."""
+    """Return the numbers of a batch's rows; of padding None is given."""
     ids: list[int] = batch["input_ids"][:, 0].tolist()
     return [first - 10 for first in ids if first != PAD]
 
 
 def order(rows: ShardDataset, epoch: int) -> list[int]:
-    """Give the numbers of all rows in the order of an epoch."""
+    """Return the numbers of all rows in the order of an epoch."""
     return numbers(rows.at(epoch, np.arange(len(rows))))
 
 
 def together(walks: list[Iterator[Batch]]) -> list[int]:
-    """Give the numbers that the ranks get, step by step."""
+    """Return the numbers that the ranks get, step by step."""
     return [number for step in zip(*walks, strict=True) for batch in step for number in numbers(batch)]
 
 

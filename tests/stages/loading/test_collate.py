@@ -20,7 +20,7 @@ def packed(root: Path) -> Batch:
 
 
 def pairs_of_lengths() -> Batch:
-    """Give two rows for an encoder-decoder: 3 and 1 inputs, 2 and 4 targets."""
+    """Return two rows for an encoder-decoder: 3 and 1 inputs, 2 and 4 targets."""
     return {
         "input_ids": np.array([[1, 2, 3], [4, 0, 0]]),
         "labels": np.array([[5, 6, -100, -100], [7, 8, 9, 10]]),

@@ -138,12 +138,12 @@ def write_dataset(
 
 
 def plain(row: dict[str, np.ndarray]) -> dict[str, list[int]]:
-    """Give a row as lists."""
+    """Return a row as lists."""
     return {name: column.tolist() for name, column in row.items()}
 
 
 def stored_numbers(dataset: ShardDataset) -> list[int]:
-    """Give the number of the stored row at each position of the epoch."""
+    """Return the number of the stored row at each position of the epoch."""
     return [ROWS.index(plain(dataset[position])) for position in range(len(dataset))]
 
 

@@ -37,19 +37,19 @@ NUM_IDS = 6
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
-    """Give normal numbers that gradients flow into."""
+    """Return normal numbers that gradients flow into."""
     values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
     return values.requires_grad_()
 
 
 def pull(loss: Loss, logits: Tensor) -> Tensor:
-    """Give the gradient of a loss."""
+    """Return the gradient of a loss."""
     (gradient,) = torch.autograd.grad(loss.value, logits)
     return gradient
 
 
 def plain(logits: Tensor, pairs: list[tuple[int, int, int]]) -> float:
-    """Give the mean loss of (row, position, label), by the words of the definition."""
+    """Return the mean loss of (row, position, label), by the words of the definition."""
     rows = logits.tolist()
     losses = []
     for row, position, label in pairs:
@@ -237,7 +237,7 @@ def plain_contrast(
     negatives: Tensor | None = None,
     left_out: AbstractSet[tuple[int, int]] = frozenset(),
 ) -> float:
-    """Give the mean loss of equation 1 of the paper, or 5 with negatives, in plain loops."""
+    """Return the mean loss of equation 1 of the paper, or 5 with negatives, in plain loops."""
 
     def score(one: Tensor, other: Tensor) -> float:
         product = sum(a * b for a, b in zip(one.tolist(), other.tolist(), strict=True))

@@ -51,7 +51,7 @@ def write_masked(
 
 
 def stored(dataset: ShardDataset) -> NDArray[np.int64]:
-    """Give the ids on disk in stored order."""
+    """Return the ids on disk in stored order."""
     shards = [dataset.folder / shard.path / "input_ids.npy" for shard in dataset.manifest.shards]
     return np.concatenate([np.load(path) for path in shards]).astype(np.int64)
 

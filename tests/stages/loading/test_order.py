@@ -27,7 +27,7 @@ GOLDEN = {
 
 
 def order(size: int, *, seed: int = 7, epoch: int = 0) -> list[int]:
-    """Give a whole epoch."""
+    """Return a whole epoch."""
     rows: list[int] = shuffled(np.arange(size), size, seed=seed, epoch=epoch).tolist()
     return rows
 

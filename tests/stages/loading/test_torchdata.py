@@ -35,7 +35,7 @@ def row_by_row(rows: ShardDataset, workers: int) -> StatefulDataLoader[Tensors]:
 
 
 def given(batches: Iterable[Tensors]) -> list[int]:
-    """Give the numbers of the rows of batches, padding left out."""
+    """Return the numbers of the rows of batches, padding left out."""
     return [
         number for batch in batches for number in numbers({n: np.asarray(c) for n, c in batch.items()})
     ]

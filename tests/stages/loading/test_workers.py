@@ -34,7 +34,7 @@ STARTS = ["fork", "spawn"]
 
 
 def firsts(loader: Loader | Batches) -> list[list[int]]:
-    """Give the first ids of the rows of each batch that is left of the epoch."""
+    """Return the first ids of the rows of each batch that is left of the epoch."""
     return [batch["input_ids"][:, 0].tolist() for batch in loader]
 
 

@@ -28,12 +28,12 @@ GOLDEN_ORDER = 10952842713257662985
 
 
 def shards(seed: int, count: int, copy: int = 0) -> list[int]:
-    """Give the shard of every id."""
+    """Return the shard of every id."""
     return [shard_of(identity, seed, copy=copy, shards=count) for identity in IDS]
 
 
 def held_out(fraction: float, seed: int = 7) -> set[bytes]:
-    """Give the clusters that may be held out."""
+    """Return the clusters that may be held out."""
     config = ValidationConfig(fraction=fraction)
     return {identity for identity in IDS if is_candidate(identity, seed, config=config)}
 

@@ -26,7 +26,7 @@ Segments = list[list[int]]
 
 
 def stored(rows: list[Segments], *, length: int, dtype: type[np.integer] = np.uint16) -> StoredRows:
-    """Give rows of some segments each, from row 0 of shard 0 on, in epoch 0."""
+    """Return rows of some segments each, from row 0 of shard 0 on, in epoch 0."""
     ids: NDArray[np.integer] = np.full((len(rows), length), PAD, dtype)
     for row, segments in enumerate(rows):
         flat = [token for segment in segments for token in segment]
@@ -38,13 +38,13 @@ def stored(rows: list[Segments], *, length: int, dtype: type[np.integer] = np.ui
 
 
 def copies(rows: StoredRows, count: int) -> StoredRows:
-    """Give the first row, stored many times."""
+    """Return the first row, stored many times."""
     return replace(rows.take(np.zeros(count, np.int64)), numbers=np.arange(count))
 
 
 @st.composite
 def keyed(draw: st.DrawFn, rows: StoredRows) -> StoredRows:
-    """Give the rows with any numbers, seed, epoch and shard."""
+    """Return the rows with any numbers, seed, epoch and shard."""
     row = st.sampled_from([0, 1, 2**32 - 1]) | st.integers(0, 2**32 - 1)
     numbers = draw(st.lists(row, min_size=len(rows.numbers), max_size=len(rows.numbers)))
     return replace(
@@ -66,7 +66,7 @@ def any_rows(draw: st.DrawFn) -> StoredRows:
 
 
 def other_keys(rows: StoredRows) -> list[StoredRows]:
-    """Give the rows, and the same at another epoch, shard, seed and with other numbers."""
+    """Return the rows, and the same at another epoch, shard, seed and with other numbers."""
     return [
         rows,
         replace(rows, epoch=rows.epoch + 1),
@@ -77,13 +77,13 @@ def other_keys(rows: StoredRows) -> list[StoredRows]:
 
 
 def sigmas(found: float, number: int, probability: float) -> float:
-    """Give how far a count is from that of so many independent events, in standard deviations."""
+    """Return how far a count is from that of so many independent events, in standard deviations."""
     variance = number * probability * (1 - probability)
     return abs(found - number * probability) / math.sqrt(variance)
 
 
 def chi_square_sigmas(found: NDArray[np.integer], expected: NDArray[np.float64]) -> float:
-    """Give how far chi-square of counts lies above its mean, in standard deviations of a normal law.
+    """Return how far chi-square of counts lies above its mean, in standard deviations of a normal law.
 
     Its cube root is very nearly normal. Source: Wilson and Hilferty 1931.
     """

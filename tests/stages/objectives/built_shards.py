@@ -31,7 +31,7 @@ any_documents = st.lists(
 
 
 def shard_of(documents: Sentences, layout: Layout, *, dtype: type[np.integer] = np.uint16) -> WholeShard:
-    """Give the shard of documents in a layout."""
+    """Return the shard of documents in a layout."""
     flat = [[token for sentence in document for token in sentence] + [EOS] for document in documents]
     rows = np.full((layout.num_rows, layout.row_length), PAD, dtype)
     for number, row in enumerate(layout.segment_rows()):
@@ -45,18 +45,18 @@ def shard_of(documents: Sentences, layout: Layout, *, dtype: type[np.integer] = 
 
 
 def sentences_of(documents: Sentences) -> Ragged:
-    """Give where the sentences of documents end, the EOS with the last."""
+    """Return where the sentences of documents end, the EOS with the last."""
     ends = [np.cumsum([len(sentence) for sentence in document]).tolist() for document in documents]
     return ragged_of([[*part[:-1], part[-1] + 1] for part in ends])
 
 
 def lengths_of(documents: Sentences) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Give the tokens of documents, with EOS."""
+    """Return the tokens of documents, with EOS."""
     return np.array([sum(map(len, document)) + 1 for document in documents], np.int64)
 
 
 def rows_of(shard: WholeShard, *, epoch: int = 0, room: np.ndarray | None = None) -> StoredRows:
-    """Give all rows of a shard."""
+    """Return all rows of a shard."""
     numbers = np.arange(len(shard.input_ids))
     return StoredRows(
         np.asarray(shard.input_ids),
@@ -73,7 +73,7 @@ def rows_of(shard: WholeShard, *, epoch: int = 0, room: np.ndarray | None = None
 def paired(
     documents: Sentences, *, row_length: int, borrow_rate: float
 ) -> tuple[StoredRows, WholeShard]:
-    """Give the rows of pairs of documents, and their shard."""
+    """Return the rows of pairs of documents, and their shard."""
     found = pack_pairs(
         lengths_of(documents),
         sentences_of(documents),
@@ -86,5 +86,5 @@ def paired(
 
 
 def at_epoch(rows: StoredRows, epoch: int) -> StoredRows:
-    """Give the same rows in another epoch."""
+    """Return the same rows in another epoch."""
     return replace(rows, epoch=epoch)

@@ -29,7 +29,7 @@ def stored(
     segments: list[list[int]] | None = None,
     dtype: str = "<u2",
 ) -> StoredRows:
-    """Give rows of shard 0 from row 0 on; one segment up to the pads at the end, if none are given."""
+    """Return rows of shard 0 from row 0 on; one segment up to the pads at the end, if none are given."""
     ids = np.array(input_ids, dtype)
     if segments is None:
         pads = np.logical_and.accumulate(ids[:, ::-1] == PAD, axis=1).sum(axis=1)
@@ -58,7 +58,7 @@ def maskable(rows: StoredRows, vocabulary: Vocabulary = VOCABULARY) -> NDArray[n
 
 
 def selecting_draw(rows: StoredRows, number: int, place: int) -> int:
-    """Give U of the definition, from single blocks."""
+    """Return U of the definition, from single blocks."""
 
     def block(tag: Tag, which: int) -> list[int]:
         found = draw_u64(rows.key(tag), np.array([number], np.uint64), block=which)[0]
@@ -71,7 +71,7 @@ def selecting_draw(rows: StoredRows, number: int, place: int) -> int:
 
 
 def sigmas(found: int, number: int, probability: float) -> float:
-    """Give how far a count is from what is expected of so many draws, in standard deviations."""
+    """Return how far a count is from what is expected of so many draws, in standard deviations."""
     variance = number * probability * (1 - probability)
     return abs(found - number * probability) / math.sqrt(variance)
 
@@ -82,7 +82,7 @@ def single_draws(rows: StoredRows, tag: Tag, number: int, place: int) -> tuple[i
 
 
 def plain_words(rows: StoredRows, row: int, vocabulary: Vocabulary) -> list[list[list[int]]]:
-    """Give the words of a row as lists of positions, in chains that n-grams do not leave."""
+    """Return the words of a row as lists of positions, in chains that n-grams do not leave."""
     chains: list[list[list[int]]] = []
     end = 0
     for length in rows.segment_length[rows.segment_ptr[row] : rows.segment_ptr[row + 1]].tolist():
@@ -102,7 +102,7 @@ def plain_words(rows: StoredRows, row: int, vocabulary: Vocabulary) -> list[list
 def plain_selection(
     rows: StoredRows, row: int, config: MaskedLM, vocabulary: Vocabulary
 ) -> tuple[list[int], dict[int, int]]:
-    """Give the positions selected in a row, and U of each position."""
+    """Return the positions selected in a row, and U of each position."""
     places = np.flatnonzero(maskable(rows, vocabulary)[row]).tolist()
     draws = {place: selecting_draw(rows, int(rows.numbers[row]), place) for place in places}
     bound = threshold(config.mask_probability)

@@ -56,12 +56,12 @@ configs = st.builds(
 
 
 def distinct(length: int) -> list[int]:
-    """Give a body whose tokens say where they stood."""
+    """Return a body whose tokens say where they stood."""
     return list(range(FIRST, FIRST + length))
 
 
 def alike(count: int, length: int) -> StoredRows:
-    """Give many rows of one body of distinct tokens and its EOS, which fill them."""
+    """Return many rows of one body of distinct tokens and its EOS, which fill them."""
     return copies(stored([[[*distinct(length), EOS]]], length=length + 1), count)
 
 
@@ -75,7 +75,7 @@ def noised(module: ModuleType, rows: StoredRows, config: BART) -> Columns:
 
 
 def items_of(columns: Columns) -> list[list[int]]:
-    """Give what stands between BOS and EOS in each row."""
+    """Return what stands between BOS and EOS in each row."""
     rows = zip(columns["input_ids"].tolist(), columns["input_length"].tolist(), strict=True)
     return [ids[1 : length - 1] for ids, length in rows]
 
@@ -243,7 +243,7 @@ def test_thresholds_are_those_of_poissons_law() -> None:
 
 
 def expected_lengths(hidden: int, mean: float) -> NDArray[np.float64]:
-    """Give how many spans of each length a row has on average: (hidden + 1,).
+    """Return how many spans of each length a row has on average: (hidden + 1,).
 
     R(s) is how often the sum is s before a draw: 1 at the start, then by what was drawn before.
     """
@@ -287,7 +287,7 @@ def test_lengths_of_spans_follow_poissons_law_up_to_the_trimmed_one(
 
 
 def shown_counts(config: BART, *, length: int, count: int = 40_000) -> NDArray[np.int64]:
-    """Give in how many rows each of the tokens is shown: (length,)."""
+    """Return in how many rows each of the tokens is shown: (length,)."""
     columns = noised(compiled, alike(count, length), config)
     counts = np.bincount(columns["input_ids"].ravel(), minlength=FIRST + length)
     return counts[FIRST : FIRST + length]

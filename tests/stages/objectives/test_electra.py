@@ -39,7 +39,7 @@ WRITTEN_OUT = {
 
 
 def stored(ids: NDArray[np.integer], filled: NDArray[np.int64]) -> StoredRows:
-    """Give rows of one segment each, padded from `filled` on."""
+    """Return rows of one segment each, padded from `filled` on."""
     ids = np.where(np.arange(ids.shape[1]) < filled[:, None], ids, PAD).astype(ids.dtype)
     ptr = np.arange(len(ids) + 1)
     unigram = np.cumsum(COUNTS)
@@ -54,7 +54,7 @@ def many(rows: int = 2_000, length: int = 100) -> StoredRows:
 
 @st.composite
 def any_rows(draw: st.DrawFn) -> StoredRows:
-    """Give rows of any ids, lengths and keys, of either dtype."""
+    """Return rows of any ids, lengths and keys, of either dtype."""
     count, length = draw(st.integers(1, 4)), draw(st.integers(1, 70))
     seed = draw(st.integers(0, 2**32))
     generator = np.random.default_rng(seed)

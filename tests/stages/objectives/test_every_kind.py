@@ -102,7 +102,7 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
 
 
 def bits(values: object) -> list[tuple[str, bytes] | str]:
-    """Give what is compared of arrays and of anything else."""
+    """Return what is compared of arrays and of anything else."""
     assert isinstance(values, tuple)
     return [
         (each.dtype.str, each.tobytes()) if isinstance(each, np.ndarray) else repr(each)
@@ -111,7 +111,7 @@ def bits(values: object) -> list[tuple[str, bytes] | str]:
 
 
 def generators() -> list[object]:
-    """Give the states of the generators that any code of the process could draw from."""
+    """Return the states of the generators that any code of the process could draw from."""
     ours: object = np.random.get_state()  # noqa: NPY002  # must stay as it is
     return [random.getstate(), bits(ours), torch.get_rng_state().numpy().tobytes()]
 

@@ -45,7 +45,7 @@ VERSIONS = pytest.mark.parametrize("module", [fim, compiled], ids=["plain", "com
 
 
 def alike(count: int, segments: Segments) -> StoredRows:
-    """Give many rows of the same segments."""
+    """Return many rows of the same segments."""
     length = sum(len(segment) + GROWTH for segment in segments)
     return copies(stored([segments], length=length), count)
 
@@ -56,7 +56,7 @@ def widths(rows: StoredRows) -> Widths:
 
 
 def shown(rows: StoredRows, columns: Columns) -> list[tuple[list[int], list[int]]]:
-    """Give (stored, shown) tokens of each segment in turn."""
+    """Return (stored, shown) tokens of each segment in turn."""
     pairs = []
     for row, (ids, segments) in enumerate(
         zip(columns["input_ids"].tolist(), columns["segment_ids"].tolist(), strict=True)
@@ -71,7 +71,7 @@ def shown(rows: StoredRows, columns: Columns) -> list[tuple[list[int], list[int]
 
 
 def parts(tokens: list[int], *, closed: bool) -> tuple[list[int], list[int], list[int]]:
-    """Give A, B and C of a segment shown prefix first; of the other kind nothing, A with B, and C."""
+    """Return A, B and C of a segment shown prefix first; of the other kind nothing, A with B, and C."""
     suffix, middle = tokens.index(SUF), tokens.index(MID)
     end = len(tokens) - closed
     return tokens[1:suffix], tokens[middle + 1 : end], tokens[suffix + 1 : middle]
@@ -286,7 +286,7 @@ def segments_to_cut(length: int) -> StoredRows:
 
 
 def drawn_cuts(rows: StoredRows) -> NDArray[np.int64]:
-    """Give (c1, c2) of rows of one segment each, all transformed and shown prefix first."""
+    """Return (c1, c2) of rows of one segment each, all transformed and shown prefix first."""
     config = FIM(fim_rate=1.0, fim_spm_rate=0.0)
     ids = compiled.fill_in_middle(rows, config, VOCABULARY, widths(rows))["input_ids"]
     first = np.argmax(ids == SUF, axis=1) - 1

@@ -34,7 +34,7 @@ PRE, MID, SUF, EOS = (SPECIAL[name] for name in ("fim_prefix", "fim_middle", "fi
 
 
 def spelling_of(tokenizer: Tokenizer) -> tuple[Spelling, Vocabulary]:
-    """Give how a tokenizer spells, and its vocabulary."""
+    """Return how a tokenizer spells, and its vocabulary."""
     verbatim = tokenizer.verbatim()
     return Spelling(tokenizer.piece_bytes(), verbatim.encode), vocabulary_of(
         tokenizer.vocab_size, SPECIAL
@@ -42,7 +42,7 @@ def spelling_of(tokenizer: Tokenizer) -> tuple[Spelling, Vocabulary]:
 
 
 def shard_of(texts: list[str], tokenizer: Tokenizer, *, length: int) -> tuple[StoredRows, WholeShard]:
-    """Give the rows of texts and their shard, each text closed by EOS."""
+    """Return the rows of texts and their shard, each text closed by EOS."""
     flat = [np.append(ids, EOS) for ids in tokenizer.encode(texts)]
     layout = pack_best_fit(np.array([len(ids) for ids in flat]), row_length=length, growth=GROWTH)
     rows = np.full((layout.num_rows, length), SPECIAL["pad"], np.uint16)
@@ -59,7 +59,7 @@ def shard_of(texts: list[str], tokenizer: Tokenizer, *, length: int) -> tuple[St
 def filled(
     texts: list[str], config: FIM, *, length: int = 64, rule: Normalization = Normalization.IDENTITY
 ) -> tuple[StoredRows, WholeShard, Columns, Spelling, Vocabulary]:
-    """Give the rows of texts and their columns."""
+    """Return the rows of texts and their columns."""
     tokenizer = tokenizer_of(rule)
     spelling, vocabulary = spelling_of(tokenizer)
     rows, shard = shard_of(texts, tokenizer, length=length)
@@ -69,7 +69,7 @@ def filled(
 
 
 def shown_segments(columns: Columns) -> list[list[int]]:
-    """Give the tokens of each segment as they are shown, row after row."""
+    """Return the tokens of each segment as they are shown, row after row."""
     found = []
     for ids, numbers in zip(columns["input_ids"], columns["segment_ids"], strict=True):
         found += [ids[numbers == number].tolist() for number in range(int(numbers.max()) + 1)]
@@ -77,7 +77,7 @@ def shown_segments(columns: Columns) -> list[list[int]]:
 
 
 def parts_of(tokens: list[int], spelling: Spelling) -> tuple[bytes, bytes, bytes] | None:
-    """Give the bytes of A, B and C of a segment prefix first; None if it is plain."""
+    """Return the bytes of A, B and C of a segment prefix first; None if it is plain."""
     if PRE not in tokens:
         return None
     suffix, middle = tokens.index(SUF), tokens.index(MID)
@@ -205,7 +205,7 @@ def test_every_pair_of_cuts_leaves_characters_whole_under_either_normaliser(
 
 
 def two_epochs(text: str, config: FIM) -> Iterator[tuple[Columns, Spelling]]:
-    """Give the columns of a text that stands in `COUNT` rows, in two epochs."""
+    """Yield the columns of a text that stands in `COUNT` rows, in two epochs."""
     tokenizer = tokenizer_of(Normalization.IDENTITY)
     spelling, vocabulary = spelling_of(tokenizer)
     rows, shard = shard_of([text] * COUNT, tokenizer, length=64)

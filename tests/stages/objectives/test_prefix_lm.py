@@ -69,7 +69,7 @@ def any_rows(draw: st.DrawFn) -> StoredRows:
 
 
 def closed(length: int) -> StoredRows:
-    """Give a row of one document of so many tokens, its EOS included."""
+    """Return a row of one document of so many tokens, its EOS included."""
     return stored([[[*(8 + n % 31 for n in range(length - 1)), EOS]]], length=length)
 
 

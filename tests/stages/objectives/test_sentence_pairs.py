@@ -45,14 +45,14 @@ kinds = st.sampled_from([NextSentence(), SentenceOrder(), NextSentence(random_ra
 
 
 def made(documents: Sentences, config: SentencePairs) -> tuple[StoredRows, WholeShard, Columns]:
-    """Give the rows of documents, their shard and columns."""
+    """Return the rows of documents, their shard and columns."""
     borrow = config.random_rate if isinstance(config, NextSentence) else 0.0
     rows, shard = paired(documents, row_length=WIDTHS.stored, borrow_rate=borrow)
     return rows, shard, make_pairs(rows, config, VOCABULARY, WIDTHS, shard=shard)
 
 
 def halves(shown: list[int]) -> tuple[list[int], list[int]]:
-    """Give A and B of a row without masks."""
+    """Return A and B of a row without masks."""
     assert shown[0] == CLS
     first, *others = [place for place, token in enumerate(shown) if token == SEP]
     return shown[1:first], shown[first + 1 : others[0]] if others else []

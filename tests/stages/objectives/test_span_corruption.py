@@ -63,7 +63,7 @@ configs = st.builds(
 
 
 def tokens_of(columns: Columns, row: int) -> tuple[list[int], list[int]]:
-    """Give inputs and targets of one row without padding."""
+    """Return inputs and targets of one row without padding."""
     inputs = columns["input_ids"][row, : columns["input_length"][row]]
     return inputs.tolist(), columns["labels"][row, : columns["label_length"][row]].tolist()
 
@@ -80,7 +80,7 @@ def split(tokens: list[int]) -> list[list[int]]:
 
 
 def body_of(length: int) -> StoredRows:
-    """Give one row of one closed document, no two of whose first 30 tokens are the same."""
+    """Return one row of one closed document, no two of whose first 30 tokens are the same."""
     return stored([[[*(8 + n % 31 for n in range(length)), EOS]]], length=80)
 
 

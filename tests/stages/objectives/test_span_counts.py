@@ -31,7 +31,7 @@ configs = st.builds(
 
 
 def counts(n: int, config: SpanCorruption) -> tuple[int, int]:
-    """Give (N, K) of a body by the words of the definition; Python rounds halves to the even one."""
+    """Return (N, K) of a body by the words of the definition; Python rounds halves to the even one."""
     if n <= 1:
         return 0, 0
     noise = min(max(round(n * config.noise_density), 1), n - 1)
@@ -39,7 +39,7 @@ def counts(n: int, config: SpanCorruption) -> tuple[int, int]:
 
 
 def longest_body(config: SpanCorruption, seq_len: int) -> int:
-    """Give the longest body whose inputs and targets fit, one length after the other."""
+    """Return the longest body whose inputs and targets fit, one length after the other."""
     n, closing = 1, 2 if config.mode_token else 1
     while True:
         noise, spans = counts(n + 1, config)

@@ -18,7 +18,7 @@ EOS, PAD, TEXT = 3, 7, 300
 
 
 def rows_of(objective: Objective) -> StoredRows:
-    """Give a row of text and EOS for each component."""
+    """Return a row of text and EOS for each component."""
     widths = widths_of(objective, SEQ_LEN)
     holds = [each.stored for each in component_widths(objective, SEQ_LEN)] or [widths.stored]
     ids = np.full((len(holds), widths.stored), PAD, np.int32)
@@ -41,7 +41,7 @@ def rows_of(objective: Objective) -> StoredRows:
 
 
 def vocabulary(names: list[str]) -> Vocabulary:
-    """Give a vocabulary that has these special ids, EOS and padding, and no others."""
+    """Return a vocabulary that has these special ids, EOS and padding, and no others."""
     sentinels = [f"sentinel_{number}" for number in range(100)] if "sentinel_0" in names else []
     ids = {name: 10 + number for number, name in enumerate(dict.fromkeys([*names, *sentinels]))}
     return vocabulary_of(SIZE, {"eos": EOS, "pad": PAD, **ids}, np.arange(SIZE) % 3 != 0)

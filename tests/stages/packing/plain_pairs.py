@@ -14,7 +14,7 @@ _Half = tuple[int, int]
 def plain_rows(
     documents: list[list[int]], *, budget: int, rules: PairRules, key: Key
 ) -> tuple[list[list[tuple[int, int, int]]], list[int]]:
-    """Give (document, first token, tokens) of the halves of each row, and the room of each.
+    """Return (document, first token, tokens) of the halves of each row, and the room of each.
 
     Args:
         documents: the tokens of each sentence, none longer than half a row; an EOS comes with the last.
@@ -37,7 +37,7 @@ def plain_rows(
 def _chunks(
     sizes: list[int], draws: list[list[int]], *, budget: int, rules: PairRules
 ) -> Iterator[tuple[list[_Half], int]]:
-    """Give the halves of each row of a document, and the room that a borrowed half has."""
+    """Yield the halves of each row of a document, and the room that a borrowed half has."""
     short, borrow = threshold(rules.short_rate), threshold(rules.borrow_rate)
     first, count = 0, len(sizes)
     while first < count:
@@ -61,7 +61,7 @@ def _chunks(
 
 
 def _never_alone(sizes: list[int], first: int, last: int, *, budget: int) -> int:
-    """Give the end of a chunk of which each half needs a sentence, as those behind it do."""
+    """Return the end of a chunk of which each half needs a sentence, as those behind it do."""
     count = len(sizes)
     last = max(last, min(first + 2, count))
     if count - last != 1:

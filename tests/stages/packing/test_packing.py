@@ -35,7 +35,7 @@ def packed(packer: Packer, lengths: list[int], row_length: int) -> Layout:
 
 
 def shuffled(layout: Layout, key: Key) -> Layout:
-    """Give the layout with its rows in a random order."""
+    """Return the layout with its rows in a random order."""
     return shuffle_rows(layout, permutation(key, layout.num_rows))
 
 
@@ -57,7 +57,7 @@ def segments(layout: Layout) -> list[tuple[int, int, int, int, int]]:
 
 
 def fill(layout: Layout) -> list[int]:
-    """Give the tokens in each row."""
+    """Return the tokens in each row."""
     return [int(layout.length[first:last].sum()) for first, last in pairwise(layout.row_ptr.tolist())]
 
 
@@ -268,7 +268,7 @@ def test_shuffling_moves_whole_rows(packer: Packer, lengths: list[int], row_leng
 
 
 def rows_of(layout: Layout) -> list[list[tuple[int, int, int, int]]]:
-    """Give the segments of each row."""
+    """Return the segments of each row."""
     rows: list[list[tuple[int, int, int, int]]] = [[] for _ in range(layout.num_rows)]
     for row, *segment in segments(layout):
         start, length, doc, offset = segment

@@ -29,7 +29,7 @@ def packed(documents: list[list[int]], row_length: int, rules: PairRules) -> Pai
 
 
 def halves(layout: PairLayout) -> list[list[tuple[int, int, int]]]:
-    """Give (document, first token, tokens) of the halves of each row."""
+    """Return (document, first token, tokens) of the halves of each row."""
     found, part = [], layout.layout
     for first, last in zip(part.row_ptr[:-1], part.row_ptr[1:], strict=True):
         found.append(

@@ -18,7 +18,7 @@ def sections_of(sizes: list[list[int]]) -> tuple[np.ndarray, Ragged]:
 
 
 def plain_prompt(sizes: list[int], offset: int, length: int) -> int:
-    """Give the tokens of a piece that are prompt, one at least."""
+    """Return the tokens of a piece that are prompt, one at least."""
     if len(sizes) == 1:
         return 0
     inside = sum(offset <= token < sum(sizes[:-1]) for token in range(offset, offset + length))

@@ -33,12 +33,12 @@ FILES = {
 
 
 def read(path: Path) -> bytes:
-    """Give all bytes of a file."""
+    """Return all bytes of a file."""
     return b"".join(stream_chunks(path))
 
 
 def refusal(path: Path) -> str:
-    """Give the message with which a file is refused."""
+    """Return the message with which a file is refused."""
     with pytest.raises(DataError) as error:
         read(path)
     return str(error.value)
@@ -160,7 +160,7 @@ def test_a_file_that_is_a_thousand_times_as_large_inside_is_given_in_chunks(
 
 
 def windowed(log: int) -> bytes:
-    """Give the content in a frame with a window of 2^log bytes."""
+    """Return the content in a frame with a window of 2^log bytes."""
     parameters = zstandard.ZstdCompressionParameters(window_log=log)
     frame = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     return frame.compress(CONTENT) + frame.flush()

@@ -23,13 +23,13 @@ BYTES = st.lists(st.sampled_from([b"\n", b"a", b"bc", b"\r\n", b"\xc3\xa9", b"de
 
 
 def cut(data: bytes, borders: list[int]) -> list[bytes]:
-    """Give the data in chunks with these borders; some may be empty."""
+    """Return the data in chunks with these borders; some may be empty."""
     places = [0, *sorted(border % (len(data) + 1) for border in borders), len(data)]
     return [data[a:b] for a, b in pairwise(places)]
 
 
 def plain_lines(data: bytes, max_bytes: int) -> list[Line]:
-    """Give the lines by Python's own split."""
+    """Return the lines by Python's own split."""
     parts = data.split(b"\n")
     lines, position = [], 0
     for number, part in enumerate(parts, start=1):
@@ -98,7 +98,7 @@ class Counted(io.BytesIO):
     taken = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Give the next bytes."""
+        """Return the next bytes."""
         data = super().read(size)
         self.taken += len(data)
         return data

@@ -18,7 +18,7 @@ TEXTS = [f"{number} " * (1 + number % 50) for number in range(5_000)]
 
 
 def pages(texts: Sequence[str | None], **options: Any) -> tuple[list[Page], Any]:
-    """Give the pages of a written column, and what the footer says of it."""
+    """Return the pages of a written column, and what the footer says of it."""
     file = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), file, **options)
     column = pq.ParquetFile(file).metadata.row_group(0).column(0)

@@ -25,7 +25,7 @@ BYTES = st.lists(
 
 
 def groups(data: bytes, max_bytes: int = 1 << 20) -> list[Line]:
-    """Give the groups of a text from front to back."""
+    """Return the groups of a text from front to back."""
     return list(paragraphs(split_lines([data], max_bytes=max_bytes), max_bytes=max_bytes))
 
 

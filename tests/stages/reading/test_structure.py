@@ -28,13 +28,13 @@ FILLERS = [b"[]", b"[[]]", b"{}", b'{"":0}', b"1", b"300", b"0.5", b'""', b'"ab"
 
 
 def weight(data: bytes) -> int:
-    """Give the cost of the characters outside of strings."""
+    """Return the cost of the characters outside of strings."""
     counts = _count_structure(np.frombuffer(data, np.uint8), CHARACTERS)
     return int(counts @ np.array(list(COSTS.values())))
 
 
 def size_of(value: object) -> int:
-    """Give what a parsed value holds in Python, the characters of its strings left out."""
+    """Return what a parsed value holds in Python, the characters of its strings left out."""
     if isinstance(value, dict):
         return sys.getsizeof(value) + sum(size_of(part) for item in value.items() for part in item)
     if isinstance(value, list):
@@ -45,7 +45,7 @@ def size_of(value: object) -> int:
 
 
 def line(data: bytes) -> Line:
-    """Give a line that stands at byte 9 as line 4."""
+    """Return a line that stands at byte 9 as line 4."""
     return Line(4, 9, data, len(data))
 
 

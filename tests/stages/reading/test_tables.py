@@ -43,14 +43,14 @@ class Kind:
 
 
 def write_parquet(table: pa.Table, rows: int) -> bytes:
-    """Give a table as Parquet with row groups of some rows."""
+    """Return a table as Parquet with row groups of some rows."""
     file = io.BytesIO()
     pq.write_table(table, file, row_group_size=rows)
     return file.getvalue()
 
 
 def write_arrow(table: pa.Table, rows: int) -> bytes:
-    """Give a table as an Arrow file with record batches of some rows."""
+    """Return a table as an Arrow file with record batches of some rows."""
     file = io.BytesIO()
     with pa.ipc.new_file(file, table.schema) as writer:
         for batch in table.unify_dictionaries().to_batches(rows):
@@ -73,7 +73,7 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 def read(
     kind: Kind, data: bytes, fields: FieldMapping = FULL, *, unit: int = 1 << 20, max_bytes: int = 99
 ) -> list[Record]:
-    """Give all records of a file, slice by slice."""
+    """Return all records of a file, slice by slice."""
 
     def open_file() -> BinaryIO:
         return io.BytesIO(data)
@@ -89,7 +89,7 @@ def read(
 
 
 def bodies(texts: list[str | None], kind: pa.DataType = STRINGS[0]) -> pa.Table:
-    """Give a table of texts alone."""
+    """Return a table of texts alone."""
     return pa.table({"body": pa.array(texts, pa.string()).cast(kind)})
 
 

@@ -26,12 +26,12 @@ DTYPES = ["<u2", "<i4", "<i8", "<u4", "<u8", "<f8", "|b1"]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Give the path of an array that is not there yet."""
+    """Return the path of an array that is not there yet."""
     return tmp_path / "folder" / "input_ids.npy"
 
 
 def refusal(place: Path, *, shape: tuple[int, ...] | None = None, dtype: str | None = None) -> str:
-    """Give the message with which a file is refused."""
+    """Return the message with which a file is refused."""
     with pytest.raises(FormatError) as error:
         open_array(place, shape=shape, dtype=dtype)
     return str(error.value)

@@ -66,7 +66,7 @@ Content = dict[str, Any]
 
 
 def rename(table: Content, name: str) -> None:
-    """Give the first entry of a table another name."""
+    """Return the first entry of a table another name."""
     table[name] = table.pop(next(iter(table)))
 
 
@@ -142,7 +142,7 @@ def test_two_shards_in_one_folder_are_refused(tmp_path: Path) -> None:
 
 
 def keys_of(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Give the place of every key of every object."""
+    """Yield the place of every key of every object."""
     if isinstance(value, dict):
         yield from ((*place, key) for key in value)
     if isinstance(value, dict | list):

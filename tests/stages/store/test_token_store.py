@@ -21,7 +21,7 @@ GROUP_PTR = np.array([0, 2, 2, 4])
 
 
 def table_of(documents: list[list[int]]) -> pa.Table:
-    """Give the rows of some documents."""
+    """Return the rows of some documents."""
     rows = [
         {
             "id": bytes([number]) * 16,
@@ -39,7 +39,7 @@ def table_of(documents: list[list[int]]) -> pa.Table:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Give the folder of a written unit."""
+    """Return the folder of a written unit."""
     ids = [np.array(document, "<u2") for document in DOCUMENTS]
     write_unit(
         tmp_path / "unit", [table_of(DOCUMENTS)], ids=ids, dtype=np.dtype("<u2"), group_ptr=GROUP_PTR

@@ -26,19 +26,19 @@ _SIZE = 1500
 
 @cache
 def texts() -> tuple[str, ...]:
-    """Give the beginnings of some bundled texts, cleaned."""
+    """Return the beginnings of some bundled texts, cleaned."""
     lines = [*bundled_lines("text/*", 2), *bundled_lines("code/*", 2)]
     return tuple(clean_text(json.loads(line)["text"][:1500]) for line in lines)
 
 
 def kind_of_file(name: str) -> TokenizerKind:
-    """Give what a file is."""
+    """Return what a file is."""
     return TokenizerKind.SENTENCEPIECE if name.endswith("model") else TokenizerKind.HUGGING_FACE
 
 
 @cache
 def data_of(name: str) -> bytes:
-    """Give the content of one of `FILES`."""
+    """Return the content of one of `FILES`."""
     return _maker(name)()
 
 
@@ -64,7 +64,7 @@ def _maker(name: str) -> Callable[[], bytes]:
 
 
 def changed(data: bytes, **changes: Any) -> bytes:
-    """Give a tokenizer.json with other top-level parts, or others of its model (`model__...`)."""
+    """Return a tokenizer.json with other top-level parts, or others of its model (`model__...`)."""
     content = json.loads(data)
     for key, value in changes.items():
         part = content["model"] if key.startswith("model__") else content
@@ -120,7 +120,7 @@ def _trained(made: Tokenizer, trainer: Any, **options: Any) -> bytes:
 
 
 def model_of(kind: str, *, vocab_size: int = _SIZE, **options: Any) -> bytes:
-    """Give a SentencePiece model of a kind."""
+    """Return a SentencePiece model of a kind."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=(line for text in texts() for line in text.splitlines()),

@@ -53,7 +53,7 @@ JSON = tuple(name for name in FILES if kind_of_file(name) is TokenizerKind.HUGGI
 
 
 def special_of(name: str, data: bytes | None = None) -> dict[str, int]:
-    """Give the special ids of a file, EOS and padding among them."""
+    """Return the special ids of a file, EOS and padding among them."""
     data = data_of(name) if data is None else data
     pieces = SpecialPieces(eos="[SEP]") if name == "bert" else SpecialPieces()
     ids = find_roles(describe(data, kind_of_file(name), name=name), pieces, name=name).ids
@@ -61,14 +61,14 @@ def special_of(name: str, data: bytes | None = None) -> dict[str, int]:
 
 
 def tokenizer_of(name: str, data: bytes | None = None, **more: int) -> ExistingTokenizer:
-    """Give a tokenizer as a run has it."""
+    """Return a tokenizer as a run has it."""
     data = data_of(name) if data is None else data
     special = {**special_of(name, data), **more}
     return existing_tokenizer(data, kind_of_file(name), special, name=name)
 
 
 def of_the_library(name: str, text: str) -> list[int]:
-    """Give the ids of a text as its library gives them."""
+    """Return the ids of a text as its library gives them."""
     if kind_of_file(name) is TokenizerKind.HUGGING_FACE:
         library = Library.from_str(data_of(name).decode())
         return list(library.encode(text, add_special_tokens=False).ids)
@@ -77,7 +77,7 @@ def of_the_library(name: str, text: str) -> list[int]:
 
 
 def controls(name: str) -> dict[str, int]:
-    """Give the special pieces of a file, but for that of the unknown."""
+    """Return the special pieces of a file, but for that of the unknown."""
     described = describe(data_of(name), kind_of_file(name), name=name)
     special = set(special_of(name).values()) - {described.declared.get("unk")}
     return {piece: number for piece, number in described.pieces.items() if number in special}

@@ -14,7 +14,7 @@ from tests.stages.tokenizer.test_tokenizer import SMALL, SMALL_VOCAB
 
 
 def foreign_model(settings_: dict[str, Any]) -> bytes:
-    """Give a model that somebody else trained."""
+    """Return a model that somebody else trained."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter([piece for piece, _ in SMALL]),

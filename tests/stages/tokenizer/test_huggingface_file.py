@@ -30,7 +30,7 @@ BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": Tr
 
 
 def part_of(part: Any) -> dict[str, Any]:
-    """Give a part of a pipeline as a file writes it."""
+    """Return a part of a pipeline as a file writes it."""
     library = Library.from_str(data_of("gpt2").decode())
     if isinstance(part, pre_tokenizers.PreTokenizer):
         library.pre_tokenizer = part
@@ -40,7 +40,7 @@ def part_of(part: Any) -> dict[str, Any]:
 
 
 def opened(data: bytes, special: int = 0) -> ExistingTokenizer:
-    """Give a tokenizer of which an id is EOS and padding."""
+    """Return a tokenizer of which an id is EOS and padding."""
     describe(data, TokenizerKind.HUGGING_FACE, name="some.json")
     ids = {"eos": special, "pad": special}
     return existing_tokenizer(data, TokenizerKind.HUGGING_FACE, ids, name="some.json")
@@ -76,7 +76,7 @@ def test_nothing_is_put_before_a_stretch_or_taken_off_it(
 
 
 def with_added(**flags: bool) -> bytes:
-    """Give a byte-level file with a token of text that takes the spaces beside it."""
+    """Return a byte-level file with a token of text that takes the spaces beside it."""
     library = Library.from_str(data_of("gpt2").decode())
     number = library.get_vocab_size()
     every = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)

@@ -31,7 +31,7 @@ BOTH = pytest.mark.parametrize("rule", Normalization)
 
 @cache
 def tokenizer_of(rule: Normalization) -> Tokenizer:
-    """Give a small model with a normaliser."""
+    """Return a small model with a normaliser."""
     model = train_model(SAMPLE, TrainConfig(vocab_size=556, normalization=rule))
     return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model))
 

@@ -16,7 +16,7 @@ from tests.stages.tokenizer.existing_files import EXTRA, FILES, data_of, kind_of
 
 
 def described(marks: dict[str, int], **declared: int) -> Described:
-    """Give a vocabulary of ten letters behind some marks, which the file keeps from text."""
+    """Return a vocabulary of ten letters behind some marks, which the file keeps from text."""
     letters = {letter: 20 + number for number, letter in enumerate("abcdefghij")}
     return Described(30, marks | letters, marks, frozenset(marks.values()), declared)
 

@@ -28,7 +28,7 @@ PIECES = st.lists(st.sampled_from(["a", " ", "\n", "é", "猫", "👍", "word"])
 
 
 def sampling(alpha: float, size: int, max_repeats: int = 4) -> SamplingConfig:
-    """Give a config."""
+    """Return a config."""
     return SamplingConfig(alpha=alpha, sample_size=ByteSize(size), max_repeats=max_repeats)
 
 

@@ -86,7 +86,7 @@ ODD = st.lists(
 
 
 def bundled_texts() -> Iterator[str]:
-    """Give the first texts of each bundled file, cleaned."""
+    """Yield the first texts of each bundled file, cleaned."""
     for path in sorted(CORPUS.rglob("*.jsonl*")):
         taken = 0
         for line in split_lines(stream_chunks(path), max_bytes=1 << 20):
@@ -100,7 +100,7 @@ def bundled_texts() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def texts() -> list[str]:
-    """Give some of the bundled texts, of code and of many languages."""
+    """Return some of the bundled texts, of code and of many languages."""
     found = list(bundled_texts())
     assert len(found) > 50
     assert sum(map(len, found)) > 200_000
@@ -108,13 +108,13 @@ def texts() -> list[str]:
 
 
 def config_of(model: str, **changes: Any) -> TrainConfig:
-    """Give a training by an algorithm."""
+    """Return a training by an algorithm."""
     return TrainConfig.model_validate({"model": model, "vocab_size": SMALL_VOCAB, **changes})
 
 
 @pytest.fixture(scope="module", params=KINDS, ids="-".join)
 def kind(request: pytest.FixtureRequest) -> tuple[str, Normalization]:
-    """Give each algorithm with each normalisation."""
+    """Return each algorithm with each normalisation."""
     found: tuple[str, Normalization] = request.param
     return found
 
@@ -123,7 +123,7 @@ def kind(request: pytest.FixtureRequest) -> tuple[str, Normalization]:
 def place(
     kind: tuple[str, Normalization], texts: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Give the file of a model trained on them."""
+    """Return the file of a model trained on them."""
     model, rule = kind
     sample = [(piece, 1) for text in texts for piece in cut_pieces(text)]
     config = config_of(model, normalization=rule, vocab_size=VOCAB, character_coverage=0.98)
@@ -134,7 +134,7 @@ def place(
 
 @pytest.fixture(scope="module")
 def tokenizer(place: Path) -> Tokenizer:
-    """Give that model, loaded."""
+    """Return that model, loaded."""
     return Tokenizer.load(place)
 
 
@@ -278,7 +278,7 @@ def test_copies_count_as_often_as_they_are(model: str, tmp_path: Path) -> None:
 
 
 def pieces_of(model: bytes, folder: Path) -> list[str]:
-    """Give the pieces of a model."""
+    """Return the pieces of a model."""
     (folder / "some.model").write_bytes(model)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "some.model"))
     return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]

@@ -138,7 +138,7 @@ def padding_selected(items: Items, columns: Columns) -> Columns:
 
 
 def show(id_: int) -> Callable[[Items, Columns], Columns]:
-    """Give a fault: random replacements are all this id."""
+    """Return a fault: random replacements are all this id."""
 
     def plant(items: Items, columns: Columns) -> Columns:
         changed = (columns["input_ids"] != items.rows.input_ids) & (columns["input_ids"] != MASK)

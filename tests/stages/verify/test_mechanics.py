@@ -22,7 +22,7 @@ from stages.verify import mechanics
 from stages.verify.mechanics import (
     DocumentTally,
     Reassembly,
-    Rows,
+    SegmentedRows,
     check_coverage,
     check_ids,
     check_padding,
@@ -38,17 +38,17 @@ DOCUMENTS = [[10, 11, EOS], [12, 13, 14, 15, 16, 17, EOS], [18, EOS], [19, 20, 2
 class Shard:
     """A shard and what it should hold."""
 
-    rows: Rows
+    rows: SegmentedRows
     labels: NDArray[np.int64]
     stored: list[NDArray[np.int32]]
 
     def segment(self, name: str) -> NDArray[np.int64]:
-        """Give one column of the segments, to be changed in place."""
+        """Return one column of the segments, to be changed in place."""
         return self.rows.segments[name]
 
 
-def covered_of(rows: Rows) -> NDArray[np.bool_]:
-    """Give which positions a segment covers, in a plain loop."""
+def covered_of(rows: SegmentedRows) -> NDArray[np.bool_]:
+    """Return which positions a segment covers, in a plain loop."""
     covered = np.zeros(rows.input_ids.shape, np.bool_)
     row_ptr = rows.segments["row_ptr"]
     for row in range(len(covered)):
@@ -59,7 +59,7 @@ def covered_of(rows: Rows) -> NDArray[np.bool_]:
 
 
 def sound(packer: Callable[..., object] = pack_best_fit) -> Shard:
-    """Give a sound shard: B B B B B | D D D D . | A A A B B | E E E C C by best fit."""
+    """Return a sound shard: B B B B B | D D D D . | A A A B B | E E E C C by best fit."""
     assert packer in (pack_best_fit, pack_concat)
     lengths = np.array([len(document) for document in DOCUMENTS])
     layout = (pack_best_fit if packer is pack_best_fit else pack_concat)(lengths, row_length=ROW_LENGTH)
@@ -74,13 +74,13 @@ def sound(packer: Callable[..., object] = pack_best_fit) -> Shard:
         layout.length.astype(np.int64),
     )
     segments = {name: getattr(layout, name).astype(np.int64) for name in SEGMENT_COLUMNS}
-    rows = Rows(input_ids, segments)
+    rows = SegmentedRows(input_ids, segments)
     labels = np.where(covered_of(rows), input_ids, IGNORED)
     return Shard(rows, labels, [np.array(document, np.int32) for document in DOCUMENTS])
 
 
 def findings(shard: Shard) -> list[Finding]:
-    """Give what all checks find, in the order in which the verify step asks."""
+    """Return what all checks find, in the order in which the verify step asks."""
     rows, lengths = shard.rows, np.array([len(ids) for ids in shard.stored])
     found = [*check_ids(rows, vocab_size=VOCAB_SIZE)]
     broken = check_segments(rows, documents=len(lengths))
@@ -106,7 +106,7 @@ def findings(shard: Shard) -> list[Finding]:
 
 
 def broken_laws(shard: Shard) -> set[str]:
-    """Give the names of the checks that find something."""
+    """Return the names of the checks that find something."""
     return {finding.check for finding in findings(shard)}
 
 
@@ -130,9 +130,9 @@ def swap_rows(shard: Shard) -> None:
 
 
 def repeat_row(shard: Shard) -> None:
-    """Give row 2 the content of row 0, segments and all."""
+    """Return row 2 the content of row 0, segments and all."""
     repeat = np.r_[0:1, 1:2, 0:1, 4:6]
-    shard.rows = Rows(
+    shard.rows = SegmentedRows(
         shard.rows.input_ids[[0, 1, 0, 3]],
         {
             "row_ptr": np.array([0, 1, 2, 3, 5]),
@@ -145,7 +145,7 @@ def repeat_row(shard: Shard) -> None:
 def drop_document(shard: Shard) -> None:
     """Take document D, alone in row 1, out of the shard."""
     keep = np.array([0, 2, 3, 4, 5])
-    shard.rows = Rows(
+    shard.rows = SegmentedRows(
         shard.rows.input_ids[[0, 2, 3]],
         {
             "row_ptr": np.array([0, 1, 3, 5]),
@@ -162,7 +162,7 @@ def shuffle_tokens(shard: Shard) -> None:
 
 
 def put(name: str, segment: int, value: int) -> Callable[[Shard], None]:
-    """Give a fault: one number of the segments changed."""
+    """Return a fault: one number of the segments changed."""
 
     def plant(shard: Shard) -> None:
         assert shard.segment(name)[segment] != value
@@ -172,7 +172,7 @@ def put(name: str, segment: int, value: int) -> Callable[[Shard], None]:
 
 
 def put_token(row: int, place: int, value: int, *, label: int | None = None) -> Callable[[Shard], None]:
-    """Give a fault: one token changed, its label along with it unless said otherwise."""
+    """Return a fault: one token changed, its label along with it unless said otherwise."""
 
     def plant(shard: Shard) -> None:
         shard.rows.input_ids[row, place] = value
@@ -182,7 +182,7 @@ def put_token(row: int, place: int, value: int, *, label: int | None = None) -> 
 
 
 def put_label(row: int, place: int, value: int) -> Callable[[Shard], None]:
-    """Give a fault: one label changed."""
+    """Return a fault: one label changed."""
 
     def plant(shard: Shard) -> None:
         assert shard.labels[row, place] != value
@@ -192,7 +192,7 @@ def put_label(row: int, place: int, value: int) -> Callable[[Shard], None]:
 
 
 def shift_labels(shard: Shard) -> None:
-    """Give the labels that a shifted convention would have."""
+    """Return the labels that a shifted convention would have."""
     shard.labels[:, :-1] = shard.labels[:, 1:]
     shard.labels[:, -1] = IGNORED
 
@@ -262,7 +262,7 @@ def test_a_segment_finding_names_its_row() -> None:
 def test_a_shard_without_rows_is_sound() -> None:
     empty = np.empty(0, np.int64)
     segments = dict.fromkeys(SEGMENT_COLUMNS, empty) | {"row_ptr": np.zeros(1, np.int64)}
-    rows = Rows(np.empty((0, ROW_LENGTH), np.int32), segments)
+    rows = SegmentedRows(np.empty((0, ROW_LENGTH), np.int32), segments)
     shard = Shard(rows, np.empty((0, ROW_LENGTH), np.int64), [])
     shard.rows = replace(rows)
     assert check_ids(rows, vocab_size=VOCAB_SIZE) == []
@@ -347,7 +347,7 @@ def test_one_wrong_label_of_ten_thousand_is_found() -> None:
 
 def test_a_table_of_frequencies_counts_ordinary_ids_alone() -> None:
     ids = np.array([[5, 6, 5, 2], [7, 2, 3, 3]])
-    rows = Rows(ids, {})
+    rows = SegmentedRows(ids, {})
     counted = np.cumsum([0, 0, 0, 0, 0, 2, 1, 1, 0])
     special = np.array([2, 3])
     assert check_unigram(rows, counted, special=special) == []

@@ -51,7 +51,7 @@ def stored_rows() -> StoredRows:
 
 
 def pair_columns(name: str, labels: list[int]) -> Columns:
-    """Give columns of which the law of pairs reads the label; no token is selected."""
+    """Return columns of which the law of pairs reads the label; no token is selected."""
     shown = np.full((len(STORED), 8), PAD)
     shown[:, :3] = [CLS, 10, SEP]
     covered = shown != PAD
@@ -65,7 +65,7 @@ def pair_columns(name: str, labels: list[int]) -> Columns:
 
 
 def laws_broken(objective: Objective, stored: StoredRows, columns: Columns) -> dict[str, str]:
-    """Give what is found, by law."""
+    """Return what is found, by law."""
     tally = ColumnTally(objective, VOCABULARY)
     tally.add(stored, columns)
     return {finding.check: finding.message for finding in tally.findings()}
@@ -87,7 +87,7 @@ def test_a_label_that_a_row_of_a_pair_cannot_have_is_found_in_any_row(name: str)
 
 
 def masked_columns() -> Columns:
-    """Give columns in which two tokens of each row are selected: one masked, one shown."""
+    """Return columns in which two tokens of each row are selected: one masked, one shown."""
     ids = STORED.copy()
     labels = np.full(ids.shape, IGNORED)
     labels[:, :2] = ids[:, :2]

@@ -49,7 +49,7 @@ class Numbers:
         return len(ROWS.labels)
 
     def at(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
-        """Give the rows at some positions of an epoch."""
+        """Return the rows at some positions of an epoch."""
         return {"number": (positions + epoch + self.shift) % len(self)}
 
     def sound_epoch(self, epoch: int) -> int:

@@ -18,7 +18,7 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.verify.step import VERIFY
+from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import VerificationError
 from stages.tokenizer.normalization import normalization_loss
 
@@ -85,7 +85,7 @@ def summarise(
         "split": None if split is None else _plain(split),
         "datasets": {name: _plain(one)["splits"] for name, one in records.datasets(SHARD).items()},
         "epochs_on_disk": {name: _plain(one)["splits"] for name, one in records.datasets(DRAW).items()},
-        "verify": {name: _plain(verdict) for name, verdict in verdicts.items()} or None,
+        "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()} or None,
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
     _require_conservation(report, records)
@@ -97,6 +97,14 @@ def _plain(record: Record) -> dict[str, Any]:
     content = record.model_dump(mode="json", exclude={"ledger", "warnings"})
     plain: dict[str, Any] = _without_flows(content)
     return plain
+
+
+def _verdict(verdict: VerdictRecord) -> dict[str, Any]:
+    """Return a verdict as JSON; `returned` is there if not every text comes back as it was."""
+    content = _plain(verdict)
+    if not content["returned"]:
+        del content["returned"]
+    return content
 
 
 def _without_flows(content: Any) -> Any:

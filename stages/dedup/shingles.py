@@ -101,14 +101,25 @@ def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
     """Return the distinct shingle hashes of a text, ascending, uint64."""
     hashes = shingle_hashes(text, size=size)
     hashes.sort()
-    changes = hashes[1:] != hashes[:-1]
-    return hashes if changes.all() else hashes[np.concatenate([[True], changes])]
+    count = _distinct(hashes)
+    return hashes[:count] if count > len(hashes) // 2 else hashes[:count].copy()
 
 
 def hash32(shingle: bytes) -> int:
     """Return the 32-bit hash of one shingle's bytes: what datasketch takes as its `hashfunc`."""
     tokens, _ = _hash_tokens(np.frombuffer(shingle, np.uint8), _KINDS, 0, len(shingle) + 1)
     return int(_combine(tokens, len(tokens))[0]) & 0xFFFFFFFF
+
+
+@kernel
+def _distinct(hashes: NDArray[np.uint64]) -> int:
+    """Move the distinct values of an ascending array to its front, and return their number."""
+    count = min(len(hashes), 1)
+    for place in range(1, len(hashes)):
+        if hashes[place] != hashes[count - 1]:
+            hashes[count] = hashes[place]
+            count += 1
+    return count
 
 
 @kernel

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import session
 from pipeline.commits import STEP_COMMIT, Commit, Commits
+from pipeline.runner import Runner
 from pipeline.session import RunRequest, run_session, verify_session
 from pipeline.storage import LocalStorage
 from stages.config import canonical_json
@@ -181,7 +181,7 @@ def test_a_step_that_lost_its_last_commit_is_named_and_a_run_finishes_it(
 
 def test_the_files_of_a_step_without_its_last_commit_are_no_strays(own: Path) -> None:
     (own / "commits" / "shard-clm" / f"{STEP_COMMIT}.json").unlink()
-    with pytest.raises(ConfigError, match="step shard is not done; finish the run first"):
+    with pytest.raises(ConfigError, match="step shard-clm is not done; finish the run first"):
         verify_session(own, workers=0, address=None, stream=None)
 
 
@@ -207,7 +207,7 @@ def test_what_stops_a_verify_for_reasons_of_its_own_is_said_of_a_damaged_run_too
     def stop(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(session, "_step", stop)
+    monkeypatch.setattr(Runner, "do", stop)
     with pytest.raises(ShardmillError) as caught:
         verify_session(own, workers=0, address=None, stream=None)
     assert not isinstance(caught.value, VerificationError)

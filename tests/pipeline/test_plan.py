@@ -16,7 +16,7 @@ from pipeline.session import RunRequest, plan_session
 from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 
-STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "decode", "shard-clm", "verify-clm")
+STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm", "decode", "verify-clm")
 FILES = (
     InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10, "aa"),
     InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20, "bb"),
@@ -131,7 +131,8 @@ def test_what_decides_no_byte_makes_nothing_stale(changes: Mapping[str, Any]) ->
 def test_a_change_makes_stale_the_first_step_that_reads_it_and_all_later_ones(
     first: str, changes: Mapping[str, Any]
 ) -> None:
-    assert changed_steps(**changes) == STEPS[STEPS.index(first) :]
+    moved = STEPS[STEPS.index(first) :]  # but the store is decoded whatever is packed from it
+    assert changed_steps(**changes) == tuple(s for s in moved if first != "shard-clm" or s != "decode")
 
 
 def test_a_file_s_bytes_make_all_stale_but_the_units_of_other_files() -> None:

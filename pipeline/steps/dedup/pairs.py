@@ -227,6 +227,7 @@ def _measure(workspace: Workspace, work: PairRange, pairs: NDArray[np.int64]) ->
             start, end = np.searchsorted(pairs[:, 0], (first, first + 1))
             for row in range(start, end):
                 similarity[row] = jaccard(better, worse[int(pairs[row, 1])], threshold=threshold)
+            del better  # that of a long text is not held beside the next
     return similarity
 
 

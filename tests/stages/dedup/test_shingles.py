@@ -4,6 +4,7 @@ Both equal a plain reading: tokens by white space or, in unspaced scripts, by ch
 each window's bytes; and datasketch's own MinHash over those bytes, bit for bit.
 """
 
+import tracemalloc
 import unicodedata
 
 import numpy as np
@@ -53,7 +54,7 @@ PLAUSIBLE = st.lists(st.tuples(WORDS, SPACES).map("".join), max_size=40).map("".
 
 
 def plain_fnv1a(data: bytes) -> int:
-    """Return FNV-1a, 64 bits, as its authors publish it."""
+    """Give FNV-1a, 64 bits, as its authors publish it."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 & MASK
@@ -61,7 +62,7 @@ def plain_fnv1a(data: bytes) -> int:
 
 
 def plain_hash64(tokens: list[str]) -> int:
-    """Return the hash of one shingle by the formula of the module."""
+    """Give the hash of one shingle by the formula of the module."""
     value = 0
     for token in tokens:
         value = (value * 0x9E3779B97F4A7C15 + plain_fnv1a(token.encode())) & MASK
@@ -71,7 +72,7 @@ def plain_hash64(tokens: list[str]) -> int:
 
 
 def windows(text: str, size: int) -> list[list[str]]:
-    """Return the shingles of a text; fewer tokens make one."""
+    """Give the shingles of a text; fewer tokens make one."""
     tokens = split_tokens(text)
     if not tokens:
         return []
@@ -79,14 +80,14 @@ def windows(text: str, size: int) -> list[list[str]]:
 
 
 def reference_signature(text: str, num_perm: int, size: int) -> list[int]:
-    """Return datasketch's signature of a text's shingles."""
+    """Give datasketch's signature of a text's shingles."""
     sketch = MinHash(num_perm=num_perm, seed=1, scheme="affine32", hashfunc=hash32)
     sketch.update_batch([" ".join(window).encode() for window in windows(text, size)])
     return [int(value) for value in sketch.hashvalues]
 
 
 def our_signature(text: str, num_perm: int, size: int) -> list[int]:
-    """Return our signature of a text."""
+    """Give our signature of a text."""
     found: list[int] = signature(shingle_hashes(text, size=size), num_perm=num_perm).tolist()
     return found
 
@@ -143,6 +144,28 @@ def test_shingle_hashes_equal_the_plain_reading(name: str, size: int) -> None:
     assert expected
     assert shingle_hashes(TEXTS[name], size=size).tolist() == expected
     assert shingle_set(TEXTS[name], size=size).tolist() == sorted(set(expected))
+
+
+@given(st.lists(st.integers(0, 9), max_size=60))
+def test_the_set_of_a_text_has_each_of_its_shingles_once(numbers: list[int]) -> None:
+    text = " ".join(map(str, numbers))
+    found = shingle_set(text, size=1)
+    assert found.tolist() == sorted(set(shingle_hashes(text, size=1).tolist()))
+
+
+@pytest.mark.parametrize("letters", [26, 2])
+def test_the_set_of_a_long_text_is_made_in_the_room_of_its_hashes(letters: int) -> None:
+    drawn = np.random.default_rng(1).integers(0, letters, 1_000_000)
+    text = " ".join(chr(ord("a") + number) for number in drawn.tolist())  # some shingles stand twice
+    shingle_set(text[:100], size=5)  # compiled before memory is counted
+    tracemalloc.start()
+    found = shingle_set(text, size=5)
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    room = 8 * (len(text) // 2 + 1)
+    assert peak < room + len(text) + (4 << 20)
+    assert (held > room // 2) == (letters == 26)
+    assert len(found) == 32 if letters == 2 else 900_000 < len(found) < 999_000
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)

@@ -21,9 +21,9 @@ from pipeline.plan import steps_before
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.findings import CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.records import Record
 from pipeline.steps.step import Evidence, Records, StepPlan
 from pipeline.steps.table import SCAN, step_of
-from pipeline.steps.tokenizer.step import SAMPLE
 from pipeline.steps.units import units_of
 from pipeline.strays import links, no_commits, stray_files
 from stages.config import Config
@@ -139,7 +139,8 @@ def _strays(execution: Execution, plan: Mapping[str, StepPlan]) -> Iterator[Foun
 def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records) -> Iterator[FoundIn]:
     """Hold the tables of the ledger to each other and to the evidence."""
     flows: dict[str, dict[str, Flow]] = {}
-    for name, record in records.items():
+    kept = dict(records.items())
+    for name, record in kept.items():
         if record.ledger is None:
             continue
         try:
@@ -148,7 +149,7 @@ def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records)
             yield FoundIn(file=ledger_key(name), check="readable", message=str(error))
     for name, own in flows.items():
         yield from _taken(name, own, flows)
-        yield from _recorded(execution, name, own, records)
+        yield from _recorded(execution, name, own, kept[name])
     ingested = records.get(INGEST)
     units = () if ingested is None else units_of(ingested.units)
     for unit in units:
@@ -189,15 +190,15 @@ def _total(flows: Mapping[str, Flow]) -> Flow:
 
 
 def _recorded(
-    execution: Execution, name: str, flows: Mapping[str, Flow], records: Records
+    execution: Execution, name: str, flows: Mapping[str, Flow], record: Record
 ) -> Iterator[FoundIn]:
     """Hold what the commits of a step record of its flows to its table."""
-    if dict(records.items())[name].ledger != _total(flows):
+    if record.ledger != _total(flows):
         message = "the sum of its flows is not that of the ledger's table"
         yield FoundIn(file=f"commits/{name}/{STEP_COMMIT}.json", check="ledger", message=message)
     for unit, commit in execution.commits.survey(name).commits.items():
         own = commit.record.get("flow")
-        known = flows.get(unit.removeprefix("count-").removeprefix(f"{SAMPLE}-"))
+        known = flows.get(step_of(name).unit_of(unit))
         if own is not None and (known is None or Flow.model_validate(own) != known):
             message = "its flow is not that of the ledger's table"
             yield FoundIn(file=f"commits/{name}/{unit}.json", check="ledger", message=message)

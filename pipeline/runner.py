@@ -13,7 +13,7 @@ from pipeline.commits import Commit
 from pipeline.execution import Execution
 from pipeline.ledger import let_out, settle, settle_total
 from pipeline.steps.step import Job, Phase, Records, Scope, Step, StepPlan, Takes, Where, Whole, Work
-from stages.ledger import Tally
+from stages.ledger import Flow, Tally
 
 _Waiting = dict[str, tuple[str, Work[Any], Phase]]
 """By dataset: the name of its step in the plan, the work, and the phase that is to be done."""
@@ -57,7 +57,7 @@ class Runner:
         told = step.recalled(record)
         if told:
             again = f"to check it again: shardmill verify {self.execution.root}"
-            self.execution.progress.note(f"{scope.dataset.name} {told}; {again}")
+            self.execution.progress.note(f"{step.name_for(scope)} {told}; {again}")
 
     def _advance(
         self, step: Step[Any], plan: StepPlan, work: Work[Any], answer: dict[str, Commit] | None
@@ -103,11 +103,7 @@ class Runner:
         """Settle a step in the ledger and commit it as a whole."""
         record = whole.record
         if whole.flows is not None:
-            takes = step.takes or Takes("")
-            before = let_out(self.execution.root, takes.step) if takes.step else None
-            total = settle(plan.name, whole.flows, before if takes.by_unit else None)
-            if before is not None and not takes.by_unit:
-                settle_total(plan.name, total, sum(before.values(), start=Tally(bytes=0, tokens=0)))
+            total = self._settle(step.takes, plan.name, whole.flows)
             record = record.model_copy(update={"ledger": total})
         for warning in record.warnings:
             self.execution.progress.note(f"warning: {warning}")
@@ -115,6 +111,16 @@ class Runner:
             self._clear(plan, step.sole)
         self.execution.finish(plan, record, whole.flows)
         self.records.put(plan.name, record)
+
+    def _settle(self, takes: Takes | None, name: str, flows: Mapping[str, Flow]) -> Flow:
+        """Hold the flows of a step to each other, and to those of the step whose documents it takes."""
+        if takes is None:
+            return settle(name, flows)
+        before = let_out(self.execution.root, takes.step)
+        if takes.by_unit:
+            return settle(name, flows, before)
+        every = sum(before.values(), start=Tally(bytes=0, tokens=0))
+        return settle_total(name, settle(name, flows), every)
 
     def _clear(self, plan: StepPlan, folder: str) -> None:
         """Remove from a folder of a step what none of its commits names."""

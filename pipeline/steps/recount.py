@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.steps.findings import CheckRecord, found_in
+from pipeline.steps.step import Evidence
 from pipeline.steps.units import Unit, from_hex
-from pipeline.tasks import Workspace
+from pipeline.tasks import Task, Workspace
 from stages.errors import FormatError, is_of_the_system
 from stages.findings import Finding
 from stages.ledger import Flow, Tally, tally_of
@@ -29,6 +30,17 @@ class UnitRecount:
 
     unit: Unit
     flow: Flow
+
+
+def of_units(
+    evidence: Evidence, recount: Callable[[Workspace, UnitRecount], CheckRecord]
+) -> Iterator[Task]:
+    """Return a task for each unit of ingest that the step has a flow of."""
+    for unit in evidence.units:
+        flow = evidence.flows.get(unit.commit_name)
+        if flow is not None:
+            name = f"recount-{evidence.name}-{unit.commit_name}"
+            yield Task(name, recount, UnitRecount(unit, flow), "")
 
 
 def recounted(*looks: tuple[str, Callable[[], Found]]) -> CheckRecord:

@@ -247,6 +247,8 @@ class Step(Generic[R]):
     takes: Takes | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
     """Gives tasks that count its tables again and report findings."""
+    unit_of: Callable[[str], str] = lambda name: name
+    """Gives the unit of the ledger that a commit is of, by the commit's name."""
     recalled: Callable[[R], str | None] = lambda _: None
     """Says what people are told of a record of an earlier session."""
 

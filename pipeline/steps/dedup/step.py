@@ -20,7 +20,7 @@ from pipeline.steps.dedup.resolve import LanguageSize, Resolution, ResolveRecord
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.records import Record, read_all
-from pipeline.steps.recount import UnitRecount
+from pipeline.steps.recount import of_units
 from pipeline.steps.step import (
     Amounts,
     Evidence,
@@ -153,11 +153,7 @@ def _amounts(_: DedupRecord, records: Records) -> Amounts:
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:
     record = evidence.records.of(DEDUP)
-    for unit in evidence.units:
-        flow = evidence.flows.get(unit.commit_name)
-        if flow is not None:
-            name = f"recount-dedup-{unit.commit_name}"
-            yield Task(name, recount_kept, UnitRecount(unit, flow), "")
+    yield from of_units(evidence, recount_kept)
     if record.ledger is not None:
         whole = EvidenceRecount(record.ledger, record.clusters)
         yield Task("recount-dedup", recount_evidence, whole, "")

@@ -113,11 +113,11 @@ class Reading:
                 return
             assert reader.read_slice is not None, "what has no slices is read as a chain"
             pieces = reader.read_slice(file, piece, max_bytes=max_bytes)
-            opened_ = reader.open(part.fields, max_bytes)
+            stream = reader.open(part.fields, max_bytes)
             if reader.without_gaps:
-                yield from self._without_gaps(pieces, opened_)
+                yield from self._without_gaps(pieces, stream)
             else:
-                yield from self._with_gaps(piece, pieces, opened_)
+                yield from self._with_gaps(piece, pieces, stream)
 
     def _without_gaps(self, pieces: Iterator[Line], reader: PieceReader) -> Iterator[Record]:
         """Return the records of a slice whose pieces follow each other; blank ones give none."""
@@ -235,8 +235,8 @@ def _stream_at(workspace: Workspace, part: Part) -> _Stream:
     if stream is None or stream.key != part.key or stream.pending is None:
         reader = part.reader
         assert isinstance(reader, StreamReader), "a table has slices"
-        opened_ = reader.open(part.fields, part.ingest.max_document_bytes)
-        stream = _Stream(part.key, opened_, iter(()))
+        pieces = reader.open(part.fields, part.ingest.max_document_bytes)
+        stream = _Stream(part.key, pieces, iter(()))
         stream.pieces = _pieces(workspace, part, stream)
         stream.pending = next(stream.pieces, None)
     while stream.pending is not None and stream.pending.position < start:

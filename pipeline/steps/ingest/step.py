@@ -15,7 +15,7 @@ from pipeline.steps.ingest.reading import Part
 from pipeline.steps.ingest.recount import recount_ingested
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
 from pipeline.steps.records import Record, flows_of, read_all
-from pipeline.steps.recount import UnitRecount
+from pipeline.steps.recount import of_units
 from pipeline.steps.step import (
     Amounts,
     Evidence,
@@ -193,11 +193,7 @@ def _amounts(record: IngestRecord, _: Records) -> Amounts:
 
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:
-    for unit in evidence.units:
-        flow = evidence.flows.get(unit.commit_name)
-        if flow is not None:
-            name = f"audit-{evidence.name}-{unit.commit_name}"
-            yield Task(name, recount_ingested, UnitRecount(unit, flow), "")
+    return of_units(evidence, recount_ingested)
 
 
 INGEST = Step(

@@ -88,6 +88,7 @@ SPLIT = Step(
     need=_need,
     work=_work,
     takes=Takes(DEDUP.name),
+    unit_of=lambda name: name.removeprefix(_COUNT),
     evidence=_evidence,
     folders=("split", "work"),
     unread=("work/split/",),

@@ -7,7 +7,7 @@ from pipeline.memory import Need
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record, flows_of, read_all
-from pipeline.steps.recount import UnitRecount
+from pipeline.steps.recount import of_units
 from pipeline.steps.split.step import SPLIT, encoding_need
 from pipeline.steps.step import (
     Amounts,
@@ -84,11 +84,7 @@ def _amounts(record: TokenizeRecord, _: Records) -> Amounts:
 
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:
-    for unit in evidence.units:
-        flow = evidence.flows.get(unit.commit_name)
-        if flow is not None:
-            name = f"recount-tokenize-{unit.commit_name}"
-            yield Task(name, recount_stored, UnitRecount(unit, flow), "")
+    return of_units(evidence, recount_stored)
 
 
 TOKENIZE = Step(

@@ -154,6 +154,7 @@ TOKENIZER = Step(
     work=_work,
     amounts=_amounts,
     takes=Takes(DEDUP.name),
+    unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
     unread=("work/sample/",),
     sole=FOLDER,

@@ -3,12 +3,10 @@
 The working tree is never touched. All copies have paths of one length: Ray starts only where its sockets
 have short ones, and tests that fail for the place they run in would seem to notice every mutant.
 
-Caches of compiled kernels are copied, so that they are not compiled for every mutant. But numba does not
-see that a kernel calls, or takes a number from, another module that changed. So the caches of all
-modules that import the mutant's module, directly or not, are left out.
+Caches of compiled kernels are copied, so that they are not compiled for every mutant: `stages.kernels`
+sees which of them a mutant makes stale.
 """
 
-import ast
 import contextlib
 import hashlib
 import json
@@ -23,7 +21,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -189,24 +186,6 @@ class SoundTree:
                 self._seconds[tests] = trial.seconds
         return self._seconds[tests]
 
-    @cached_property
-    def _imports(self) -> dict[str, set[str]]:
-        """The files that each file imports."""
-        found = [path.relative_to(self.folder) for path in self.folder.rglob("*.py")]
-        files = {_dotted(path): path.as_posix() for path in found}
-        return {
-            file: {files[name] for name in _imports(self.folder / file) & files.keys()}
-            for file in files.values()
-        }
-
-    def importers(self, file: str) -> set[str]:
-        """Return a file and all that import it, directly or through others."""
-        known, new = set[str](), {file}
-        while new:
-            known |= new
-            new = {other for other, imported in self._imports.items() if imported & new} - known
-        return known
-
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[PlantedTree]:
         """Plant a mutant into a copy that is removed afterwards."""
@@ -219,29 +198,10 @@ class SoundTree:
         source.write_text(text, encoding="utf-8")
         for compiled in (source.parent / "__pycache__").glob(f"{source.stem}.*.pyc"):
             compiled.unlink()  # Python trusts one whose source has the same second and size
-        for name in self.importers(mutant.file):
-            module = folder / name
-            for cached in (module.parent / "__pycache__").glob(f"{module.stem}.*.nb[ic]"):
-                cached.unlink()
         try:
             yield PlantedTree(folder, self)
         finally:
             shutil.rmtree(folder.parent, ignore_errors=True)
-
-
-def _dotted(path: Path) -> str:
-    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-
-
-def _imports(path: Path) -> set[str]:
-    """Return the dotted names that a module imports, anywhere in it."""
-    names = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return names
 
 
 def _run(folder: Path, tests: tuple[str, ...], bound: float) -> Trial:

@@ -1,17 +1,67 @@
 """Kernels: numba's compiler as a typed decorator, with its cache on disk.
 
 The first call in a fresh installation compiles (seconds); later processes load the cached machine code.
+numba trusts cached code while the kernel's own file keeps its time and size. But the code also holds
+functions, numbers and types of other modules, and a pull or an upgrade may change those alone. So the
+cache is trusted while all of these sources keep their content.
 """
 
+import importlib
+import re
+import sys
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
+import xxhash
 from numba import njit
+from numba.core.caching import IndexDataCacheFile
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
+_IMPORTS = re.compile(r"^(?:from|import) (stages[\w.]*)(?: import (\([^)]*|.*))?", re.MULTILINE)
 
 
 def kernel(function: _Function) -> _Function:
     """Compile a function of arrays and numbers to machine code; what it computes stays the same."""
-    compiled: _Function = njit(cache=True)(function)
-    return compiled
+    compiled = njit(cache=True)(function)
+    kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
+    kept.__class__ = _CachedCode
+    kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001
+    trusted: _Function = compiled
+    return trusted
+
+
+def sources_digest(path: Path) -> str:
+    """Return the xxh3-128 of a module's source and of all the sources in `stages` that it imports."""
+    known, new = set[Path](), {path}
+    while new:
+        known |= new
+        new = set[Path]().union(*map(_imported, new)) - known
+    return xxhash.xxh3_128_hexdigest(b"".join(map(_source, sorted(known))))
+
+
+class _CachedCode(IndexDataCacheFile):  # type: ignore[misc]
+    """The cache of one kernel, empty when it was written by another version."""
+
+    def _load_index(self) -> dict[object, str]:
+        try:
+            overloads: dict[object, str] = super()._load_index()
+        except (AttributeError, ImportError):  # it names a type that this version no longer has
+            return {}
+        return overloads
+
+
+@cache
+def _imported(path: Path) -> frozenset[Path]:
+    found = set[Path]()
+    for name, members in _IMPORTS.findall(_source(path).decode()):
+        inner = (f"{name}.{member}" for member in re.findall(r"\w+", members))
+        modules = [importlib.import_module(name), *map(sys.modules.get, inner)]
+        found |= {Path(module.__file__) for module in modules if module and module.__file__}
+    return frozenset(found)
+
+
+@cache
+def _source(path: Path) -> bytes:
+    return path.read_bytes()

@@ -7,7 +7,7 @@ from typing import Any
 
 import mutants
 import pytest
-from mutant_trees import BrokenError, SoundTree, mirrored_tests, read_list
+from mutant_trees import BrokenError, mirrored_tests, read_list
 
 SUM = '''"""Sums."""
 
@@ -137,16 +137,6 @@ def test_a_mutant_that_cannot_be_planted_is_named(wrong: str, message: str, tree
     path.write_text(wrong)
     with pytest.raises(BrokenError, match=message):
         read_list(path, tree)
-
-
-def test_caches_are_left_out_of_all_modules_that_know_the_changed_one(tree: Path) -> None:
-    (tree.parent / "work").mkdir()
-    copied = SoundTree.copied(tree, tree.parent / "work", patience=1.0)
-    assert copied.importers("store/digits.py") == {
-        "store/digits.py",
-        "store/sums.py",
-        "tests/store/test_sums.py",
-    }
 
 
 def test_the_tests_that_mirror_a_file_are_the_nearest_folder(tree: Path) -> None:

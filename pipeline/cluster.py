@@ -161,9 +161,10 @@ def num_gpus() -> int:
     return int(ray.cluster_resources().get("GPU", 0))
 
 
-def num_nodes() -> int:
-    """Return how many nodes of the cluster can hold workers."""
-    return sum(node["Alive"] and node["Resources"].get("CPU", 0) > 0 for node in ray.nodes())
+def node_names() -> list[str]:
+    """Return the names of the nodes of the cluster that can hold workers."""
+    able = (node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0)
+    return [str(node["NodeID"]) for node in able]
 
 
 def lost_daemon() -> str | None:

@@ -21,7 +21,7 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.datasets import SPLITS, find_dataset, finished_splits
 from pipeline.disk_faults import disk_faults, making
 from pipeline.outputs import require_local
-from pipeline.progress import Progress
+from pipeline.progress import BatchProgress, Progress
 from pipeline.report.comparison import render_comparison
 from pipeline.session import read_plan
 from pipeline.steps.ingest.step import INGEST
@@ -97,9 +97,9 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> dict[
     for run in runs:
         for name in chosen[run.folder]:
             shown = name if len(runs) == 1 else f"{run.name}/{name}"
-            progress.start("compare", shown, total=request.settings.seeds)
-            records.append({"name": shown} | _measured(run, name, texts, request.settings, progress))
-            progress.stop()
+            batch = progress.start("compare", shown, total=request.settings.seeds)
+            records.append({"name": shown} | _measured(run, name, texts, request.settings, batch))
+            batch.end()
     progress.close()
     report = _report(request, runs, texts, records)
     with disk_faults(folder):
@@ -181,7 +181,7 @@ def _beginnings(
 
 
 def _measured(
-    run: _Run, name: str, texts: Chosen, settings: CompareSettings, progress: Progress
+    run: _Run, name: str, texts: Chosen, settings: CompareSettings, batch: BatchProgress
 ) -> dict[str, Any]:
     """Measure the models of one dataset, or say why there are none."""
     import torch  # noqa: PLC0415  # seconds to import, and only this command needs it here
@@ -212,7 +212,7 @@ def _measured(
     models = []
     for seed in range(1, settings.seeds + 1):
         models.append(to_json(asdict(measure(prepared, settings, seed=seed, machine=machine))))
-        progress.advance(more=False)
+        batch.advance(more=False)
     return about | {"device": machine.device, "mean": _means(models), "models": models}
 
 

@@ -5,6 +5,8 @@ refuses a damaged folder by name. With it, every digest is compared too; what is
 made anew, and so is all that depends on it.
 """
 
+from collections.abc import Mapping
+
 from pipeline.commits import STEP_COMMIT, way_out
 from pipeline.execution import Execution
 from pipeline.plan import steps_before
@@ -15,22 +17,21 @@ from stages.errors import DataError
 _NAMED = 3
 
 
-def settle_damage(execution: Execution, *, replace: bool) -> None:
+def settle_damage(execution: Execution, plan: Mapping[str, StepPlan], *, replace: bool) -> None:
     """Refuse damaged files, or forget their commits and those of all steps that depend on them.
 
     Args:
-        execution: with its plan.
+        execution: the session.
+        plan: steps by name.
         replace: whether to forget.
 
     Raises:
         DataError: a committed file is missing, or is not what was committed.
     """
-    found = {
-        name: _damaged_units(execution, step, digests=replace) for name, step in execution.plan.items()
-    }
+    found = {name: _damaged_units(execution, step, digests=replace) for name, step in plan.items()}
     found = {name: units for name, units in found.items() if units}
     for name in execution.commits.steps():
-        if name not in execution.plan and name != SCAN:
+        if name not in plan and name != SCAN:
             for fault in list(execution.commits.survey(name).damaged.values())[:_NAMED]:
                 execution.progress.note(f"warning: {fault}; {left_over(name)}")
     if not found:
@@ -39,8 +40,8 @@ def settle_damage(execution: Execution, *, replace: bool) -> None:
     if not replace:
         more = f"; and {len(faults) - _NAMED} more" if len(faults) > _NAMED else ""
         raise DataError(f"{'; '.join(faults[:_NAMED])}{more}; {way_out(next(iter(found)))}")
-    for name in reversed(execution.plan):  # last first: a kill on the way leaves a shorter, sound run
-        if not found.keys().isdisjoint(steps_before(execution.plan, name)):
+    for name in reversed(list(plan)):  # last first: a kill on the way leaves a shorter, sound run
+        if not found.keys().isdisjoint(steps_before(plan, name)):
             execution.commits.drop(name)
         elif name in found:
             execution.commits.drop(name, {*found[name], STEP_COMMIT})

@@ -1,34 +1,43 @@
-"""Execution: tasks in, commits out; the bridge between steps, pools, commits and the journal."""
+"""Execution: what a session works with: commits, journal, progress, and the engine that does steps."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import InitVar, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, Reported, way_out
+from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome, Reported
 from pipeline.journal import Journal
 from pipeline.ledger import ledger_key, write_flows
 from pipeline.memory import Need
-from pipeline.plan import steps_before
-from pipeline.pools import PoolKind, Pools, WorkerResources
-from pipeline.progress import Progress
+from pipeline.plain_loop import PlainLoop
+from pipeline.progress import BatchProgress, Progress
+from pipeline.resources import WorkerResources
+from pipeline.step_run import Batch, StepRun, one_phase
 from pipeline.steps.held import HeldRecord, compare_files, held_files
 from pipeline.steps.records import Record
-from pipeline.steps.step import StepPlan
+from pipeline.steps.step import Phase, StepPlan
 from pipeline.storage import TEMPORARY
 from pipeline.tasks import Task
-from pipeline.watch import MemoryWatch
-from stages.errors import DataError
+from pipeline.watch import MemoryWatch, Peak
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
 
-Follow = Callable[[Task, Commit], Task | None]
-_NAMED = 3
-"""Names of which people read all."""
+
+class Engine(Protocol):
+    """Does steps."""
+
+    def do(self, steps: Sequence[StepRun]) -> None:
+        """Do steps to their ends, each after those that it reads."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers go."""
+        ...
 
 
 @dataclass
 class Execution:
-    """Runs the tasks of one step after another; Ray starts when the first task needs it."""
+    """A session's means to work in a run's folder; Ray starts when the first task needs it."""
 
     root: Path
     attempt: str
@@ -37,80 +46,47 @@ class Execution:
     journal: Journal
     progress: Progress
     watch: MemoryWatch
-    needs: InitVar[Mapping[str, Need]]
+    needs: Mapping[str, Need]
     """What a worker of each step may take."""
-    plan: dict[str, StepPlan] = field(default_factory=dict)
-    """Steps by name, once they are known: a step's inputs are checked before it reads them."""
     trusting: bool = False
     """Whether inputs of steps are read unchecked: the checks of `verify` report what they find."""
-    pools: Pools = field(init=False)
+    _engine: Engine | None = None
 
-    def __post_init__(self, needs: Mapping[str, Need]) -> None:
-        """Keep the pools beside what they need."""
-        self.pools = Pools(self.root, self.attempt, self.resources, self.progress, self.watch, needs)
+    def do(self, steps: Sequence[StepRun]) -> None:
+        """Do steps to their ends."""
+        if self._engine is None:
+            self._engine = self._new_engine()
+        self._engine.do(steps)
 
-    def run(
-        self, step: StepPlan, tasks: Iterable[Task], *, title: str, follow: Follow | None = None
-    ) -> dict[str, Commit]:
-        """Do the tasks of a step that are not committed, on a pool of actors, and commit each.
+    def _new_engine(self) -> Engine:
+        if not self.resources.workers:
+            return PlainLoop(self.root, self.attempt, self, self.watch)
+        from pipeline.dataflow import Dataflow  # noqa: PLC0415  # Ray is imported only where it runs
 
-        Args:
-            step: the step they belong to.
-            tasks: in canonical order.
-            title: what people read.
-            follow: gives the task that continues a chain after one is committed.
+        return Dataflow(
+            self.root, self.attempt, self.resources, self, progress=self.progress, watch=self.watch
+        )
 
-        Returns:
-            Every commit by unit, in the order of the tasks, chains one after the other.
-        """
-        chains = [list(self._committed(step, task, follow)) for task in tasks]
-        done = {task.unit: commit for chain in chains for task, commit in chain if commit}
-        waiting = [chain[-1][0] for chain in chains if chain[-1][1] is None]
-        if waiting:
-            self._do(step, waiting, done, title=title, follow=follow)
-        return {unit: done[unit] for chain in chains for unit in _chain(chain, done, follow)}
+    def commit_of(self, task: Task) -> Commit | None:
+        """Return the commit of a task, if it is done."""
+        return self.commits.get(task.step, task.unit, task.fingerprint)
 
-    def across(
-        self,
-        work: Mapping[str, tuple[StepPlan, Task]],
-        done: Callable[[str, Commit], None],
-        *,
-        title: str,
-    ) -> None:
-        """Do a task each of several steps, as many at a time as there are workers; or GPUs, if any.
-
-        Args:
-            work: the step and its task, by what people call it; no two units have the same name.
-            done: told of each commit, of those that were there first.
-            title: what people read before the names.
-        """
-        waiting = {}
-        for name, (step, task) in work.items():
-            commit = self._commit_of(step, task)
-            if commit is None:
-                waiting[name] = (step, task)
-            else:
-                done(name, commit)
-        if waiting:
-            self._do_across(waiting, done, title=title)
-
-    def one(self, step: StepPlan, task: Task, *, title: str) -> Commit:
-        """Do one task on an actor of its own that takes no CPU from the pools."""
-        commit = self._commit_of(step, task)
-        if commit is None:
-            done: dict[str, Commit] = {}
-            self._do(step, [task], done, title=title, kind=PoolKind(1, num_cpus=0.0))
-            commit = done[task.unit]
+    def keep(self, task: Task, outcome: Outcome) -> Commit:
+        """Commit what a task made, and log what that took."""
+        commit = self.commits.put(task.step, task.unit, task.fingerprint, outcome)
+        metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
+        self.journal.log("commit", step=task.step, unit=task.unit, **metrics)
         return commit
 
-    def here(self, step: StepPlan, task: Task, *, title: str) -> Commit:
-        """Do one task in this process: it only sums up what others committed."""
-        commit = self._commit_of(step, task)
-        if commit is None:
-            done: dict[str, Commit] = {}
-            self._do(step, [task], done, title=title, kind=PoolKind(0))
-            commit = done[task.unit]
-        return commit
+    def give(self, task: Task, *, waited: float = 0.0) -> None:
+        """Log that a task is given to a worker, and for how many seconds it was ready before."""
+        self.journal.log("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
+
+    def begin(self, phase: Phase, step: str, total: int) -> Batch:
+        """Note that work on a phase begins."""
+        self.journal.log("begin", step=step, title=phase.title, tasks=total)
+        progress = self.progress.start(step, phase.title, total=total)
+        return _Batch(self, step, progress, self.watch.new_peak())
 
     def whole(self, step: StepPlan) -> Commit | None:
         """Return the commit of a whole step."""
@@ -143,13 +119,9 @@ class Execution:
             step: whose workers compare them.
             files: committed files by key.
         """
-        tasks = [
-            Task(f"held-{number:05d}", compare_files, part, step.fingerprint)
-            for number, part in enumerate(held_files(files))
-        ]
         changed: dict[str, str] = {}
-        for record in self.ask(step, tasks, HeldRecord):
-            changed |= record.changed
+        phase = comparison(step, files, changed)
+        self.do_phase(step, phase)
         return changed
 
     def ask(self, step: StepPlan, tasks: Sequence[Task], kind: type[Reported]) -> list[Reported]:
@@ -165,138 +137,49 @@ class Execution:
         def take(_: Task, outcome: Outcome) -> None:
             records.append(kind.model_validate(outcome.record))
 
-        if tasks:
-            with self.pools.for_step(step.name, None) as pool:
-                pool.run(tasks, take)
+        self.do_phase(step, Phase("", tasks, take=take))
         return records
+
+    def do_phase(self, step: StepPlan, phase: Phase) -> None:
+        """Do one phase and nothing else."""
+        if phase.tasks:
+            self.do([StepRun(step.name, step, self.needs[step.name], one_phase(phase))])
 
     def close(self) -> None:
         """Leave Ray."""
-        self.pools.close()
-
-    def _committed(
-        self, step: StepPlan, task: Task, follow: Follow | None
-    ) -> Iterator[tuple[Task, Commit | None]]:
-        """Yield a chain's tasks up to the first that is not committed."""
-        following: Task | None = task
-        while following is not None:
-            task, commit = following, self._commit_of(step, following)
-            yield task, commit
-            following = follow(task, commit) if follow and commit else None
-
-    def _commit_of(self, step: StepPlan, task: Task) -> Commit | None:
-        """Return the commit of a task, if it is done."""
-        return self.commits.get(step.name, task.unit, task.fingerprint)
-
-    def _do(
-        self,
-        step: StepPlan,
-        tasks: list[Task],
-        done: dict[str, Commit],
-        *,
-        title: str,
-        follow: Follow | None = None,
-        kind: PoolKind | None = None,
-    ) -> None:
-        def commit(task: Task, outcome: Outcome) -> Task | None:
-            committed = done[task.unit] = self._keep(step, task, outcome)
-            following = follow(task, committed) if follow else None
-            while following is not None and (found := self._commit_of(step, following)) is not None:
-                done[following.unit] = found  # of a chain that lost a commit in its middle
-                following = follow(following, found) if follow else None
-            self.progress.advance(more=following is not None)
-            if following is not None:
-                self.journal.log("dispatch", step=step.name, unit=following.unit)
-            return following
-
-        self._check_inputs(step)
-        self.progress.start(step.name, title, total=len(tasks))
-        self._begin(step, tasks, title=title)
-        self.watch.take_peak()
-        self.watch.begin(step.name, self.pools.needs[step.name].remedy)
-        with self.pools.for_step(step.name, kind) as pool:
-            pool.run(tasks, commit)
-        self.journal.log("end", step=step.name, title=title, peak_memory=self.watch.take_peak())
-        self.progress.stop()
-
-    def _do_across(
-        self,
-        work: Mapping[str, tuple[StepPlan, Task]],
-        done: Callable[[str, Commit], None],
-        *,
-        title: str,
-    ) -> None:
-        named = {task.unit: (name, step) for name, (step, task) in work.items()}
-        assert len(named) == len(work), "two units of one name would write into one folder"
-        peak = 0
-
-        def commit(task: Task, outcome: Outcome) -> None:
-            nonlocal peak
-            name, step = named[task.unit]
-            committed = self._keep(step, task, outcome)
-            self.progress.advance(more=False)
-            peak = max(peak, self.watch.take_peak())
-            self.journal.log("end", step=step.name, title=f"{title} {name}", peak_memory=peak)
-            done(name, committed)
-
-        steps = [step.name for step, _ in work.values()]
-        for step, _ in work.values():
-            self._check_inputs(step)
-        self.progress.start(listed(steps), f"{title} {listed(list(work))}", total=len(work))
-        for name, (step, task) in work.items():
-            self._begin(step, [task], title=f"{title} {name}")
-        self.watch.take_peak()
-        neediest = max(steps, key=lambda step: self.pools.needs[step].bytes)
-        self.watch.begin(neediest, self.pools.needs[neediest].remedy)
-        with self.pools.for_step(neediest, self.pools.on_gpus(neediest, len(work))) as pool:
-            pool.run([task for _, task in work.values()], commit)
-        self.progress.stop()
-
-    def _check_inputs(self, step: StepPlan) -> None:
-        """Refuse files of earlier sessions that the step reads and that are not what was committed.
-
-        Raises:
-            DataError: one is not; each is hashed once in a session.
-        """
-        if self.trusting or step.name not in self.plan:
-            return
-        for name in (*steps_before(self.plan, step.name), step.name):
-            files = self.commits.unchecked(name)
-            skipped = () if name == step.name else self.plan[name].unread
-            read = {key: digest for key, digest in files.items() if not key.startswith(skipped)}
-            for key, fault in self.changed_files(step, read).items():
-                raise DataError(f"{self.root / key}: {fault}; {way_out(name)}")
-            self.commits.mark_checked(name)
-
-    def _begin(self, step: StepPlan, tasks: Sequence[Task], *, title: str) -> None:
-        self.journal.log("begin", step=step.name, title=title, tasks=len(tasks))
-        for task in tasks:
-            self.journal.log("dispatch", step=step.name, unit=task.unit)
-
-    def _keep(self, step: StepPlan, task: Task, outcome: Outcome) -> Commit:
-        """Commit what a task made, and log what that took."""
-        commit = self.commits.put(step.name, task.unit, task.fingerprint, outcome)
-        metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
-        self.journal.log("commit", step=step.name, unit=task.unit, **metrics)
-        return commit
+        if self._engine is not None:
+            self._engine.close()
 
 
-def _chain(
-    chain: list[tuple[Task, Commit | None]], done: dict[str, Commit], follow: Follow | None
-) -> Iterator[str]:
-    """Yield the units of a finished chain in order."""
-    task: Task | None = chain[0][0]
-    while task is not None:
-        yield task.unit
-        task = follow(task, done[task.unit]) if follow else None
+@dataclass(eq=False)
+class _Batch:
+    """A phase at work, in the log and before people's eyes."""
+
+    execution: Execution
+    step: str
+    progress: BatchProgress
+    peak: Peak
+
+    def advance(self, *, more: bool) -> None:
+        """Count one finished task."""
+        self.progress.advance(more=more)
+
+    def end(self) -> None:
+        """Say that the phase is done."""
+        peak = self.execution.watch.end_peak(self.peak)
+        title = self.progress.title
+        self.execution.journal.log("end", step=self.step, title=title, peak_memory=peak)
+        self.progress.end()
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as people read them, the first few of many.
+def comparison(step: StepPlan, files: Mapping[str, FileDigest], changed: dict[str, str]) -> Phase:
+    """Return work that compares files with what was committed and notes what was found instead."""
 
-    clm mlm t5 ul2 -> "clm, mlm and 2 more"
-    """
-    if len(names) <= _NAMED:
-        return ", ".join(names)
-    few = ", ".join(names[: _NAMED - 1])
-    return f"{few} and {len(names) - _NAMED + 1} more"
+    def take(_: Task, outcome: Outcome) -> None:
+        changed.update(HeldRecord.model_validate(outcome.record).changed)
+
+    tasks = [
+        Task(step.name, f"held-{number:05d}", compare_files, part, step.fingerprint)
+        for number, part in enumerate(held_files(files))
+    ]
+    return Phase("compare files", tasks, take=take)

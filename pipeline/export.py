@@ -230,13 +230,13 @@ def _write_parts(
     left = [part for part in parts if part[0] not in names]
     if done and left:
         progress.note(f"{folder}: goes on after {done[-1].part}")
-    progress.start("export", f"export: {identity.format}", total=len(left))
+    batch = progress.start("export", f"export: {identity.format}", total=len(left))
     try:
         for name, write in left:
             write(files)
             keep_part(folder, DonePart(part=name, files=files.commit()))
-            progress.advance(more=False)
-        progress.stop()
+            batch.advance(more=False)
+        batch.end()
     finally:
         progress.close()
     return Summary(identity=identity, parts=tuple(name for name, _ in parts), files=files.written)

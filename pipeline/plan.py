@@ -16,7 +16,7 @@ from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.config import RunFile
 from pipeline.inputs import InputFile
 from pipeline.steps.step import Scope, StepPlan
-from pipeline.steps.table import STEPS
+from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenizer.adopt import Adoption
 from stages.config import canonical_json
 from stages.errors import ConfigError
@@ -67,6 +67,19 @@ def steps_before(plan: Mapping[str, StepPlan], name: str) -> list[str]:
             found.append(step)
             waiting += plan[step].inputs
     return found
+
+
+def names_until(plan: Mapping[str, StepPlan], until: str | None) -> set[str]:
+    """Return the names of a step, of each dataset if it has one for each, and of all that it depends on.
+
+    Args:
+        plan: steps by name.
+        until: one of `pipeline.steps.table.NAMES`; None is all of them.
+    """
+    if until is None:
+        return set(plan)
+    wanted = [name for name in plan if step_of(name).name == until]
+    return {*wanted, *(before for name in wanted for before in steps_before(plan, name))}
 
 
 def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:

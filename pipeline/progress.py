@@ -18,7 +18,7 @@ from pipeline.journal import Journal
 from pipeline.printable import printable
 
 LINE_SECONDS = 10.0
-"""Between two plain lines of one step."""
+"""Between two plain lines of one batch."""
 STATUS_SECONDS = 1.0
 """Between two writings of status.json."""
 
@@ -35,16 +35,12 @@ class Progress:
         self._journal = journal
         self._stream = stream
         self._bars: Bars | None = None
-        self._bar: TaskID | None = None
-        self._step = self._title = ""
-        self._done = self._total = 0
-        self._began = self._said = self._kept = 0.0
+        self._open: list[BatchProgress] = []
+        self._kept = 0.0
 
-    def start(self, step: str, title: str, *, total: int) -> None:
-        """Begin a batch of tasks."""
-        self._step, self._title, self._done, self._total = step, title, 0, total
-        self._began = self._said = time.monotonic()
-        if self._stream is not None and self._stream.isatty():
+    def start(self, step: str, title: str, *, total: int) -> "BatchProgress":
+        """Begin a batch of tasks; others may be open beside it."""
+        if self._stream is not None and self._stream.isatty() and self._bars is None:
             self._bars = Bars(
                 TextColumn("{task.description:<28}"),
                 BarColumn(),
@@ -53,47 +49,81 @@ class Progress:
                 TimeRemainingColumn(),
                 console=Console(file=self._stream),
             )
-            self._bar = self._bars.add_task(title, total=total)
             self._bars.start()
-        self._keep()
-
-    def advance(self, *, more: bool) -> None:
-        """Count one finished task; `more` says that it was followed by another."""
-        self._done += 1
-        self._total += more
-        if self._bars is not None and self._bar is not None:
-            self._bars.update(self._bar, completed=self._done, total=self._total)
-        elif self._done < self._total and time.monotonic() - self._said > LINE_SECONDS:
-            self._line()
-        if time.monotonic() - self._kept > STATUS_SECONDS:
-            self._keep()
-
-    def stop(self) -> None:
-        """End the batch."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
-        else:
-            self._line()
-        self._keep()
+        bar = None if self._bars is None else self._bars.add_task(title, total=total)
+        batch = BatchProgress(self, step, title, total, bar)
+        self._open.append(batch)
+        self.keep()
+        return batch
 
     def close(self) -> None:
         """Leave the terminal as it was, whatever happened."""
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
+        self._open = []
+        self._stop_bars()
 
     def note(self, message: str) -> None:
         """Say one line."""
         if self._stream is not None:
             print(printable(message), file=self._stream, flush=True)
 
-    def _line(self) -> None:
-        self._said = time.monotonic()
-        seconds = self._said - self._began
-        self.note(f"{self._title:<28} {self._done:,}/{self._total:,}  {seconds:.1f} s")
+    def show(self, batch: "BatchProgress") -> None:
+        """Show how far a batch is."""
+        if self._bars is not None and batch.bar is not None:
+            self._bars.update(batch.bar, completed=batch.done, total=batch.total)
+        elif batch.done < batch.total and time.monotonic() - batch.said > LINE_SECONDS:
+            self.note(batch.line())
+        if time.monotonic() - self._kept > STATUS_SECONDS:
+            self.keep()
 
-    def _keep(self) -> None:
+    def end(self, batch: "BatchProgress") -> None:
+        """End a batch."""
+        if batch not in self._open:
+            return
+        self._open.remove(batch)
+        if self._bars is None:
+            self.note(batch.line())
+        elif not self._open:
+            self._stop_bars()
+        self.keep(batch)
+
+    def keep(self, last: "BatchProgress | None" = None) -> None:
+        """Write status.json: the batch that began first, and the steps of all."""
         self._kept = time.monotonic()
-        if self._journal is not None:
-            self._journal.status("running", step=self._step, done=self._done, total=self._total)
+        first = self._open[0] if self._open else last
+        if self._journal is not None and first is not None:
+            steps = list(dict.fromkeys(batch.step for batch in self._open))
+            self._journal.status(
+                "running", step=first.step, done=first.done, total=first.total, steps_at_work=steps
+            )
+
+    def _stop_bars(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
+
+
+class BatchProgress:
+    """How far a batch of tasks is."""
+
+    def __init__(
+        self, progress: Progress, step: str, title: str, total: int, bar: TaskID | None
+    ) -> None:
+        self._progress = progress
+        self.step, self.title, self.total, self.bar = step, title, total, bar
+        self.done = 0
+        self._began = self.said = time.monotonic()
+
+    def advance(self, *, more: bool) -> None:
+        """Count one finished task; `more` says that it was followed by another."""
+        self.done += 1
+        self.total += more
+        self._progress.show(self)
+
+    def end(self) -> None:
+        """End the batch."""
+        self._progress.end(self)
+
+    def line(self) -> str:
+        """Return what people read where there are no bars."""
+        self.said = time.monotonic()
+        return f"{self.title:<28} {self.done:,}/{self.total:,}  {self.said - self._began:.1f} s"

@@ -1,22 +1,22 @@
-"""The runner: the steps of a run, one after the other, each skipped if it is whole.
+"""The runner: the steps of a run, each skipped if it is whole, the others done by the session's engine.
 
-A step gives its phases; the execution does what of them is missing; the end of its work is settled in
-the ledger and committed. Steps that each dataset has are done dataset by dataset, but for the tasks that
-they do side by side.
+A step gives its phases; the engine does what of them is missing; the end of its work is settled in the
+ledger and committed. Before a step reads files of earlier sessions, they are held to their digests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.commits import Commit
-from pipeline.execution import Execution
+from pipeline.commits import Commit, way_out
+from pipeline.execution import Execution, comparison
 from pipeline.ledger import let_out, settle, settle_total
-from pipeline.steps.step import Job, Phase, Records, Scope, Step, StepPlan, Takes, Where, Whole, Work
+from pipeline.plan import steps_before
+from pipeline.step_run import StepRun
+from pipeline.steps.step import Job, Phases, Records, Scope, Step, StepPlan, Takes, Whole, Work
+from pipeline.steps.table import STEPS
+from stages.errors import DataError
 from stages.ledger import Flow, Tally
-
-_Waiting = dict[str, tuple[str, Work[Any], Phase]]
-"""By dataset: the name of its step in the plan, the work, and the phase that is to be done."""
 
 
 @dataclass
@@ -30,25 +30,40 @@ class Runner:
     records: Records = field(default_factory=Records)
     """Of the steps that are done."""
 
-    def do(self, step: Step[Any]) -> None:
-        """Do a step, for each dataset if it is of datasets, and keep its records."""
-        waiting: _Waiting = {}
-        for scope in step.scopes(self.scope):
-            plan = self.plan[step.name_for(scope)]
-            whole = self.execution.whole(plan)
-            if whole is not None:
-                self._recall(step, scope, whole)
-                continue
-            if plan.warning:
-                self.execution.progress.note(f"warning: {plan.warning}")
-            execution = self.execution
-            job = Job(plan, scope, self.records, execution.root, execution.resources.workers)
-            work = step.work(job)
-            phase = self._advance(step, plan, work, None)
-            if phase is not None:
-                waiting[scope.dataset.name] = (plan.name, work, phase)
-        if waiting:
-            self._side_by_side(step, waiting)
+    def do(self, names: Collection[str]) -> None:
+        """Do steps by their names in the plan, and keep the records of all."""
+        runs = {}
+        for step in STEPS:
+            for scope in step.scopes(self.scope):
+                plan = self.plan[step.name_for(scope)]
+                if plan.name not in names:
+                    continue
+                whole = self.execution.whole(plan)
+                if whole is None:
+                    runs[plan.name] = self._run_of(step, scope, plan)
+                else:
+                    self._recall(step, scope, whole)
+        self.execution.do([*self._checks(runs), *runs.values()])
+
+    def _run_of(self, step: Step[Any], scope: Scope, plan: StepPlan) -> StepRun:
+        """Return a step as the engine does it."""
+        overlaps = frozenset(step.overlaps(scope))
+        return StepRun(
+            name=plan.name,
+            plan=plan,
+            need=self.execution.needs[plan.name],
+            work=self._work(step, scope, plan),
+            finish=lambda whole: self._finish(step, plan, whole),
+            after=frozenset(steps_before(self.plan, plan.name)) - overlaps,
+            overlaps=overlaps,
+        )
+
+    def _work(self, step: Step[Any], scope: Scope, plan: StepPlan) -> Work[Any]:
+        if plan.warning:
+            self.execution.progress.note(f"warning: {plan.warning}")
+        execution = self.execution
+        job = Job(plan, scope, self.records, execution.root, execution.resources.workers)
+        return (yield from step.work(job))
 
     def _recall(self, step: Step[Any], scope: Scope, whole: Commit) -> None:
         """Keep the record of a step that an earlier session made whole."""
@@ -59,45 +74,36 @@ class Runner:
             again = f"to check it again: shardmill verify {self.execution.root}"
             self.execution.progress.note(f"{step.name_for(scope)} {told}; {again}")
 
-    def _advance(
-        self, step: Step[Any], plan: StepPlan, work: Work[Any], answer: dict[str, Commit] | None
-    ) -> Phase | None:
-        """Go on with a step to its end, or to the task that it does side by side with others."""
-        while True:
-            try:
-                phase = next(work) if answer is None else work.send(answer)
-            except StopIteration as end:
-                self._finish(step, plan, end.value)
-                return None
-            if phase.where is Where.BESIDE:
-                return phase
-            answer = self._do(plan, phase)
+    def _checks(self, runs: Mapping[str, StepRun]) -> Iterator[StepRun]:
+        """Yield the checks of files of earlier sessions that steps read; the steps wait for them."""
+        if self.execution.trusting:
+            return
+        readers: dict[str, list[StepRun]] = {}
+        for run in runs.values():
+            for name in (*steps_before(self.plan, run.name), run.name):
+                readers.setdefault(name, []).append(run)
+        for name, waiting in readers.items():
+            files = self.execution.commits.unchecked(name)
+            skipped = () if name in runs else self.plan[name].unread
+            files = {key: digest for key, digest in files.items() if not key.startswith(skipped)}
+            check = f"check of {name}"
+            for run in waiting:
+                run.after |= {check}
+            step = self.plan[name]
+            yield StepRun(check, step, self.execution.needs[name], self._compare(step, files))
 
-    def _do(self, plan: StepPlan, phase: Phase) -> dict[str, Commit]:
-        """Do what of a phase is not committed yet."""
-        if phase.need is not None:
-            self.execution.pools.require(plan.name, phase.need)
-        if phase.where is Where.WORKERS:
-            return self.execution.run(plan, phase.tasks, title=phase.title, follow=phase.follow)
-        do = self.execution.one if phase.where is Where.ALONE else self.execution.here
-        return {task.unit: do(plan, task, title=phase.title) for task in phase.tasks}
+    def _compare(self, step: StepPlan, files: Mapping[str, Any]) -> Phases[None]:
+        """Refuse files that are not what was committed.
 
-    def _side_by_side(
-        self, step: Step[Any], waiting: Mapping[str, tuple[str, Work[Any], Phase]]
-    ) -> None:
-        """Do a task of each dataset, as many at a time as there are workers, and go on with each."""
-
-        def done(dataset: str, commit: Commit) -> None:
-            name, work, _ = waiting[dataset]
-            following = self._advance(step, self.plan[name], work, {commit.unit: commit})
-            assert following is None, "a step does one task beside others, and that last"
-
-        tasks = {}
-        for dataset, (name, _, phase) in waiting.items():
-            (task,) = phase.tasks
-            tasks[dataset] = (self.plan[name], task)
-        title = next(phase.title for _, _, phase in waiting.values())
-        self.execution.across(tasks, done, title=title)
+        Raises:
+            DataError: one is not.
+        """
+        changed: dict[str, str] = {}
+        if files:
+            yield comparison(step, files, changed)
+        for key, fault in changed.items():
+            raise DataError(f"{self.execution.root / key}: {fault}; {way_out(step.name)}")
+        self.execution.commits.mark_checked(step.name)
 
     def _finish(self, step: Step[Any], plan: StepPlan, whole: Whole[Any]) -> None:
         """Settle a step in the ledger and commit it as a whole."""

@@ -24,7 +24,7 @@ from pipeline.steps.scan.files import (
     scan_file,
     scan_files,
 )
-from pipeline.steps.step import StepPlan
+from pipeline.steps.step import Phase, StepPlan
 from pipeline.steps.table import SCAN
 from pipeline.tasks import Task
 from stages.config import canonical_json
@@ -61,7 +61,7 @@ def scan_inputs(found: Sequence[FoundFile], execution: Execution) -> list[InputF
     tasks = [_task(files) for files in _groups({n: f for n, f in wanted.items() if n not in known})]
     if tasks:
         step = StepPlan(SCAN, "", {}, ())
-        execution.run(step, tasks, title="scan the inputs")
+        execution.do_phase(step, Phase("scan the inputs", tasks))
         known = _remembered(execution.commits, execution=execution)
     return [_input_file(file, known[name]) for name, file in wanted.items()]
 
@@ -149,7 +149,7 @@ def _groups(files: Mapping[str, FoundFile]) -> list[dict[str, FoundFile]]:
 def _task(files: Mapping[str, FoundFile]) -> Task:
     digest = xxhash.xxh3_128_hexdigest(canonical_json(list(files)))
     work = ScanWork(digest[:16], list(files.values()), list(files))
-    return Task(work.name, scan_files, work, digest)
+    return Task(SCAN, work.name, scan_files, work, digest)
 
 
 def _remembered(commits: Commits, *, execution: Execution | None = None) -> dict[str, _Entry]:

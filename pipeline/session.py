@@ -26,14 +26,14 @@ from pipeline.kept_plan import kept_run, read_kept_plan
 from pipeline.memory import Need
 from pipeline.needs import require_for_inputs, require_memory
 from pipeline.outputs import PLAN, require_run_folder
-from pipeline.plan import State, StepStatus, plan_again, plan_steps, status_of
-from pipeline.pools import WorkerResources
+from pipeline.plan import State, StepStatus, names_until, plan_again, plan_steps, status_of
 from pipeline.progress import Progress
 from pipeline.report.summary import write_report
+from pipeline.resources import WorkerResources
 from pipeline.runner import Runner
 from pipeline.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.steps.step import Scope, StepPlan
-from pipeline.steps.table import NAMES, SCAN, STEPS, planned_steps, step_needs, steps_until
+from pipeline.steps.table import NAMES, SCAN, planned_steps, step_needs
 from pipeline.stopping import reason_of, signals_stop, tidying
 from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.watch import MemoryWatch
@@ -124,8 +124,7 @@ def verify_session(
             if step.is_check:  # all before the first is done again: no old verdict beside a new decode
                 execution.commits.drop(name)
         try:
-            for step in STEPS:
-                runner.do(step)
+            runner.do(plan)
         except Exception as error:
             # Whatever a damaged file makes the other checks raise, the file is named. A stop, a setting
             # and a fault of the disk have causes of their own.
@@ -187,19 +186,16 @@ def _steps(request: RunRequest, execution: Execution) -> dict[str, Any]:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
     files = scan_inputs(find_files(request.file, request.base), execution)
-    pools = execution.pools
-    pools.needs = require_for_inputs(request.file, files, workers=request.workers)
+    execution.needs = require_for_inputs(request.file, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
-    execution.plan = plan
     before = _last_plan(request.output)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
-    settle_damage(execution, replace=request.replace)
+    settle_damage(execution, plan, replace=request.replace)
     _keep_plan(request, steps)
     runner = Runner(Scope(request.file, files, adopted), plan, execution)
     with forgetting_changed(execution, files):
-        for step in steps_until(request.until):
-            runner.do(step)
+        runner.do(names_until(plan, request.until))
     size = sum(file.size for file in files)
     return write_report(request.output, request.file, runner.records, input_bytes=size)
 

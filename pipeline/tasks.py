@@ -60,15 +60,28 @@ Function = Callable[[Workspace, Any], Config]
 """Does the work of a payload and returns its record."""
 
 
+Node = tuple[str, str]
+"""A unit of a step, by their names."""
+
+
 @dataclass(frozen=True)
 class Task:
     """One unit of work of a step."""
 
+    step: str
+    """Name in the plan."""
     unit: str
     """Name of its commit."""
     function: Function
     payload: Any
     fingerprint: str
+    after: tuple[Node, ...] = ()
+    """Units that it reads of steps that may still be at work."""
+
+    @property
+    def node(self) -> Node:
+        """What its commit is of."""
+        return self.step, self.unit
 
     @property
     def name(self) -> str:
@@ -95,7 +108,7 @@ class Worker:
 
     def run(self, task: Task) -> Outcome:
         """Do one task and bring its files to the disk."""
-        folder = self._root / TEMPORARY / self._attempt / task.unit
+        folder = self._root / TEMPORARY / self._attempt / task.step / task.unit
         with named(folder):
             return self._run(task, folder)
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Self
@@ -34,6 +35,13 @@ class MemoryShort(BaseException):
     """The watch gives up what this process does; no Exception, so that nothing swallows it."""
 
 
+@dataclass(eq=False)
+class Peak:
+    """The most bytes that were seen since it was begun."""
+
+    bytes: int
+
+
 class MemoryWatch:
     """Looks at what the run's processes hold on this node.
 
@@ -55,8 +63,8 @@ class MemoryWatch:
         self._looked = 0
         """What all held then."""
         self._held = 0
-        self._peak = 0
-        self._work: tuple[str, str] = ("", "")
+        self._most_seen = 0
+        self._peaks: list[Peak] = []
         self._give_up: Callable[[], object] | None = None
         self._gave_up = threading.Event()
         self._giving = threading.Lock()
@@ -86,19 +94,16 @@ class MemoryWatch:
         """Whether `guard_this_process` has asked to give up what it guards, or guarded last."""
         return self._gave_up.is_set()
 
-    def take_peak(self) -> int:
-        """Return the most bytes seen since the last call, and begin anew."""
-        peak, self._peak = max(self._peak, self._held), 0
+    def new_peak(self) -> "Peak":
+        """Begin to note the most bytes that are seen."""
+        peak = Peak(self._held)
+        self._peaks.append(peak)
         return peak
 
-    def begin(self, step: str, remedy: str) -> None:
-        """Note what is worked on, for the message of a refusal.
-
-        Args:
-            step: its name.
-            remedy: what else than more memory would help; may be empty.
-        """
-        self._work = step, remedy
+    def end_peak(self, peak: "Peak") -> int:
+        """Return the most bytes that were seen since a peak was begun."""
+        self._peaks.remove(peak)
+        return peak.bytes
 
     @contextmanager
     def guard(self, give_up: Callable[[], object]) -> Iterator[None]:
@@ -146,17 +151,21 @@ class MemoryWatch:
         finally:
             signal.signal(_SIGNAL, before)
 
-    def refuse(self, unit: str) -> NoReturn:
+    def refuse(self, unit: str, *, step: str, remedy: str) -> NoReturn:
         """Stop the run: the last worker alone takes more than there is, and would again.
+
+        Args:
+            unit: what it worked on.
+            step: the name of its step.
+            remedy: what else than more memory would help; may be empty.
 
         Raises:
             ConfigError: always.
         """
-        seen = max(self._peak, self._held)
-        step, remedy = self._work
+        seen = max(self._most_seen, self._held)
         least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
         raise ConfigError(
-            f"resources.memory = {show_bytes(self.limit)}: step {step or '?'} ({unit}) needed more than"
+            f"resources.memory = {show_bytes(self.limit)}: step {step} ({unit}) needed more than"
             f" that even with one worker: the run used {show_bytes(seen)}; set it to {least}MiB or more"
             f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
@@ -189,7 +198,9 @@ class MemoryWatch:
 
     def _note(self, held: int) -> None:
         self._held = held
-        self._peak = max(self._peak, held)
+        self._most_seen = max(self._most_seen, held)
+        for peak in list(self._peaks):
+            peak.bytes = max(peak.bytes, held)
 
     def _relieve(self, growth: int) -> None:
         """Return up what is guarded, if looking at all processes says the same."""

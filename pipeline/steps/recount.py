@@ -40,7 +40,7 @@ def of_units(
         flow = evidence.flows.get(unit.commit_name)
         if flow is not None:
             name = f"recount-{evidence.name}-{unit.commit_name}"
-            yield Task(name, recount, UnitRecount(unit, flow), "")
+            yield Task(evidence.name, name, recount, UnitRecount(unit, flow), "")
 
 
 def recounted(*looks: tuple[str, Callable[[], Found]]) -> CheckRecord:

@@ -16,7 +16,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pipeline.commits import STEP_COMMIT, Commit
+from pipeline.commits import STEP_COMMIT, Commit, Outcome
 from pipeline.config import Dataset, RunFile
 from pipeline.fingerprints import fingerprint_of, full_settings
 from pipeline.inputs import InputFile
@@ -24,7 +24,7 @@ from pipeline.memory import Need
 from pipeline.steps.records import Record
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.units import Unit
-from pipeline.tasks import Function, Task
+from pipeline.tasks import Function, Node, Task
 from stages.ledger import Flow
 
 R = TypeVar("R", bound=Record)
@@ -36,11 +36,11 @@ class Where(Enum):
 
     WORKERS = "workers"
     ALONE = "alone"
-    """One task on an actor of its own, which ends with it."""
+    """On an actor of its own, which ends with the task."""
     DRIVER = "driver"
     """Tasks that only sum up what others committed."""
-    BESIDE = "beside"
-    """One task, side by side with those of the other datasets; on a GPU each, if there are any."""
+    TRAINER = "trainer"
+    """Likewise, with a GPU if there is one."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,10 @@ class Phase:
     """Gives the task that goes on from one that is committed."""
     need: Need | None = None
     """The memory of a worker, where it is known only now."""
+    until: Sequence[str] = ()
+    """Names in the plan of steps that must be done, too, before the work goes on."""
+    take: Callable[[Task, Outcome], None] | None = None
+    """Takes what tasks found that leave no file and are not committed."""
 
 
 @dataclass(frozen=True)
@@ -177,10 +181,17 @@ class Job:
         return self.scope.file
 
     def task(
-        self, unit: str, function: Function, payload: object, *, fingerprint: str | None = None
+        self,
+        unit: str,
+        function: Function,
+        payload: object,
+        *,
+        fingerprint: str | None = None,
+        after: Sequence[Node] = (),
     ) -> Task:
         """Return a task of the step; its fingerprint is the step's unless another is given."""
-        return Task(unit, function, payload, fingerprint or self.plan.fingerprint)
+        own = fingerprint or self.plan.fingerprint
+        return Task(self.plan.name, unit, function, payload, own, tuple(after))
 
 
 @dataclass(frozen=True)
@@ -226,6 +237,9 @@ class Step(Generic[R]):
     need: Callable[[Scope], Need]
     """Gives the memory that a worker of it may take."""
     work: Callable[[Job], Work[R]]
+    overlaps: Callable[[Scope], Sequence[str]] = lambda _: ()
+    """Gives those of the steps that it reads that may still be at work when it begins: its tasks name
+    their units, or a phase names the step. It ends after them."""
     amounts: Callable[[R, Records], Amounts] = lambda *_: Amounts()
     folders: tuple[str, ...] = ()
     """Where it writes, beside the ledger."""

@@ -36,13 +36,6 @@ NAMES = (SCAN, *(step.name for step in STEPS))
 """What `--until` takes."""
 
 
-def steps_until(name: str | None) -> tuple[Step[Any], ...]:
-    """Return the steps up to and including one of `NAMES`; all of them if none is named."""
-    if name is None:
-        return STEPS
-    return STEPS[: NAMES.index(name)]
-
-
 def planned_steps(scope: Scope) -> list[tuple[str, Step[Any]]]:
     """Return the steps of a run with their names in its plan, in the order of the flow."""
     return [(step.name_for(one), step) for step in STEPS for one in step.scopes(scope)]

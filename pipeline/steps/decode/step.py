@@ -25,6 +25,10 @@ class DecodeRecord(Record):
     """Documents by how they come back from their ids, of an existing tokenizer."""
 
 
+_OVERLAPPED = (TOKENIZE.name, SENTENCES.name)
+"""Their units are checked as they are made."""
+
+
 def _reads(scope: Scope) -> Sequence[str]:
     return (SENTENCES.name if scope.file.needs_sentences else TOKENIZE.name,)
 
@@ -32,7 +36,11 @@ def _reads(scope: Scope) -> Sequence[str]:
 def _work(job: Job) -> Work[DecodeRecord]:
     units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
     checks = checks_of(units, shards, seed=job.file.seed, sentences=job.file.needs_sentences)
-    tasks = [job.task(unit, check_texts, check) for unit, check in checks]
+    made = _OVERLAPPED if job.file.needs_sentences else _OVERLAPPED[:1]
+    tasks = [
+        job.task(unit, check_texts, check, after=[(name, unit) for name in made])
+        for unit, check in checks
+    ]
     commits = yield Phase("decode the token store", tasks)
     found = read_all(commits, DecodedRecord).values()
     returned: Counter[str] = Counter()
@@ -60,5 +68,6 @@ DECODE = Step(
     settings=always({}),
     need=store_need,
     work=_work,
+    overlaps=always(_OVERLAPPED),
     amounts=_amounts,
 )

@@ -156,7 +156,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
     yield from of_units(evidence, recount_kept)
     if record.ledger is not None:
         whole = EvidenceRecount(record.ledger, record.clusters)
-        yield Task("recount-dedup", recount_evidence, whole, "")
+        yield Task(evidence.name, "recount-dedup", recount_evidence, whole, "")
 
 
 DEDUP = Step(

@@ -29,7 +29,10 @@ def _need(scope: Scope) -> Need:
 
 def _work(job: Job) -> Work[AllSentencesRecord]:
     units = units_of(job.records.of(INGEST).units)
-    tasks = [job.task(unit.commit_name, find_sentences, SentenceUnit(unit)) for unit in units]
+    tasks = [
+        job.task(name, find_sentences, SentenceUnit(unit), after=[(TOKENIZE.name, name)])
+        for unit, name in ((unit, unit.commit_name) for unit in units)
+    ]
     commits = yield Phase("split sentences", tasks)
     found = read_all(commits, SentencesRecord)
     record = AllSentencesRecord(
@@ -48,6 +51,7 @@ SENTENCES = Step(
     settings=always({"sentencex": version("sentencex")}),
     need=_need,
     work=_work,
+    overlaps=always((TOKENIZE.name,)),
     takes=Takes(TOKENIZE.name),
     folders=("sentences",),
 )

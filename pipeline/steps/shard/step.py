@@ -123,7 +123,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
     for unit, flow in evidence.flows.items():
         split, _, number = unit.rpartition("-")
         folder = f"datasets/{dataset}/{split}/{EPOCH_FOLDER}/{number}"
-        yield Task(f"recount-{evidence.name}-{unit}", recount_shard, ShardRecount(folder, flow), "")
+        yield Task(evidence.name, f"recount-{unit}", recount_shard, ShardRecount(folder, flow), "")
 
 
 SHARD = Step(

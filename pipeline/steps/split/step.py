@@ -76,7 +76,7 @@ def _work(job: Job) -> Work[SplitRecord]:
 
 
 def _evidence(evidence: Evidence) -> Iterator[Task]:
-    yield Task("recount-split", recount_held_out, evidence.records.of(SPLIT).held_out, "")
+    yield Task(evidence.name, "recount-split", recount_held_out, evidence.records.of(SPLIT).held_out, "")
 
 
 SPLIT = Step(

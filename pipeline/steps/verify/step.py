@@ -13,7 +13,7 @@ from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Job, Phase, Records, Scope, Step, Where, Whole, Work
+from pipeline.steps.step import Amounts, Job, Phase, Records, Scope, Step, Where, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
@@ -77,7 +77,7 @@ def _work(job: Job) -> Work[VerdictRecord]:
     )
     checks = checks_of(dataset.name, _settings_of(job), units, shards)
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
-    commits = yield Phase(f"verify {dataset.name}", tasks)
+    commits = yield Phase(f"verify {dataset.name}", tasks, until=(DECODE.name,))
     heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
     rows = [commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")]
     texts = job.records.of(DECODE)
@@ -85,8 +85,8 @@ def _work(job: Job) -> Work[VerdictRecord]:
     learned = None
     if not found and file.verify.learning:
         check = LearningCheck(dataset.name, splits, file.verify, file.seed)
-        task = job.task(f"learning-{dataset.name}", learn, check)  # of a name of its own
-        done = yield Phase("learn from", [task], Where.BESIDE)
+        task = job.task("learning", learn, check)
+        done = yield Phase(f"learn from {dataset.name}", [task], Where.TRAINER)
         learned = done[task.unit].read(LearnedRecord)
     record = VerdictRecord(
         passed=not found and (learned is None or learned.passed),
@@ -135,6 +135,7 @@ VERIFY = Step(
     settings=_settings,
     need=_need,
     work=_work,
+    overlaps=always((DECODE.name,)),
     amounts=_amounts,
     recalled=_recalled,
     folders=(),

@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from pipeline.memory import MIB, held_bytes
-from pipeline.pool import InlinePool
+from pipeline.memory import MIB, Need, held_bytes
+from pipeline.plain_loop import PlainLoop
+from pipeline.steps.step import Phase
 from pipeline.steps.units import Unit
 from pipeline.tasks import Task, Workspace
 from pipeline.watch import MemoryWatch
 from stages.config import Config
 from stages.errors import ConfigError
+from tests.memory_book import MemoryBook, step_run
 
 STEP = 4 * MIB
 
@@ -43,14 +45,15 @@ def grow(work: Workspace, payload: int) -> Held:  # noqa: ARG001  # the signatur
 
 def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonValue], int]:
     """Do one task in this process within a bound; give its record and the peak."""
-    records = []
+    records: list[dict[str, JsonValue]] = []
+    phase = Phase("", [task], take=lambda _, outcome: records.append(outcome.record))
+    step = step_run("ingest", phase, need=Need(0, "lower x"))
     with MemoryWatch(limit, print, period=0.1) as watch:
-        watch.begin("ingest", "lower x")
-        pool = InlinePool(folder, "attempt", watch=watch)
+        seen = watch.new_peak()
         try:
-            pool.run([task], lambda _, outcome: records.append(outcome.record))
+            PlainLoop(folder, "attempt", MemoryBook(), watch).do([step])
         finally:
-            peak = watch.take_peak()
+            peak = watch.end_peak(seen)
     return records[0], peak
 
 
@@ -58,7 +61,7 @@ def test_a_task_that_takes_too_much_is_given_up_while_it_grows(tmp_path: Path) -
     limit = held_bytes(os.getpid()) + 400 * MIB
     before = signal.getsignal(signal.SIGUSR1)
     with pytest.raises(ConfigError) as error:
-        run_inline(tmp_path, Task("part-0", grow, 4 << 30, "f"), limit=limit)
+        run_inline(tmp_path, Task("ingest", "part-0", grow, 4 << 30, "f"), limit=limit)
     assert re.fullmatch(
         r"resources.memory = .*iB: step ingest \(unit part-0\) needed more than that even with one"
         r" worker: the run used .*iB; set it to \d+MiB or more and run again to resume,"
@@ -76,7 +79,7 @@ def fail(work: Workspace, payload: None) -> Held:  # noqa: ARG001  # the signatu
 
 def test_memory_that_the_system_has_not_is_no_matter_of_the_run_s_bound(tmp_path: Path) -> None:
     with pytest.raises(MemoryError):
-        run_inline(tmp_path, Task("part-0", fail, None, "f"), limit=1 << 40)
+        run_inline(tmp_path, Task("ingest", "part-0", fail, None, "f"), limit=1 << 40)
 
 
 def turn(work: Workspace, payload: int) -> Held:
@@ -90,30 +93,34 @@ def turn(work: Workspace, payload: int) -> Held:
 def test_a_give_up_is_one_in_whatever_exception_it_arrives(tmp_path: Path) -> None:
     limit = held_bytes(os.getpid()) + 400 * MIB
     with pytest.raises(ConfigError, match=r"step ingest \(unit part-0\) needed more than that"):
-        run_inline(tmp_path, Task("part-0", turn, 4 << 30, "f"), limit=limit)
+        run_inline(tmp_path, Task("ingest", "part-0", turn, 4 << 30, "f"), limit=limit)
 
 
 def test_a_task_that_fits_is_left_alone(tmp_path: Path) -> None:
     limit = held_bytes(os.getpid()) + 600 * MIB
-    record, peak = run_inline(tmp_path, Task("part-0", grow, 200 * MIB, "f"), limit=limit)
+    record, peak = run_inline(tmp_path, Task("ingest", "part-0", grow, 200 * MIB, "f"), limit=limit)
     assert record == {"held": 200 * MIB}
     assert peak < limit
 
 
 def test_in_a_thread_without_signals_a_task_is_done_as_it_is(tmp_path: Path) -> None:
     records = []
-    task = Task("part-0", grow, 64 * MIB, "f")
+    task = Task("ingest", "part-0", grow, 64 * MIB, "f")
     thread = threading.Thread(target=lambda: records.append(run_inline(tmp_path, task, limit=1)[0]))
     thread.start()
     thread.join()
     assert records == [{"held": 64 * MIB}]
 
 
-def test_a_watch_gives_the_peak_since_it_was_last_asked() -> None:
+def test_a_watch_gives_the_peak_since_one_was_begun() -> None:
     with MemoryWatch(1 << 60, print, period=0.001) as watch:
         while not watch.held:
             time.sleep(0)
-        assert watch.take_peak() >= watch.held > 10 * MIB
+        peak = watch.new_peak()
+        before, held = peak.bytes, np.full(64 * MIB, 7, np.uint8)
+        while peak.bytes < before + 60 * MIB:
+            time.sleep(0)
+        assert watch.end_peak(peak) == peak.bytes >= len(held)
 
 
 def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
@@ -129,6 +136,6 @@ def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
 
 def test_a_unit_is_named_with_its_file() -> None:
     unit = Unit("web/ab-00000", "web", "part 1.jsonl", 0, 1, 1)
-    task = Task("web.ab-00000", grow, unit, "f")
+    task = Task("ingest", "web.ab-00000", grow, unit, "f")
     assert task.name == "unit web.ab-00000 (web: part 1.jsonl)"
-    assert Task("resolve", grow, None, "f").name == "unit resolve"
+    assert Task("ingest", "resolve", grow, None, "f").name == "unit resolve"

@@ -44,6 +44,7 @@ class Runner:
                 else:
                     self._recall(step, scope, whole)
         self.execution.do([*self._checks(runs), *runs.values()])
+        self.records.sort(list(self.plan))
 
     def _run_of(self, step: Step[Any], scope: Scope, plan: StepPlan) -> StepRun:
         """Return a step as the engine does it."""

@@ -60,20 +60,25 @@ def step_metrics(
     """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
     `peak_memory` is the most that all processes of the run held on the driver's node (see
-    pipeline.memory), in bytes; rates are by wall seconds.
+    pipeline.memory), in bytes; rates are by wall seconds. Steps are at work side by side: `began` and
+    `ended` are seconds since the start of the attempt in which a step was last at work.
     """
     costs: defaultdict[str, _Cost] = defaultdict(_Cost)
+    starts: dict[str, float] = {}
     for line in read_log(output):
         with contextlib.suppress(ValidationError):  # a log is for people: what is damaged is left out
             event = _Event.model_validate(line)
+            starts.setdefault(event.attempt, event.time)
             if event.step is not None:
                 costs[event.step].add(event)
     amounts_of = {name: step_of(name).amounts(record, records) for name, record in records.items()}
     amounts_of[SCAN] = Amounts(bytes=input_bytes)
     rows = []
-    for name, cost in costs.items():
+    for name in sorted(costs, key=list((SCAN, *amounts_of, *costs)).index):
+        cost = costs[name]
         amounts = amounts_of.get(name, Amounts())
         size, wall = amounts.bytes, cost.wall_seconds
+        attempt, (began, ended) = list(cost.spans.items())[-1]
         rows.append(
             {
                 "step": name,
@@ -81,6 +86,8 @@ def step_metrics(
                 "documents": amounts.documents or None,
                 "bytes": size or None,
                 "tokens": amounts.tokens or None,
+                "began": round(began - starts[attempt], 2),
+                "ended": round(ended - starts[attempt], 2),
                 "wall_seconds": round(wall, 2),
                 "worker_seconds": round(cost.worker_seconds, 2),
                 "cpu_seconds": round(cost.cpu_seconds, 2),

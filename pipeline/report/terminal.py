@@ -146,7 +146,7 @@ def _datasets(datasets: dict[str, Any]) -> PlainTable:
 
 
 def _steps(rows: list[dict[str, Any]]) -> PlainTable:
-    names = ("units", "documents", "MB", "M tokens", "wall s", "CPU s", "MB/s", "MiB held")
+    names = ("units", "documents", "MB", "M tokens", "when, s", "wall s", "CPU s", "MB/s", "MiB held")
     table = PlainTable("step", *names).right()
     for row in rows:
         size, rate, tokens = row["bytes"], row["bytes_per_second"], row["tokens"]
@@ -156,6 +156,7 @@ def _steps(rows: list[dict[str, Any]]) -> PlainTable:
             f"{row['documents']:,}" if row["documents"] else "",
             f"{size / 1e6:,.1f}" if size else "",
             f"{tokens / 1e6:,.2f}" if tokens else "",
+            f"{row['began']:,.0f} to {row['ended']:,.0f}",
             f"{row['wall_seconds']:,.1f}",
             f"{row['cpu_seconds']:,.1f}",
             f"{rate / 1e6:,.2f}" if rate else "",

@@ -159,8 +159,16 @@ class Records:
         return {name: self.of(step, name) for name in names}
 
     def items(self) -> Iterator[tuple[str, Record]]:
-        """Return all of them by name in the plan, in the order in which they were done."""
+        """Yield all of them by name in the plan."""
         yield from self._records.items()
+
+    def sort(self, names: Sequence[str]) -> None:
+        """Put them in an order, whichever was done first.
+
+        Args:
+            names: in the plan, all that there may be.
+        """
+        self._records = {name: self._records[name] for name in names if name in self._records}
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import pytest
 from pipeline.commits import Commit
 from pipeline.execution import Execution
 from pipeline.memory import Need
-from pipeline.pools import WorkerResources
+from pipeline.resources import WorkerResources
 from pipeline.session import open_execution
-from pipeline.steps.step import StepPlan
+from pipeline.step_run import StepRun, one_phase
+from pipeline.steps.step import Phase, StepPlan
 from pipeline.tasks import Task, Workspace
 from stages.config import Config
 
 STEP = StepPlan(name="shard-x", fingerprint="f", inputs=(), config={})
-OTHER = StepPlan(name="verify-x", fingerprint="g", inputs=(), config={})
 
 
 class Noted(Config):
@@ -31,23 +31,29 @@ def note(work: Workspace, payload: str) -> Noted:
     return Noted(payload=payload)
 
 
-def task(name: str, step: StepPlan = STEP) -> Task:
-    """Return a task of one step."""
-    return Task(name, note, name, step.fingerprint)
+def task(name: str) -> Task:
+    """Return a task of the step."""
+    return Task(STEP.name, name, note, name, STEP.fingerprint)
 
 
 @pytest.fixture
 def execution(tmp_path: Path) -> Iterator[Execution]:
     """An execution in this process."""
-    needs = {step.name: Need(1 << 20) for step in (STEP, OTHER)}
     resources = WorkerResources(0, None, 4 << 30)
-    with open_execution(tmp_path, resources, needs=needs, stream=None) as opened:
+    with open_execution(tmp_path, resources, needs={STEP.name: Need(0)}, stream=None) as opened:
         yield opened
 
 
+def commits_of(execution: Execution, phase: Phase) -> dict[str, Commit]:
+    """Do a phase; return its commits as a step is given them."""
+    given: list[dict[str, Commit]] = []
+    execution.do([StepRun(STEP.name, STEP, Need(0), one_phase(phase), given.append)])
+    return given[0]
+
+
 def test_commits_come_in_the_order_of_the_tasks_whichever_were_there_first(execution: Execution) -> None:
-    execution.run(STEP, [task("c"), task("b")], title="some")
-    commits = execution.run(STEP, [task(name) for name in "abcd"], title="all")
+    commits_of(execution, Phase("some", [task("c"), task("b")]))
+    commits = commits_of(execution, Phase("all", [task(name) for name in "abcd"]))
     assert list(commits) == ["a", "b", "c", "d"]
     assert [commit.record["payload"] for commit in commits.values()] == ["a", "b", "c", "d"]
     assert (execution.root / "done").read_text() == "c b a d "
@@ -58,22 +64,22 @@ def test_a_chain_is_gone_on_with_where_it_was_left(execution: Execution) -> None
         assert commit.record["payload"] == done.payload
         return task(done.payload + "-") if len(done.payload) < 3 else None
 
-    assert list(execution.run(STEP, [task("a")], title="one")) == ["a"]
-    commits = execution.run(STEP, [task("a"), task("b")], title="chains", follow=follow)
+    assert list(commits_of(execution, Phase("one", [task("a")]))) == ["a"]
+    commits = commits_of(execution, Phase("chains", [task("a"), task("b")], follow=follow))
     assert list(commits) == ["a", "a-", "a--", "b", "b-", "b--"]
     assert (execution.root / "done").read_text() == "a a- a-- b b- b-- "
 
 
-def test_work_across_steps_is_told_of_every_commit_and_done_once(execution: Execution) -> None:
-    work = {"x": (STEP, task("one")), "y": (OTHER, task("two", OTHER))}
-    told: list[tuple[str, str]] = []
+def test_a_chain_of_many_committed_tasks_is_gone_along(execution: Execution) -> None:
+    def follow(done: Task, _: Commit) -> Task | None:
+        return task(str(int(done.payload) + 1)) if int(done.payload) < 1_500 else None
 
-    def done(name: str, commit: Commit) -> None:
-        told.append((name, commit.read(Noted).payload))
+    first = commits_of(execution, Phase("chain", [task("0")], follow=follow))
+    assert commits_of(execution, Phase("again", [task("0")], follow=follow)) == first
+    assert list(first)[-1] == "1500"
 
-    execution.one(OTHER, work["y"][1], title="before")
-    execution.across(work, done, title="work on")
-    assert sorted(told) == [("x", "one"), ("y", "two")]
-    execution.across(work, done, title="work on")
-    assert sorted(told) == [("x", "one"), ("x", "one"), ("y", "two"), ("y", "two")]
-    assert (execution.root / "done").read_text() == "two one "
+
+def test_what_is_asked_is_not_committed(execution: Execution) -> None:
+    assert execution.ask(STEP, [task("a")], Noted) == [Noted(payload="a")]
+    assert execution.ask(STEP, [], Noted) == []
+    assert execution.commits.survey(STEP.name).commits == {}

@@ -92,6 +92,8 @@ def report_of(evil: str, *, languages: int = 1) -> dict[str, Any]:
                 "documents": 1,
                 "bytes": 1,
                 "tokens": 1,
+                "began": 0.0,
+                "ended": 1.0,
                 "wall_seconds": 1.0,
                 "cpu_seconds": 1.0,
                 "bytes_per_second": 1,

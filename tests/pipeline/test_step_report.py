@@ -44,6 +44,8 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
             "documents": 9,
             "bytes": 600,
             "tokens": None,
+            "began": 0.0,
+            "ended": 4.0,
             "wall_seconds": 6.0,
             "worker_seconds": 5.5,
             "cpu_seconds": 4.5,

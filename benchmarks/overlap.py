@@ -2,7 +2,7 @@
 
     python benchmarks/overlap.py RUN_FOLDER --workers 2
 
-Of the last attempt in a run's log, from its first task to its last commit: the span in seconds, the share
+Of the last attempt in a log, from its first task to its last commit: the span in seconds, the share
 of the workers' time in which they did nothing, and the share in which they did nothing although as
 many tasks were ready (whether or not these fitted into memory: so it is an upper bound).
 """
@@ -10,6 +10,7 @@ many tasks were ready (whether or not these fitted into memory: so it is an uppe
 import argparse
 import json
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 from run_log import Event
@@ -43,7 +44,7 @@ def idle_shares(events: Iterable[Event], workers: int) -> dict[str, float]:
     changes.sort()
     busy = ready = 0
     idle = starved = 0.0
-    for (now, started, became), (then, _, _) in zip(changes, changes[1:], strict=False):
+    for (now, started, became), (then, _, _) in pairwise(changes):
         busy, ready = busy + started, ready + became
         free = max(workers - busy, 0)
         idle += free * (then - now)

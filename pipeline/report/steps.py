@@ -74,7 +74,7 @@ def step_metrics(
     amounts_of = {name: step_of(name).amounts(record, records) for name, record in records.items()}
     amounts_of[SCAN] = Amounts(bytes=input_bytes)
     rows = []
-    for name in sorted(costs, key=list((SCAN, *amounts_of, *costs)).index):
+    for name in sorted(costs, key=[SCAN, *amounts_of, *costs].index):
         cost = costs[name]
         amounts = amounts_of.get(name, Amounts())
         size, wall = amounts.bytes, cost.wall_seconds

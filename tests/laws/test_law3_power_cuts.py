@@ -85,8 +85,8 @@ def _make(root: Path, version: str, tell: Callable[[set[str]], None] = lambda _:
     if stale:
         tell(set())
         commits.drop(STEP, stale)
-    tasks = [Task(f"shard-{n}", _write_shard, (n, version), version) for n in range(2)]
-    tasks.append(Task(SIGN, _write_manifest, ("input_ids.npy", "segments/length.npy"), version))
+    tasks = [Task(STEP, f"shard-{n}", _write_shard, (n, version), version) for n in range(2)]
+    tasks.append(Task(STEP, SIGN, _write_manifest, ("input_ids.npy", "segments/length.npy"), version))
     worker, done = Worker(root, new_attempt()), []
     for task in tasks:
         if commits.get(STEP, task.unit, version) is None:
@@ -265,7 +265,9 @@ def test_a_file_that_is_replaced_is_the_old_or_the_new_one_and_in_the_end_the_ne
 
 def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
     commits = Commits(LocalStorage(tmp_path))
-    commits.put(STEP, "u", "one", Worker(tmp_path, "a").run(Task("u", _write_shard, (0, "one"), "one")))
+    commits.put(
+        STEP, "u", "one", Worker(tmp_path, "a").run(Task(STEP, "u", _write_shard, (0, "one"), "one"))
+    )
     assert commits.get(STEP, "u", "two") is None
     assert commits.get(STEP, "v", "one") is None
     assert commits.get("other", "u", "one") is None
@@ -273,7 +275,7 @@ def test_a_commit_of_other_work_is_none_of_this(tmp_path: Path) -> None:
 
 
 def test_bytes_that_changed_between_the_worker_and_the_commit_are_refused(tmp_path: Path) -> None:
-    outcome = Worker(tmp_path, "attempt").run(Task("u", _write_shard, (0, "one"), "one"))
+    outcome = Worker(tmp_path, "attempt").run(Task(STEP, "u", _write_shard, (0, "one"), "one"))
     victim = outcome.folder / SHARDS / "00000" / "segments" / "length.npy"
     victim.write_bytes(victim.read_bytes()[::-1])
     with pytest.raises(DataError, match=r"length\.npy: changed between writing and commit"):

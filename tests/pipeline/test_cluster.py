@@ -68,10 +68,14 @@ WITHOUT_A_DAEMON = """if True:
     import ray
     from pipeline.cluster import ClusterConfig, ray_cluster
     from pipeline.memory import process_tree
-    from pipeline.pool import RayPool
-    from pipeline.tasks import Task
+    from pipeline.dataflow import Dataflow
+    from pipeline.progress import Progress
+    from pipeline.resources import WorkerResources
+    from pipeline.steps.step import Phase
+    from pipeline.watch import MemoryWatch
     from pathlib import Path
     from stages.errors import Stopped
+    from tests.memory_book import MemoryBook, step_run, task_of
 
     def wait(workspace, payload):
         (workspace.root / "works").touch()
@@ -90,11 +94,14 @@ WITHOUT_A_DAEMON = """if True:
     threading.Thread(target=kill_when_it_works, args=(root, name), daemon=True).start()
     try:
         with ray_cluster(ClusterConfig(1, None, 2 << 30)):
-            pool = RayPool(root, "attempt", size=1)
+            resources, watch = WorkerResources(1, None, 2 << 30), MemoryWatch(1 << 50, print)
+            flow = Dataflow(
+                root, "attempt", resources, MemoryBook(), progress=Progress(None, None), watch=watch
+            )
             try:
-                pool.run([Task("unit", wait, None, "f")], lambda task, outcome: None)
+                flow.do([step_run("step", Phase("", [task_of("step", "unit", wait, None)]))])
             finally:
-                pool.close()
+                flow.close()
     except Stopped as error:
         print(error)
 """
@@ -106,6 +113,7 @@ def test_a_run_that_loses_a_daemon_of_its_ray_stops_before_ray_ends_its_process(
 ) -> None:
     alone = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     command = [sys.executable, "-c", WITHOUT_A_DAEMON, str(tmp_path), daemon]
+    alone["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(command, env=alone, capture_output=True, text=True, check=False)
     said = f"Ray's {daemon} ended (killed, or out of memory); run again to resume"
     assert said in done.stdout.splitlines(), done.stderr[-3000:]

@@ -117,8 +117,9 @@ def phase(*tasks: Task, where: Where = Where.WORKERS) -> Phase:
 def chains(number: int, length: int) -> Phase:
     """Return chains of tasks."""
 
-    def follow(done: Task, _: Commit) -> Task | None:
-        first, _, link = str(done.payload).partition(".")
+    def follow(done: Task, commit: Commit) -> Task | None:
+        first, _, link = str(commit.record["payload"]).partition(".")
+        assert first == str(done.payload).partition(".")[0]
         following = int(link or 0) + 1
         return task(say_who, f"{first}.{following}") if following < length else None
 

@@ -9,10 +9,10 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 from pipeline.commits import STEP_COMMIT
-from pipeline.plan import plan_steps, steps_before
+from pipeline.plan import names_until, plan_steps, steps_before
 from pipeline.steps.records import Record
 from pipeline.steps.step import Scope, Step
-from pipeline.steps.table import NAMES, STEPS, planned_steps, step_needs, step_of, steps_until
+from pipeline.steps.table import NAMES, STEPS, planned_steps, step_needs, step_of
 from tests.conftest import small_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,11 +42,16 @@ def test_every_step_of_a_plan_is_that_of_its_name() -> None:
         assert step_needs(Scope(RUN))[name].bytes > 0
 
 
-def test_until_takes_the_scan_and_every_step_and_ends_there() -> None:
-    assert steps_until("scan") == ()
-    assert steps_until(None) == STEPS
+def test_until_a_step_are_it_and_those_that_it_depends_on() -> None:
+    plan = {step.name: step for step in plan_steps(RUN, [])}
+    assert names_until(plan, "scan") == set()
+    assert names_until(plan, None) == set(plan)
     for name in NAMES[1:]:
-        assert steps_until(name)[-1].name == name
+        wanted = {one for one in plan if step_of(one).name == name}
+        found = names_until(plan, name)
+        assert wanted <= found
+        assert found - wanted == {before for one in wanted for before in steps_before(plan, one)}
+    assert not any(one.startswith(("decode", "verify", "draw")) for one in names_until(plan, "shard"))
 
 
 def test_every_step_has_a_room_and_a_record_of_its_own() -> None:

@@ -25,8 +25,8 @@ def write_two(work: Workspace, payload: int) -> Given:
 
 
 def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path) -> None:
-    outcome = Worker(tmp_path, "attempt").run(Task("u", write_two, 7, "f"))
-    assert outcome.folder == tmp_path / "tmp" / "attempt" / "u"
+    outcome = Worker(tmp_path, "attempt").run(Task("s", "u", write_two, 7, "f"))
+    assert outcome.folder == tmp_path / "tmp" / "attempt" / "s" / "u"
     assert outcome.record == {"payload": 7}
     assert sorted(outcome.files) == ["a/first", "second"]
     for key, digest in outcome.files.items():
@@ -34,11 +34,11 @@ def test_a_task_leaves_the_files_that_it_wrote_with_their_digests(tmp_path: Path
 
 
 def test_what_an_attempt_that_died_left_behind_is_no_part_of_the_next(tmp_path: Path) -> None:
-    left = tmp_path / "tmp" / "attempt" / "u" / ".scratch" / "half"
+    left = tmp_path / "tmp" / "attempt" / "s" / "u" / ".scratch" / "half"
     left.parent.mkdir(parents=True)
     left.write_text("half")
     left.parent.with_name("stranger").write_text("of another payload")
-    outcome = Worker(tmp_path, "attempt").run(Task("u", write_two, 7, "f"))
+    outcome = Worker(tmp_path, "attempt").run(Task("s", "u", write_two, 7, "f"))
     assert sorted(outcome.files) == ["a/first", "second"]
     held = {path.name for path in outcome.folder.rglob("*") if path.is_file()}
     assert held == {"first", "second"}

@@ -292,7 +292,9 @@ class Run:
     def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:
         """Do one task and put its files where a commit would."""
         self._tasks += 1
-        outcome = self._worker.run(Task(f"task-{self._tasks:04d}", function, payload, "fingerprint"))
+        outcome = self._worker.run(
+            Task("dedup", f"task-{self._tasks:04d}", function, payload, "fingerprint")
+        )
         for key in outcome.files:
             (self._root / key).parent.mkdir(parents=True, exist_ok=True)
             (outcome.folder / key).rename(self._root / key)

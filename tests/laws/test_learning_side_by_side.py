@@ -1,7 +1,7 @@
 """What verify promises of several datasets: models are trained side by side, and nothing shows of it.
 
-The verdicts are those of a plain loop, to the bit; what was learned before a kill is not learned again; of a
-damaged dataset nothing is learned, whatever the others do.
+The verdicts are those of a plain loop, to the bit; what was learned before a kill is not learned again;
+of a damaged dataset nothing is learned, whatever the others do.
 """
 
 import io

@@ -16,9 +16,9 @@ from stored_faults import Plant
 
 from pipeline.steps.draw.make import draw_rows, material_of
 from stages.loading import dataset as loader
-from stages.loading.dataset import ShardDataset
 from stages.loading.mapped import ShardRows
 from stages.loading.order import EpochOrder
+from stages.loading.split_reader import SplitReader
 from stages.objectives.clm import CausalLM
 from stages.objectives.kind import Draw, Kind
 from stages.objectives.rows import IGNORED, Columns, StoredRows
@@ -33,10 +33,10 @@ Change = Callable[[StoredRows], StoredRows]
 
 def _rows_of(copy: Copy, *, epoch: int) -> Columns:
     """Return what the objective makes of the shard."""
-    dataset = ShardDataset(copy.split, copy.manifest, epoch=epoch, shuffle=False, check="size")
+    reader = SplitReader(copy.split, copy.manifest, check="size")
     folder = f"datasets/{copy.name}/{SPLIT}"
-    extra = material_of(copy.workspace, dataset, folder, number=NUMBER, with_model=True)
-    return draw_rows(dataset, NUMBER, np.arange(copy.manifest.shards[NUMBER].rows), extra)
+    extra = material_of(copy.workspace, reader, folder, number=NUMBER, with_model=True)
+    return draw_rows(reader, NUMBER, np.arange(copy.manifest.shards[NUMBER].rows), epoch, extra)
 
 
 def _drawn(change: Change, *, epoch: int = 1) -> Plant:
@@ -89,17 +89,14 @@ def _keyed_by_the_first(copy: Copy) -> None:
         raise NoPlaceError
 
     def parts_of(
-        rows: ShardDataset,
-        parts: Sequence[ShardRows],
-        stored: StoredRows | None,
-        epoch: int,  # noqa: ARG001  # the signature
+        reader: SplitReader, parts: Sequence[ShardRows], epoch: int
     ) -> Iterator[tuple[ShardRows, Columns]]:
-        assert stored is not None
+        stored = reader.gathered(parts, epoch)
         for part in parts:
-            keyed = rows._keyed(stored.take(part.places), parts[0].shard)  # noqa: SLF001  # as it is
-            yield part, rows._draw(keyed)  # noqa: SLF001  # likewise
+            keyed = reader._keyed(stored.take(part.places), parts[0].shard)  # noqa: SLF001  # as it is
+            yield part, reader.drawn_of(keyed)
 
-    copy.undo.enter_context(patch.object(ShardDataset, "_drawn_parts", parts_of))
+    copy.undo.enter_context(patch.object(SplitReader, "drawn_parts", parts_of))
 
 
 def _labelled(change: Callable[[Array, Array], None], *, first: bool | None = None) -> Plant:

@@ -24,8 +24,8 @@ from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings
 from pipeline.tasks import Workspace
-from stages.loading.dataset import ShardDataset
 from stages.loading.mapped import vocabulary_for
+from stages.loading.split_reader import SplitReader
 from stages.objectives.objective import Objective
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import Traits
@@ -193,11 +193,11 @@ class Copy:
     def redraw(self, *, epoch: int = EPOCH, **changed: Any) -> None:
         """Write an epoch out as another manifest would have it drawn."""
         manifest = self.manifest.model_copy(update=changed)
-        dataset = ShardDataset(self.split, manifest, epoch=epoch, shuffle=False, check="size")
+        reader = SplitReader(self.split, manifest, check="size")
         folder = f"datasets/{self.name}/{SPLIT}"
-        extra = material_of(self.workspace, dataset, folder, number=NUMBER, with_model=True)
+        extra = material_of(self.workspace, reader, folder, number=NUMBER, with_model=True)
         rows = np.arange(manifest.shards[NUMBER].rows)
-        made = draw_rows(dataset, NUMBER, rows, extra)
+        made = draw_rows(reader, NUMBER, rows, epoch, extra)
         if all(np.array_equal(column, old) for column, old in zip_columns(made, self.columns())):
             raise NoPlaceError
         for name, column in made.items():

@@ -31,7 +31,7 @@ class ShardOf:
     @cached_property
     def whole(self) -> WholeShard:
         """Its documents."""
-        return self.dataset.whole_shard(self.number)
+        return self.dataset.reader.whole_shard(self.number)
 
     @cached_property
     def folder(self) -> Path:
@@ -124,7 +124,7 @@ def parts_of(dataset: ShardDataset, limit: int | None = None) -> Iterator[Part]:
             for epoch in range(epochs):
                 dataset.set_epoch(epoch)
                 shown.append(dataset.batch(first + rows))
-            yield Part(dataset.stored_rows(number, rows), tuple(shown), of)
+            yield Part(dataset.reader.stored(number, rows, dataset.epoch), tuple(shown), of)
         first += shard.rows
 
 

@@ -249,7 +249,7 @@ def read_tokenizer(source: ExportSource) -> bytes:
         FormatError: it is gone from the run, or another one.
     """
     known, name = source.manifest.tokenizer, source.manifest.name
-    place = source.dataset.folder / known.file
+    place = source.reader.folder / known.file
     try:
         data = place.read_bytes()
     except FileNotFoundError as error:

@@ -74,14 +74,14 @@ def _finish_arrow(source: ExportSource, files: ExportFiles) -> None:
     manifest = source.manifest
     info = {
         "citation": "",
-        "description": f"{manifest.name}, epoch {source.dataset.epoch}",
+        "description": f"{manifest.name}, epoch {source.epoch}",
         "features": None,
         "homepage": "",
         "license": "",
     }
     state: dict[str, object] = {
         "_data_files": [{"filename": _arrow_name(source, n)} for n in range(source.num_shards)],
-        "_fingerprint": f"{manifest.fingerprint[:12]}{source.dataset.epoch:04x}",
+        "_fingerprint": f"{manifest.fingerprint[:12]}{source.epoch:04x}",
         "_format_columns": None,
         "_format_kwargs": {},
         "_format_type": None,

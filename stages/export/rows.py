@@ -36,7 +36,7 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     manifest = sources[0].manifest
     convention = _LABELS.get(manifest.label_convention, "labels are those of the mixture's components")
     notes = [
-        f"These are the rows of epoch {sources[0].dataset.epoch} in stored order: shuffle them.",
+        f"These are the rows of epoch {sources[0].epoch} in stored order: shuffle them.",
         "Ids are uint16 or int32; cast them to int64 before an embedding takes them.",
         f"Of the labels, -100 is no loss; {convention}.",
         f"Attention is {manifest.attention}: docs/format.md says which columns it follows from.",

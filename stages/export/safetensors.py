@@ -38,7 +38,7 @@ def header(source: ExportSource, rows: int) -> bytes:
     manifest = source.manifest
     metadata = {
         "dataset": manifest.name,
-        "epoch": str(source.dataset.epoch),
+        "epoch": str(source.epoch),
         "fingerprint": manifest.fingerprint,
         "split": source.split,
     }

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.loading.dataset import ShardDataset, open_dataset
+from stages.loading.dataset import open_dataset
+from stages.loading.split_reader import SplitReader
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
 from stages.ragged import Ragged, batches
@@ -52,18 +53,20 @@ class ExportSource:
     """One split of a dataset, at one epoch.
 
     Args:
-        dataset: unshuffled; its epoch is that of the rows. Documents are the same in all.
+        reader: of the split.
+        epoch: of the rows. Documents are the same in all.
         drawn: fingerprint of the epochs that stand on disk, empty if they follow from the dataset.
     """
 
-    def __init__(self, dataset: ShardDataset, drawn: str = "") -> None:
-        self.dataset = dataset
+    def __init__(self, reader: SplitReader, epoch: int, drawn: str = "") -> None:
+        self.reader = reader
+        self.epoch = epoch
         self.drawn = drawn
 
     @property
     def manifest(self) -> Manifest:
         """The split's manifest: name, split, vocab_size, special_ids, seq_len, totals, shards."""
-        return self.dataset.manifest
+        return self.reader.manifest
 
     @property
     def split(self) -> str:
@@ -92,16 +95,16 @@ class ExportSource:
 
     def lengths(self, shard: int) -> NDArray[np.int64]:
         """Return the tokens of each document of a shard, its EOS included: (D,)."""
-        return self.dataset.whole_shard(shard).lengths
+        return self.reader.whole_shard(shard).lengths
 
     @property
     def has_sentences(self) -> bool:
         """Whether the dataset says where sentences end."""
-        return traits_of(self.dataset.objective).sentences
+        return traits_of(self.reader.objective).sentences
 
     def sentences(self, shard: int) -> Ragged | None:
         """Return after how many of its tokens each sentence of each document ends, if that is known."""
-        return self.dataset.whole_shard(shard).sentences
+        return self.reader.whole_shard(shard).sentences
 
     def blocks(self, shard: int) -> Iterator[StoredDocuments]:
         """Yield all documents of a shard in their order, about `BLOCK_TOKENS` at a time.
@@ -109,7 +112,7 @@ class ExportSource:
         Raises:
             FormatError: a document whose tokens are not all in the rows, or that has no EOS at its end.
         """
-        whole = self.dataset.whole_shard(shard)
+        whole = self.reader.whole_shard(shard)
         segments = {name: np.asarray(part, np.int64) for name, part in whole.segments.items()}
         order = np.lexsort((segments["doc_offset"], segments["doc"]))
         length = segments["length"][order]
@@ -143,7 +146,7 @@ class ExportSource:
         width = sum(int(np.prod(column.shape, dtype=int)) for column in self.columns.values())
         step = max(1, BLOCK_TOKENS // max(1, width))
         for start in range(first, end, step):
-            columns = self.dataset.read(shard, np.arange(start, min(start + step, end)))
+            columns = self.reader.read(shard, np.arange(start, min(start + step, end)), self.epoch)
             yield {name: _on_disk(columns[name]) for name in self.columns}
 
     @cached_property
@@ -151,7 +154,7 @@ class ExportSource:
         """The columns of the rows by name, sorted; a split without a row has none."""
         for shard, entry in enumerate(self.manifest.shards):
             if entry.rows:
-                found = self.dataset.read(shard, np.arange(1))
+                found = self.reader.read(shard, np.arange(1), self.epoch)
                 parts = {name: _on_disk(found[name]) for name in sorted(found)}
                 return {name: ColumnType(part.dtype.str, part.shape[1:]) for name, part in parts.items()}
         return {}
@@ -188,7 +191,7 @@ class ExportSource:
 
     def place(self, shard: int) -> Path:
         """Return the folder of a shard, for messages."""
-        return self.dataset.folder / self.manifest.shards[shard].path
+        return self.reader.folder / self.manifest.shards[shard].path
 
 
 def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
@@ -201,7 +204,7 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
     dataset = open_dataset(path, split=split, epoch=epoch, shuffle=False)
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
     follow = drawn is None or not (drawn.generator or traits_of(dataset.objective).written_for)
-    return ExportSource(dataset, "" if drawn is None or follow else drawn.fingerprint)
+    return ExportSource(dataset.reader, epoch, "" if drawn is None or follow else drawn.fingerprint)
 
 
 def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -7,55 +7,33 @@ torch's DataLoader, whose default collation turns the arrays into tensors.
 import copy
 import itertools
 import operator
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stages.errors import ConfigError, FormatError
-from stages.loading.arguments import from_begin, one_of, refuse_columns, sound_epoch, whole_positions
-from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
+from stages.loading.arguments import from_begin, refuse_columns, sound_epoch, whole_positions
+from stages.loading.drawn import check_digests, check_sizes
 from stages.loading.kept import Kept
-from stages.loading.mapped import (
-    SPLITTING,
-    MappedShard,
-    ShardRows,
-    by_shard,
-    check_segments,
-    gather_rows,
-    map_shard,
-    num_rows,
-    row_files,
-    vocabulary_for,
-)
+from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
 from stages.loading.segments import dense_segments
 from stages.loading.shared_number import SharedNumber
-from stages.objectives.drawing import draw_columns
-from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.table import read_objective, traits_of, widths_of
-from stages.objectives.traits import PAIRS, TARGETS
-from stages.objectives.whole_shard import WholeShard
-from stages.seeding import shard_field
-from stages.store.drawn import DrawnManifest, read_drawn
-from stages.store.manifest import Manifest, read_manifest
+from stages.loading.split_reader import Check, SplitReader
+from stages.store.drawn import read_drawn
+from stages.store.manifest import read_manifest
 
-MAX_OPEN_SHARDS = 128
-"""Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
-objectives that need more beside the rows up to six."""
 _DERIVED = ("position_ids", "segment_ids")
 _CAUSAL = ("input_ids", "labels", *_DERIVED)
 _KEPT_ORDERS = 2
 """Epochs whose orders are kept: a batch may go on into the next one."""
 
 Batch = dict[str, NDArray[np.int64]]
-Check = Literal["xxh3", "size"]
 
 
 class ShardDataset(Sequence[Batch]):
@@ -67,45 +45,22 @@ class ShardDataset(Sequence[Batch]):
     epoch to epoch, and depends on nothing but the seed, the epoch and the row.
 
     Args:
-        folder: the split's folder.
-        manifest: its manifest.
+        reader: of the split.
         epoch: the pass over the data, which decides the order and the masks.
         shuffle: False gives the rows as they are stored.
-        check: "xxh3" hashes each file when its shard is first touched; "size" trusts it if it is as
-            long as it must be.
-        columns: the columns wanted; None gives all of them.
-        drawn: the epochs that stand on disk; all others are drawn, and so are these without it.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        manifest: Manifest,
-        *,
-        epoch: int = 0,
-        shuffle: bool = True,
-        check: Check = "xxh3",
-        columns: Collection[str] | None = None,
-        drawn: DrawnManifest | None = None,
-    ) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self._epoch = SharedNumber(sound_epoch(epoch))
+    def __init__(self, reader: SplitReader, *, epoch: int = 0, shuffle: bool = True) -> None:
+        self.reader = reader
+        self.folder = reader.folder
+        self.manifest = reader.manifest
+        self.objective = reader.objective
+        self.widths = reader.widths
+        self.vocabulary = reader.vocabulary
         self.shuffle = shuffle
-        self._wanted = None if columns is None else frozenset(columns)
-        self._check = one_of("check", check, get_args(Check))
-        self.objective = read_objective(manifest.objective)
-        self.widths = widths_of(self.objective, manifest.seq_len)
-        self._traits = traits_of(self.objective)
-        self.vocabulary = vocabulary_for(folder, manifest)
-        self._row_ptr = np.cumsum([0, *(shard.rows for shard in manifest.shards)])
-        self._drawn = None
-        if drawn is not None:
-            of_shards = [shard.rows for shard in manifest.shards]
-            self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
+        self._epoch = SharedNumber(sound_epoch(epoch))
+        self._wanted: frozenset[str] | None = None
         self._orders: Kept[int, EpochOrder] = Kept(_KEPT_ORDERS)
-        self._mapped: Kept[int, MappedShard] = Kept(MAX_OPEN_SHARDS)
-        self._checked: set[int] = set()
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy needs: an epoch of its own, or in a worker that of this process."""
@@ -133,7 +88,7 @@ class ShardDataset(Sequence[Batch]):
 
     def __len__(self) -> int:
         """Rows."""
-        return int(self._row_ptr[-1])
+        return int(self.reader.first_rows[-1])
 
     def __getitem__(self, index: int) -> Batch:  # type: ignore[override]
         """Return the row at a position of the epoch."""
@@ -146,8 +101,8 @@ class ShardDataset(Sequence[Batch]):
 
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row in stored order, and its number there."""
-        shard = int(np.searchsorted(self._row_ptr, row, side="right")) - 1
-        return shard, row - int(self._row_ptr[shard])
+        shard = int(np.searchsorted(self.reader.first_rows, row, side="right")) - 1
+        return shard, row - int(self.reader.first_rows[shard])
 
     def set_epoch(self, epoch: int) -> None:
         """Go to another epoch: another order of the same rows, and other masks.
@@ -167,12 +122,12 @@ class ShardDataset(Sequence[Batch]):
             ConfigError: it can neither be drawn nor does it stand on disk.
         """
         sound = sound_epoch(epoch)
-        written = 0 if self._drawn is None else self._drawn.epochs
-        if self._traits.written_for and sound >= written:
+        written, kept_for = self.reader.epochs_on_disk, self.reader.traits.written_for
+        if kept_for and sound >= written:
             known = f"{written} epoch stands" if written == 1 else f"{written} epochs stand"
             raise ConfigError(
                 f"epoch = {epoch}: {self.objective.kind} cannot be drawn when it is read, for"
-                f" {self._traits.written_for}; {known} on disk; train on those, or set"
+                f" {kept_for}; {known} on disk; train on those, or set"
                 f" materialized_epochs = {epoch + 1} and run again"
             )
         return sound
@@ -195,8 +150,8 @@ class ShardDataset(Sequence[Batch]):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
         if self.shuffle:
             rows = self._orders.get(epoch, self._order).rows(rows)
-        shards = self._row_ptr.searchsorted(rows, "right") - 1
-        return self._read(by_shard(shards, rows - self._row_ptr[shards]), epoch)
+        shards = self.reader.first_rows.searchsorted(rows, "right") - 1
+        return self._read(by_shard(shards, rows - self.reader.first_rows[shards]), epoch)
 
     def _order(self, epoch: int) -> EpochOrder:
         return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
@@ -213,107 +168,44 @@ class ShardDataset(Sequence[Batch]):
             refuse_columns(columns, self.batch([0]))
         self._wanted = frozenset(columns)
 
-    def share_descriptors(self, datasets: int) -> None:
-        """Map so many times fewer files at a time, for as many datasets are read in this process."""
-        self._mapped.bound = max(1, MAX_OPEN_SHARDS // datasets)
-        if self._drawn is not None:
-            self._drawn.share_descriptors(datasets)
-
-    def stored_rows(self, number: int, rows: NDArray[np.int64]) -> StoredRows:
-        """Return rows of a shard as they are stored, with what keys their draws."""
-        return self._alone(number, rows, self.epoch)
-
-    def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
-        """Return a shard for objectives that look beyond a row, with its documents' sources if given."""
-        self._map(number)
-        shard = map_shard(self.folder, self.manifest.shards[number], self.manifest)
-        documents = self.manifest.shards[number].documents
-        ids = shard.columns["input_ids"]
-        return WholeShard(ids, shard.segments, documents, sources, shard.sentences)
-
-    def draw(self, number: int, rows: NDArray[np.int64]) -> Columns:
-        """Return what the objective makes of rows of a shard, in the dtypes of the disk."""
-        return self._draw(self.stored_rows(number, rows))
-
-    def _draw(self, stored: StoredRows) -> Columns:
-        return draw_columns(stored, self.objective, self.vocabulary, self.widths)
-
-    def read(self, number: int, rows: NDArray[np.int64]) -> Columns:
-        """Return rows of a shard as a trainer gets them, but in the dtypes of the disk."""
-        epoch = self.epoch
-        if self._drawn is not None and epoch < self._drawn.epochs:
-            drawn = self._drawn.read(epoch, number, rows)
-        else:
-            drawn = self._draw(self._alone(number, rows, epoch))
-        if self._traits.label_convention in (TARGETS, PAIRS) or "segment_ids" in drawn:
-            return drawn
-        stored = self._alone(number, rows, epoch)
-        segment_ids, position_ids = dense_segments(
-            stored.segment_ptr, stored.segment_length, row_length=self.widths.stored
-        )
-        return {**drawn, "position_ids": position_ids, "segment_ids": segment_ids}
-
-    def _alone(self, number: int, rows: NDArray[np.int64], epoch: int) -> StoredRows:
-        """Return rows of one shard as they are stored, with what keys their draws."""
-        return self._keyed(self._stored([ShardRows(number, np.arange(len(rows)), rows)], epoch), number)
-
-    def _stored(self, parts: Sequence[ShardRows], epoch: int) -> StoredRows:
-        """Return rows of any shards as they are stored; `_keyed` adds what is a shard's own."""
-        return gather_rows(parts, self._map, self.manifest, epoch=epoch)
-
-    def _keyed(self, stored: StoredRows, number: int) -> StoredRows:
-        """Return stored rows of one shard with what of it their draws depend on."""
-        field, unigram = shard_field(self.manifest.split, number), self._map(number).unigram
-        return replace(stored, shard=field, unigram=unigram)
-
     def _read(self, parts: Sequence[ShardRows], epoch: int) -> Batch:
         """Return the columns of rows of any shards, int64."""
         batch = self._columns(parts, epoch)
-        packed = self._traits.label_convention not in (TARGETS, PAIRS) and "segment_ids" not in batch
-        if packed and any(map(self._wants, _DERIVED)):
+        adds = self.reader.adds_segments and "segment_ids" not in batch
+        if adds and any(map(self._wants, _DERIVED)):
             batch |= self._segments(parts)
         keep = self._wanted
         return batch if keep is None else {name: batch[name] for name in batch if name in keep}
 
     def _columns(self, parts: Sequence[ShardRows], epoch: int) -> Batch:
         """Return what the objective makes of rows; where it has no segments they may be missing."""
-        written = self._drawn is not None and epoch < self._drawn.epochs
-        if self._traits.copied and not written and (kernels := _kernels()):
+        reader, traits = self.reader, self.reader.traits
+        written = epoch < reader.epochs_on_disk
+        if traits.copied and not written and (kernels := _kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
-            filled, first = self._empty(len(names), parts), self._traits.unlabelled_starts
+            filled, first = self._empty(len(names), parts), traits.unlabelled_starts
             for number, places, rows in parts:
-                kernels.fill_causal(self._map(number).packed, rows, places, filled, first)
+                kernels.fill_causal(reader.mapped(number).packed, rows, places, filled, first)
             return dict(zip(names, filled, strict=True))
-        stored = None if written else self._stored(parts, epoch)
-        if stored is not None and not self._traits.dynamic:  # no draw, so no shard that keys it
-            return {name: column.astype(np.int64) for name, column in self._draw(stored).items()}
+        if not written and not traits.dynamic:  # no draw, so no shard that keys it
+            drawn = reader.drawn_of(reader.gathered(parts, epoch))
+            return {name: column.astype(np.int64) for name, column in drawn.items()}
         batch: Batch = {}
-        for part, columns in self._drawn_parts(parts, stored, epoch):
+        for part, columns in reader.drawn_parts(parts, epoch):
             for name, column in columns.items():
                 shape = (num_rows(parts), *column.shape[1:])
                 batch.setdefault(name, np.empty(shape, np.int64))[part.places] = column
         return batch
-
-    def _drawn_parts(
-        self, parts: Sequence[ShardRows], stored: StoredRows | None, epoch: int
-    ) -> Iterator[tuple[ShardRows, Columns]]:
-        """Yield the columns of each shard's part of a batch: drawn of stored rows, or from the disk."""
-        for part in parts:
-            if stored is not None:
-                some = stored if len(parts) == 1 else stored.take(part.places)
-                yield part, self._draw(self._keyed(some, part.shard))
-            elif self._drawn is not None:
-                yield part, self._drawn.read(epoch, part.shard, part.rows)
 
     def _segments(self, parts: Sequence[ShardRows]) -> Batch:
         """Return the documents of rows: segment_ids and position_ids, each (N, L)."""
         if kernels := _kernels():
             segment_ids, position_ids = self._empty(2, parts)
             for number, places, rows in parts:
-                shard = self._map(number).packed[1:]
+                shard = self.reader.mapped(number).packed[1:]
                 kernels.fill_segments(shard, rows, places, segment_ids, position_ids)
         else:
-            of = self._stored(parts, 0)  # the same in each epoch
+            of = self.reader.gathered(parts, 0)  # the same in each epoch
             segment_ids, position_ids = dense_segments(
                 of.segment_ptr, of.segment_length, row_length=self.widths.stored
             )
@@ -325,22 +217,6 @@ class ShardDataset(Sequence[Batch]):
 
     def _wants(self, name: str) -> bool:
         return self._wanted is None or name in self._wanted
-
-    def _map(self, number: int) -> MappedShard:
-        """Return a shard's arrays, mapping it if need be and unmapping the one least recently used."""
-        return self._mapped.get(number, self._newly_mapped)
-
-    def _newly_mapped(self, number: int) -> MappedShard:
-        shard = self.manifest.shards[number]
-        first = number not in self._checked
-        if first:
-            check = check_digests if self._check == "xxh3" else check_sizes
-            check(self.folder / shard.path, shard.files)
-        mapped = map_shard(self.folder, shard, self.manifest, segments=SPLITTING)
-        if first:
-            check_segments(mapped, self.folder / shard.path)
-            self._checked.add(number)
-        return mapped
 
 
 @cache
@@ -362,7 +238,16 @@ def open_dataset(
     check: Check = "xxh3",
     columns: Collection[str] | None = None,
 ) -> ShardDataset:
-    """Open one split of a dataset, the folder `DIR/datasets/NAME`; `ShardDataset` says what it takes.
+    """Open one split of a dataset.
+
+    Args:
+        path: the folder `DIR/datasets/NAME`.
+        split: its name.
+        epoch: the pass over the data, which decides the order and the masks.
+        shuffle: False gives the rows as they are stored.
+        check: "xxh3" hashes each file when its shard is first touched; "size" trusts it if it is as
+            long as it must be.
+        columns: the columns wanted; None gives all of them.
 
     The manifest is checked, and that each file that rows are made of is there and as long as it says;
     a shard's other files are looked at when it is first touched.
@@ -378,9 +263,10 @@ def open_dataset(
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)
     drawn = read_drawn(folder, dataset=manifest.fingerprint)
-    dataset = ShardDataset(folder, manifest, epoch=epoch, shuffle=shuffle, check=check, drawn=drawn)
+    reader = SplitReader(folder, manifest, check=check, drawn=drawn)
+    dataset = ShardDataset(reader, epoch=epoch, shuffle=shuffle)
     dataset.set_epoch(epoch)
-    convention = traits_of(dataset.objective).label_convention
+    convention = reader.traits.label_convention
     if manifest.label_convention != convention:
         raise FormatError(
             f"{folder}: label_convention {manifest.label_convention!r}, but the labels of"

@@ -84,7 +84,7 @@ def _stored(dataset: ShardDataset, chosen: NDArray[np.int64]) -> NDArray[np.int6
     """Return the tokens of rows as they stand on disk: (N, L)."""
     places = [dataset.locate(int(row)) for row in chosen]
     return np.concatenate(
-        [dataset.stored_rows(shard, np.array([row])).input_ids for shard, row in places]
+        [dataset.reader.stored(shard, np.array([row]), dataset.epoch).input_ids for shard, row in places]
     ).astype(np.int64)
 
 

@@ -78,7 +78,7 @@ def _holds_triple(dataset: ShardDataset, row: int, parts: list[str], tokenizer: 
 
 
 def _holds_prompt(dataset: ShardDataset, row: int, parts: list[str], tokenizer: Tokenizer) -> None:
-    item, ids = dataset[row], dataset.stored_rows(0, np.array([row]))
+    item, ids = dataset[row], dataset.reader.stored(0, np.array([row]), 0)
     assert ids.prompt is not None
     length = int(ids.prompt[0])
     before, behind = ids.input_ids[0, :length], ids.input_ids[0, length:]

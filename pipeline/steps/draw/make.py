@@ -21,13 +21,12 @@ from pipeline.tasks import Workspace
 from stages.config import Config
 from stages.errors import DataError
 from stages.ledger import Flow, Tally
-from stages.loading.dataset import ShardDataset
+from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_material
 from stages.objectives.fim_characters import Spelling
 from stages.objectives.generated import Generate, load_generator, version_of
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
-from stages.objectives.table import traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.store.arrays import array_writer
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, write_drawn
@@ -99,11 +98,11 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> DrawnRecord:
     """Write what the loader draws of a shard in one epoch."""
     source = workspace.path(work.folder)
     manifest = read_manifest(source)
-    dataset = ShardDataset(source, manifest, epoch=work.epoch, shuffle=False, check="size")
+    reader = SplitReader(source, manifest, check="size")
     target = workspace.create(f"{work.folder}/{work.path}")
     rows = manifest.shards[work.number].rows
-    material = material_of(workspace, dataset, work.folder, number=work.number, with_model=True)
-    step = max(1, _ROW_TOKENS // dataset.widths.stored)
+    material = material_of(workspace, reader, work.folder, number=work.number, with_model=True)
+    step = max(1, _ROW_TOKENS // reader.widths.stored)
     columns: dict[str, DrawnColumn] = {}
     counts: Counter[str] = Counter()
     written = 0
@@ -111,8 +110,8 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> DrawnRecord:
         writers: dict[str, Any] = {}
         for start in range(0, max(rows, 1), step):
             part = np.arange(start, min(start + step, rows))
-            drawn = draw_rows(dataset, work.number, part, material)
-            counts.update(count_drawn(drawn, dataset.objective))
+            drawn = draw_rows(reader, work.number, part, work.epoch, material)
+            counts.update(count_drawn(drawn, reader.objective))
             written += len(next(iter(drawn.values())))
             for name, column in drawn.items():
                 shape, dtype = column.shape[1:], column.dtype.newbyteorder("<").str
@@ -132,42 +131,40 @@ def draw_shard(workspace: Workspace, work: DrawWork) -> DrawnRecord:
 
 
 def draw_rows(
-    dataset: ShardDataset, number: int, rows: NDArray[np.int64], material: Material | None
+    reader: SplitReader, number: int, rows: NDArray[np.int64], epoch: int, material: Material | None
 ) -> Columns:
     """Return the columns of some rows of a shard, of whatever kind they are."""
     if material is None:
-        return dataset.draw(number, rows)
-    stored = dataset.stored_rows(number, rows)
-    return draw_material(
-        stored, dataset.objective, dataset.vocabulary, dataset.widths, material=material
-    )
+        return reader.draw(number, rows, epoch)
+    stored = reader.stored(number, rows, epoch)
+    return draw_material(stored, reader.objective, reader.vocabulary, reader.widths, material=material)
 
 
 def material_of(
-    workspace: Workspace, dataset: ShardDataset, folder: str, *, number: int, with_model: bool = False
+    workspace: Workspace, reader: SplitReader, folder: str, *, number: int, with_model: bool = False
 ) -> Material | None:
     """Return what the rows of a shard are drawn with beyond themselves; None if they need nothing."""
-    traits = traits_of(dataset.objective)
+    traits = reader.traits
     if not traits.written_for:
         return None
     sources = None
     if traits.sources:
-        path = f"{folder}/{dataset.manifest.shards[number].path}/documents.parquet"
+        path = f"{folder}/{reader.manifest.shards[number].path}/documents.parquet"
         table = pq.read_table(workspace.path(path), columns=["source"])
         sources = tuple(map(sys.intern, table.column("source").to_pylist()))
     model = None
     if with_model and traits.model:
-        model = _model(workspace, traits.model, dataset.vocabulary)
-    spelling = _spelling(workspace, dataset) if traits.encodes_text else None
-    return Material(dataset.whole_shard(number, sources=sources), spelling, model)
+        model = _model(workspace, traits.model, reader.vocabulary)
+    spelling = _spelling(workspace, reader) if traits.encodes_text else None
+    return Material(reader.whole_shard(number, sources=sources), spelling, model)
 
 
-def _spelling(workspace: Workspace, dataset: ShardDataset) -> Spelling:
+def _spelling(workspace: Workspace, reader: SplitReader) -> Spelling:
     """Return how the run's tokenizer spells, made once a worker."""
     tokenizer = load_tokenizer(workspace)
     key = f"spelling {id(tokenizer)}"
     if key not in workspace.cache:
-        verbatim, dtype = tokenizer.verbatim(), np.dtype(dataset.manifest.columns["input_ids"].dtype)
+        verbatim, dtype = tokenizer.verbatim(), np.dtype(reader.manifest.columns["input_ids"].dtype)
         workspace.cache[key] = Spelling(load_pieces(workspace), partial(verbatim.encode, dtype=dtype))
     spelling: Spelling = workspace.cache[key]
     return spelling

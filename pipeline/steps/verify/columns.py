@@ -17,12 +17,12 @@ from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
 from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
+from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
 from stages.objectives.electra import Generator
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
-from stages.objectives.traits import PAIRS, TARGETS
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
@@ -61,15 +61,16 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
         drawn = read_drawn(folder, dataset=work.manifest.fingerprint)
         damaged = list(_damaged(workspace, work, drawn))
         yield from damaged
-        dataset = ShardDataset(folder, work.manifest, shuffle=False, check="size", drawn=drawn)
+        reader = SplitReader(folder, work.manifest, check="size", drawn=drawn)
+        dataset = ShardDataset(reader, shuffle=False)
         if work.manifest.columns["input_ids"].shape != (dataset.widths.stored,):
             message = f"rows are not the {dataset.widths.stored:,} tokens long that the objective needs"
             yield place, Finding("layout", message)
             return
         if damaged or not work.sound:
             return
-        material = material_of(workspace, dataset, work.folder, number=work.number)
-        wrong = None if drawn is None else _misshapen(folder, drawn, dataset, work.number, material)
+        material = material_of(workspace, reader, work.folder, number=work.number)
+        wrong = None if drawn is None else _misshapen(folder, drawn, reader, work.number, material)
         if wrong:
             yield f"{work.folder}/{DRAWN_NAME}", Finding("columns", wrong)
             return
@@ -77,7 +78,7 @@ def check_columns(workspace: Workspace, work: DrawnCheck) -> Iterator[tuple[str,
         if drawn is not None and not traits_of(dataset.objective).model:
             of_shards = [shard.rows for shard in dataset.manifest.shards]
             written = DrawnEpochs(folder, drawn, rows=of_shards, check=False)
-            found += check_drawn(written, dataset, work.number, material)
+            found += check_drawn(written, reader, work.number, material)
         if not found:
             found += _batches(folder, work, drawn, material)
     except FormatError as error:
@@ -130,7 +131,8 @@ def _batches(
     if material is not None and not written:
         return
     epoch = _FAR + work.number if material is None else work.number % written
-    trained = ShardDataset(folder, work.manifest, check="size", drawn=drawn, epoch=epoch)
+    reader = SplitReader(folder, work.manifest, check="size", drawn=drawn)
+    trained = ShardDataset(reader, epoch=epoch)
     first = sum(shard.rows for shard in work.manifest.shards[: work.number])
     positions = np.arange(first, first + min(_TOGETHER, work.manifest.shards[work.number].rows))
     rows = shuffled(positions, len(trained), seed=work.manifest.seed, epoch=epoch)
@@ -138,7 +140,7 @@ def _batches(
     wrong = 0
     for place, row in enumerate(rows.tolist()):
         shard, number = trained.locate(row)
-        alone = _alone(trained, shard, np.array([number]), plainly=material is None)
+        alone = _alone(reader, shard, np.array([number]), epoch, plainly=material is None)
         wrong += any(
             batch.keys() != alone.keys()
             or any(not np.array_equal(column[0], batch[name][place]) for name, column in alone.items())
@@ -151,16 +153,18 @@ def _batches(
         yield Finding("batches", f"{held} not what they are alone")
 
 
-def _alone(dataset: ShardDataset, shard: int, rows: NDArray[np.int64], *, plainly: bool) -> Columns:
+def _alone(
+    reader: SplitReader, shard: int, rows: NDArray[np.int64], epoch: int, *, plainly: bool
+) -> Columns:
     """Return rows of one shard as a trainer should get them."""
     if not plainly:
-        return dataset.read(shard, rows)
-    stored = dataset.stored_rows(shard, rows)
-    columns = draw_plainly(stored, dataset.objective, dataset.vocabulary, dataset.widths)
-    if traits_of(dataset.objective).label_convention in (TARGETS, PAIRS) or "segment_ids" in columns:
+        return reader.read(shard, rows, epoch)
+    stored = reader.stored(shard, rows, epoch)
+    columns = draw_plainly(stored, reader.objective, reader.vocabulary, reader.widths)
+    if not reader.adds_segments or "segment_ids" in columns:
         return columns
     segment_ids, position_ids = dense_segments(
-        stored.segment_ptr, stored.segment_length, row_length=dataset.widths.stored
+        stored.segment_ptr, stored.segment_length, row_length=reader.widths.stored
     )
     return {**columns, "position_ids": position_ids, "segment_ids": segment_ids}
 
@@ -176,18 +180,18 @@ def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Item
         for epoch in reversed(range(num_epochs)):
             dataset.set_epoch(epoch)
             epochs.append(dataset.batch(first + part))
-        yield Items(dataset.stored_rows(number, part), tuple(reversed(epochs)))
+        yield Items(dataset.reader.stored(number, part, 0), tuple(reversed(epochs)))
 
 
 def _misshapen(
     folder: Path,
     drawn: DrawnManifest,
-    dataset: ShardDataset,
+    reader: SplitReader,
     number: int,
     material: Material | None,
 ) -> str | None:
     """Say which epoch on disk is not a row for each stored one, of the columns that are drawn."""
-    rows, columns = dataset.manifest.shards[number].rows, drawn.columns
+    rows, columns = reader.manifest.shards[number].rows, drawn.columns
     try:
         for shards in drawn.shards:
             for name, column in columns.items():
@@ -195,7 +199,7 @@ def _misshapen(
                 open_array(path, shape=(rows, *column.shape), dtype=column.dtype)
     except FormatError as error:
         return str(error)
-    none, ids = _no_rows(dataset, number, material), dataset.manifest.columns["input_ids"].dtype
+    none, ids = _no_rows(reader, number, material), reader.manifest.columns["input_ids"].dtype
     wanted = {name: (drawn_dtype(name, ids), column.shape[1:]) for name, column in none.items()}
     found = {name: (column.dtype, column.shape) for name, column in columns.items()}
     if found == wanted:
@@ -210,35 +214,34 @@ def _form(column: tuple[str, tuple[int, ...]] | None) -> str:
     return "missing" if column is None else f"{column[0]} {column[1]}"
 
 
-def _no_rows(dataset: ShardDataset, number: int, material: Material | None) -> Columns:
+def _no_rows(reader: SplitReader, number: int, material: Material | None) -> Columns:
     """Return the columns of no row; those that a model draws are the same without it."""
-    objective, nothing = dataset.objective, np.arange(0)
+    objective, nothing = reader.objective, np.arange(0)
     if not traits_of(objective).model:
-        return draw_rows(dataset, number, nothing, material)
+        return draw_rows(reader, number, nothing, 0, material)
     alone = objective.model_copy(update={"generator": Generator.UNIFORM, "model": None})
-    stored = dataset.stored_rows(number, nothing)
-    return draw_columns(stored, alone, dataset.vocabulary, dataset.widths)
+    stored = reader.stored(number, nothing, 0)
+    return draw_columns(stored, alone, reader.vocabulary, reader.widths)
 
 
 def check_drawn(
-    drawn: DrawnEpochs, dataset: ShardDataset, number: int, material: Material | None = None
+    drawn: DrawnEpochs, reader: SplitReader, number: int, material: Material | None = None
 ) -> list[Finding]:
     """The epochs on disk are, bit by bit, what is drawn of the rows."""
-    rows = dataset.manifest.shards[number].rows
-    step = max(1, _ROW_TOKENS // dataset.widths.stored)
+    rows = reader.manifest.shards[number].rows
+    step = max(1, _ROW_TOKENS // reader.widths.stored)
     wrong, findings = 0, []
     for epoch in range(drawn.epochs):
-        dataset.set_epoch(epoch)
         counts: Counter[str] = Counter()
         for start in range(0, max(rows, 1), step):
             part = np.arange(start, min(start + step, rows))
             found = drawn.read(epoch, number, part)
-            expected = draw_rows(dataset, number, part, material)
+            expected = draw_rows(reader, number, part, epoch, material)
             same = found.keys() == expected.keys() and all(
                 np.array_equal(column, found[name]) for name, column in expected.items()
             )
             wrong += not same
-            counts.update(count_drawn(found, dataset.objective))
+            counts.update(count_drawn(found, reader.objective))
         declared = drawn.counts(epoch, number)
         if declared != dict(counts):
             message = f"epoch {epoch} counts {declared} apart, but its rows {dict(counts)}"

@@ -22,7 +22,8 @@ from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
-from stages.loading.dataset import ShardDataset, open_dataset
+from stages.loading.dataset import open_dataset
+from stages.loading.split_reader import SplitReader
 from stages.store.arrays import write_array
 from stages.store.digests import digest_file
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
@@ -288,9 +289,9 @@ def test_sentences_that_do_not_add_up_are_refused(tmp_path: Path, end: int, wron
     tiny(tmp_path / "run", sentences=True)
     path = tmp_path / "run" / "datasets" / "tiny"
     damage(path, "sentences/ends.npy", lambda a: np.place(a, a == end, wrong))
-    changed = ShardDataset(path / "train", read_manifest(path / "train"), shuffle=False)
+    changed = SplitReader(path / "train", read_manifest(path / "train"))
     with pytest.raises(FormatError, match="sentences do not add up"):
-        export(FORMATS["megatron-sentences"], ExportSource(changed), tmp_path / "out")
+        export(FORMATS["megatron-sentences"], ExportSource(changed, 0), tmp_path / "out")
 
 
 @pytest.mark.parametrize("known", RAW, ids=lambda known: known.name)

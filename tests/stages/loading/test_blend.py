@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stages.errors import ConfigError
-from stages.loading import dataset as dataset_module
+from stages.loading import split_reader
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend, blended, whole_weights
 from stages.loading.dataset import ShardDataset, open_dataset
@@ -210,7 +210,7 @@ def test_datasets_with_other_columns_are_refused_by_name(tmp_path: Path) -> None
 def test_datasets_of_a_blend_share_the_files_that_one_may_map(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", 6)
+    monkeypatch.setattr(split_reader, "MAX_OPEN_SHARDS", 6)
     datasets = [
         open_dataset(write_dataset(tmp_path / f"{first}", tuple([[[first + n, EOS]]] for n in range(9))))
         for first in (100, 120, 140)
@@ -218,7 +218,7 @@ def test_datasets_of_a_blend_share_the_files_that_one_may_map(
     blend = Blend(datasets, [1, 1, 1])
     got = blend.at(1, np.arange(27))["input_ids"][:, 0]
     assert sorted(got.tolist()) == [first + n for first in (100, 120, 140) for n in range(9)]
-    assert [len(dataset._mapped) for dataset in datasets] == [2, 2, 2]  # noqa: SLF001  # the bound itself
+    assert [len(dataset.reader._mapped) for dataset in datasets] == [2, 2, 2]  # noqa: SLF001  # the bound itself
 
 
 def test_another_order_of_any_dataset_is_another_blend(tmp_path: Path) -> None:

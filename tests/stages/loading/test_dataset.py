@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 import shardmill
 from stages.errors import ConfigError, FormatError
 from stages.loading import dataset as dataset_module
+from stages.loading import split_reader
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.store.arrays import write_array
 from stages.store.digests import digest_file
@@ -239,11 +240,11 @@ def test_more_shards_than_may_be_open_read_the_same(
     path = write_dataset(tmp_path, shards)
     expected = [row["input_ids"].tolist() for row in open_dataset(path)]
     assert len({tuple(row) for row in expected}) == 9
-    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", 2)
+    monkeypatch.setattr(split_reader, "MAX_OPEN_SHARDS", 2)
     dataset = open_dataset(path)
     for _ in range(2):
         assert [row["input_ids"].tolist() for row in dataset] == expected
-        assert len(dataset._mapped) == 2  # noqa: SLF001  # the bound itself
+        assert len(dataset.reader._mapped) == 2  # noqa: SLF001  # the bound itself
     assert dataset.batch(np.arange(9))["input_ids"].tolist() == expected
 
 
@@ -343,7 +344,7 @@ def test_what_stands_beside_the_rows_comes_with_them(tmp_path: Path) -> None:
         content["columns"][name] = {"dtype": dtype, "shape": [], "meaning": "of a row"}
     place.unlink()
     write_manifest(place, Manifest.model_validate(content).signed())
-    stored = open_dataset(path).stored_rows(1, np.array([2, 0]))
+    stored = open_dataset(path).reader.stored(1, np.array([2, 0]), 0)
     given = {"objective_id": stored.components, "prompt": stored.prompt, "room": stored.room}
     assert {name: None if column is None else column.tolist() for name, column in given.items()} == {
         "objective_id": [4, 2],

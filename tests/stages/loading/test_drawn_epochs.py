@@ -13,8 +13,9 @@ import pytest
 
 from stages.errors import ConfigError, FormatError
 from stages.loading import drawn as drawn_module
-from stages.loading.dataset import Check, open_dataset
+from stages.loading.dataset import open_dataset
 from stages.loading.drawn import DrawnEpochs
+from stages.loading.split_reader import Check
 from stages.store.arrays import write_array
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, read_drawn, write_drawn
@@ -69,13 +70,13 @@ def test_each_row_is_read_of_its_own_epoch_and_shard_and_later_epochs_are_drawn(
         dataset.set_epoch(epoch)
         wanted = [label_on_disk(epoch, *place) for place in places]
         assert dataset.batch(np.arange(sum(ROWS)))["labels"][:, 0].tolist() == wanted
-        assert dataset.read(1, np.array([3]))["labels"][0, 0] == label_on_disk(epoch, 1, 3)
+        assert dataset.reader.read(1, np.array([3]), epoch)["labels"][0, 0] == label_on_disk(epoch, 1, 3)
     dataset.set_epoch(EPOCHS)
     assert dataset.batch(np.arange(sum(ROWS)))["labels"].tolist() == (
         bare.batch(np.arange(sum(ROWS)))["labels"].tolist()
     )
-    assert dataset.read(1, np.array([3]))["labels"].tolist() == (
-        bare.read(1, np.array([3]))["labels"].tolist()
+    assert dataset.reader.read(1, np.array([3]), EPOCHS)["labels"].tolist() == (
+        bare.reader.read(1, np.array([3]), EPOCHS)["labels"].tolist()
     )
 
 
@@ -132,11 +133,11 @@ def test_a_flipped_bit_of_a_drawn_file_is_refused_when_it_is_first_touched(tmp_p
 
 def test_datasets_that_share_descriptors_map_fewer_drawn_folders(tmp_path: Path) -> None:
     dataset = open_dataset(with_epochs(tmp_path), shuffle=False)
-    assert dataset._drawn is not None  # noqa: SLF001  # what is mapped shows nowhere else
-    mapped = dataset._drawn._mapped  # noqa: SLF001  # likewise
+    assert dataset.reader._drawn is not None  # noqa: SLF001  # what is mapped shows nowhere else
+    mapped = dataset.reader._drawn._mapped  # noqa: SLF001  # likewise
     dataset.batch(np.arange(sum(ROWS)))
     assert len(mapped) == len(SHARDS)
-    dataset.share_descriptors(drawn_module.MAX_OPEN_FOLDERS // 2)
+    dataset.reader.share_descriptors(drawn_module.MAX_OPEN_FOLDERS // 2)
     dataset.batch(np.arange(sum(ROWS)))
     assert len(mapped) == 2
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stages.loading import dataset as dataset_module
+from stages.loading import split_reader
 from stages.loading.dataset import open_dataset
 from stages.loading.kept import Kept
 from tests.stages.loading.test_dataset import EOS, write_dataset
@@ -60,7 +60,7 @@ def test_a_copy_for_another_process_is_empty_and_has_the_bound() -> None:
 def test_threads_share_few_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
     shards = tuple([[[100 + number, EOS]]] for number in range(SHARDS))
     path = write_dataset(tmp_path, shards)
-    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", bound)
+    monkeypatch.setattr(split_reader, "MAX_OPEN_SHARDS", bound)
     dataset = open_dataset(path, check="size", shuffle=False)
 
     def firsts(number: int) -> list[int]:
@@ -72,4 +72,4 @@ def test_threads_share_few_mappings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(firsts, range(BATCHES)))
     assert found == [[0] * 5] * BATCHES
-    assert len(dataset._mapped) <= bound  # noqa: SLF001  # the bound itself
+    assert len(dataset.reader._mapped) <= bound  # noqa: SLF001  # the bound itself

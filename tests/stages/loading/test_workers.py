@@ -21,7 +21,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from stages.errors import FormatError
-from stages.loading import dataset as dataset_module
+from stages.loading import split_reader
 from stages.loading.batches import Batches
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.loading.drawn import check_digests
@@ -109,7 +109,7 @@ def test_a_worker_refuses_a_flipped_bit_too(tmp_path: Path, start: str) -> None:
 def test_files_are_hashed_once_however_many_epochs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, mapped: int
 ) -> None:
-    monkeypatch.setattr(dataset_module, "MAX_OPEN_SHARDS", mapped)  # 1 maps each shard again and again
+    monkeypatch.setattr(split_reader, "MAX_OPEN_SHARDS", mapped)  # 1 maps each shard again and again
     rows = numbered(tmp_path, 12)
     count = tmp_path / "hashed"
 
@@ -118,7 +118,7 @@ def test_files_are_hashed_once_however_many_epochs(
             file.write("x")
         check_digests(folder, files)
 
-    monkeypatch.setattr(dataset_module, "check_digests", counted)  # a forked worker has it too
+    monkeypatch.setattr(split_reader, "check_digests", counted)  # a forked worker has it too
     loader = Loader(Batches(rows, 3), num_workers=workers, start="fork")
     epochs = [firsts(loader) for _ in range(3)]
     assert [sorted(chain(*epoch)) for epoch in epochs] == [list(range(10, 22))] * 3

@@ -1,0 +1,164 @@
+"""The stored rows of one split, shard by shard, and what its objective makes of them.
+
+Knows neither order nor columns that are wanted: a trainer's dataset adds these; verification and exports
+read through this alone. Needs numpy, xxhash and pydantic; no Ray, no pyarrow, no torch.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.loading.arguments import one_of
+from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
+from stages.loading.kept import Kept
+from stages.loading.mapped import (
+    SPLITTING,
+    MappedShard,
+    ShardRows,
+    check_segments,
+    gather_rows,
+    map_shard,
+    vocabulary_for,
+)
+from stages.loading.segments import dense_segments
+from stages.objectives.drawing import draw_columns
+from stages.objectives.rows import Columns, StoredRows
+from stages.objectives.table import read_objective, traits_of, widths_of
+from stages.objectives.traits import PAIRS, TARGETS
+from stages.objectives.whole_shard import WholeShard
+from stages.seeding import shard_field
+from stages.store.drawn import DrawnManifest
+from stages.store.manifest import Manifest
+
+MAX_OPEN_SHARDS = 128
+"""Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
+objectives that need more beside the rows up to six."""
+
+Check = Literal["xxh3", "size"]
+
+
+class SplitReader:
+    """One split, its shards mapped as they are touched.
+
+    Args:
+        folder: the split's folder.
+        manifest: its manifest.
+        check: "xxh3" hashes each file when its shard is first touched; "size" trusts it if it is as
+            long as it must be.
+        drawn: the epochs that stand on disk; all others are drawn, and so are these without it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        *,
+        check: Check = "xxh3",
+        drawn: DrawnManifest | None = None,
+    ) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self.objective = read_objective(manifest.objective)
+        self.traits = traits_of(self.objective)
+        self.widths = widths_of(self.objective, manifest.seq_len)
+        self.vocabulary = vocabulary_for(folder, manifest)
+        of_shards = [shard.rows for shard in manifest.shards]
+        self.first_rows: NDArray[np.int64] = np.cumsum([0, *of_shards])
+        """The number of each shard's first row in stored order, and that of all rows: (shards + 1,)."""
+        self._check = one_of("check", check, get_args(Check))
+        self._drawn = None
+        if drawn is not None:
+            self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
+        self._mapped: Kept[int, MappedShard] = Kept(MAX_OPEN_SHARDS)
+        self._checked: set[int] = set()
+
+    @property
+    def epochs_on_disk(self) -> int:
+        """How many epochs stand there, from the first on."""
+        return 0 if self._drawn is None else self._drawn.epochs
+
+    @property
+    def adds_segments(self) -> bool:
+        """Whether rows get `segment_ids` and `position_ids` unless the objective makes its own."""
+        return self.traits.label_convention not in (TARGETS, PAIRS)
+
+    def stored(self, number: int, rows: NDArray[np.int64], epoch: int) -> StoredRows:
+        """Return rows of a shard as they are stored, with what keys their draws in an epoch."""
+        parts = [ShardRows(number, np.arange(len(rows)), rows)]
+        return self._keyed(self.gathered(parts, epoch), number)
+
+    def gathered(self, parts: Sequence[ShardRows], epoch: int) -> StoredRows:
+        """Return rows of any shards as they are stored; what is a shard's own is missing."""
+        return gather_rows(parts, self.mapped, self.manifest, epoch=epoch)
+
+    def whole_shard(self, number: int, *, sources: tuple[str, ...] | None = None) -> WholeShard:
+        """Return a shard for objectives that look beyond a row, with its documents' sources if given."""
+        self.mapped(number)
+        shard = map_shard(self.folder, self.manifest.shards[number], self.manifest)
+        documents = self.manifest.shards[number].documents
+        ids = shard.columns["input_ids"]
+        return WholeShard(ids, shard.segments, documents, sources, shard.sentences)
+
+    def draw(self, number: int, rows: NDArray[np.int64], epoch: int) -> Columns:
+        """Return what the objective makes of rows of a shard, in the dtypes of the disk."""
+        return self.drawn_of(self.stored(number, rows, epoch))
+
+    def drawn_of(self, stored: StoredRows) -> Columns:
+        """Return what the objective makes of stored rows."""
+        return draw_columns(stored, self.objective, self.vocabulary, self.widths)
+
+    def read(self, number: int, rows: NDArray[np.int64], epoch: int) -> Columns:
+        """Return rows of a shard as a trainer gets them, but in the dtypes of the disk."""
+        if self._drawn is not None and epoch < self._drawn.epochs:
+            drawn = self._drawn.read(epoch, number, rows)
+        else:
+            drawn = self.draw(number, rows, epoch)
+        if not self.adds_segments or "segment_ids" in drawn:
+            return drawn
+        stored = self.stored(number, rows, epoch)
+        segment_ids, position_ids = dense_segments(
+            stored.segment_ptr, stored.segment_length, row_length=self.widths.stored
+        )
+        return {**drawn, "position_ids": position_ids, "segment_ids": segment_ids}
+
+    def drawn_parts(self, parts: Sequence[ShardRows], epoch: int) -> Iterator[tuple[ShardRows, Columns]]:
+        """Yield the columns of each shard's part of a batch: from the disk, or drawn of stored rows."""
+        if self._drawn is not None and epoch < self._drawn.epochs:
+            for part in parts:
+                yield part, self._drawn.read(epoch, part.shard, part.rows)
+            return
+        stored = self.gathered(parts, epoch)
+        for part in parts:
+            some = stored if len(parts) == 1 else stored.take(part.places)
+            yield part, self.drawn_of(self._keyed(some, part.shard))
+
+    def mapped(self, number: int) -> MappedShard:
+        """Return a shard's arrays, mapping it if need be and unmapping the one least recently used."""
+        return self._mapped.get(number, self._newly_mapped)
+
+    def share_descriptors(self, datasets: int) -> None:
+        """Map so many times fewer files at a time, for as many datasets are read in this process."""
+        self._mapped.bound = max(1, MAX_OPEN_SHARDS // datasets)
+        if self._drawn is not None:
+            self._drawn.share_descriptors(datasets)
+
+    def _keyed(self, stored: StoredRows, number: int) -> StoredRows:
+        """Return stored rows of one shard with what of it their draws depend on."""
+        field, unigram = shard_field(self.manifest.split, number), self.mapped(number).unigram
+        return replace(stored, shard=field, unigram=unigram)
+
+    def _newly_mapped(self, number: int) -> MappedShard:
+        shard = self.manifest.shards[number]
+        first = number not in self._checked
+        if first:
+            check = check_digests if self._check == "xxh3" else check_sizes
+            check(self.folder / shard.path, shard.files)
+        mapped = map_shard(self.folder, shard, self.manifest, segments=SPLITTING)
+        if first:
+            check_segments(mapped, self.folder / shard.path)
+            self._checked.add(number)
+        return mapped

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError
 from stages.loading.dataset import Batch, ShardDataset
-from stages.objectives.rows import StoredRows, bodies
+from stages.objectives.rows import StoredRows, lengths_without_eos
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.tokenizer.encode import Tokenizer
@@ -85,9 +85,9 @@ class Part:
         return self.shard.dataset.vocabulary
 
     @cached_property
-    def bodies(self) -> NDArray[np.int64]:
+    def lengths_without_eos(self) -> NDArray[np.int64]:
         """Tokens of each row, less an EOS at its end: (N,)."""
-        return bodies(self.stored, self.vocabulary.named("eos"))
+        return lengths_without_eos(self.stored, self.vocabulary.named("eos"))
 
     @cached_property
     def documents(self) -> NDArray[np.int64]:

@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 def count_prefixes(tally: Tally, config: PrefixLM, part: Part) -> None:
     """Count how long prefixes are."""
     whole = config.architecture == "decoder_only"
-    n = part.stored.filled if whole else part.bodies
+    n = part.stored.filled if whole else part.lengths_without_eos
     named = np.zeros(len(n), np.int64) if part.stored.prompt is None else part.stored.prompt
     drawn = (n >= _SMALLEST) & (named == 0)
     shortest = np.maximum(np.rint((1.0 - 2.0 * config.target_density) * (n - 1)), 1.0).astype(np.int64)
@@ -68,7 +68,7 @@ def _count_uniform(tally: Tally, what: str, places: Floats, choices: Floats) -> 
 
 def count_spans(tally: Tally, config: SpanCorruption, part: Part) -> None:
     """Count how many tokens are in how many spans."""
-    n = part.bodies
+    n = part.lengths_without_eos
     noise = np.minimum(np.maximum(np.rint(n * config.noise_density), 1.0), n - 1.0).astype(np.int64)
     noise = np.maximum(noise, 0)
     spans = np.maximum(np.rint(noise / config.mean_noise_span_length), 1.0).astype(np.int64)
@@ -123,7 +123,11 @@ def _log_choices(total: NDArray[np.int64], parts: NDArray[np.int64]) -> Floats:
 
 def count_bart(tally: Tally, config: BART, part: Part) -> None:
     """Count what is hidden and deleted, by how many masks."""
-    n, rows, mask = part.bodies, np.arange(len(part.bodies)), part.vocabulary.named("mask")
+    n, rows, mask = (
+        part.lengths_without_eos,
+        np.arange(len(part.lengths_without_eos)),
+        part.vocabulary.named("mask"),
+    )
     hidden = np.ceil(config.mask_ratio * n).astype(np.int64)
     lost = np.minimum(np.ceil(config.delete_ratio * n).astype(np.int64), n - hidden)
     some, both = hidden > 0, []

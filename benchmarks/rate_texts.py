@@ -60,7 +60,7 @@ def _count_sections(tally: Tally, part: Part, batch: Batch) -> None:
         alone = counts == 1
         segment = stored.segment_ptr[:-1] + np.where(alone, 0, np.minimum(view, counts - 1))
         begin = ends[segment] - row_begin
-        length = np.minimum(ends[segment + 1] - row_begin, part.bodies) - begin
+        length = np.minimum(ends[segment + 1] - row_begin, part.lengths_without_eos) - begin
         length = np.where(alone & (view > 1), 0, length)
         at = np.minimum(begin[:, None] + place, stored.input_ids.shape[1] - 1)
         text = np.take_along_axis(stored.input_ids, at, axis=1)
@@ -74,8 +74,8 @@ def _count_sections(tally: Tally, part: Part, batch: Batch) -> None:
 def _halves(part: Part) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the tokens of each row's own halves: (N,) each."""
     first = part.stored.segment_length[part.stored.segment_ptr[:-1]]
-    first = np.minimum(first, part.bodies)
-    return first, part.bodies - first
+    first = np.minimum(first, part.lengths_without_eos)
+    return first, part.lengths_without_eos - first
 
 
 def count_sop(tally: Tally, config: SentenceOrder, part: Part) -> None:

@@ -88,7 +88,7 @@ class Execution:
         progress = self.progress.start(step, phase.title, total=total)
         return _Batch(self, step, progress, self.watch.new_peak())
 
-    def whole(self, step: StepPlan) -> Commit | None:
+    def step_commit(self, step: StepPlan) -> Commit | None:
         """Return the commit of a whole step."""
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
 

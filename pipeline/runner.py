@@ -38,7 +38,7 @@ class Runner:
                 plan = self.plan[step.name_for(scope)]
                 if plan.name not in names:
                     continue
-                whole = self.execution.whole(plan)
+                whole = self.execution.step_commit(plan)
                 if whole is None:
                     runs[plan.name] = self._run_of(step, scope, plan)
                 else:

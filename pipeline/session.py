@@ -117,7 +117,7 @@ def verify_session(
         found = changed_plan(kept, plan, file=output / PLAN)
         audited = audit(execution, plan, found)
         for name, step in planned_steps(Scope(file)):
-            if not step.is_check and execution.whole(plan[name]) is None:
+            if not step.is_check and execution.step_commit(plan[name]) is None:
                 _refuse_findings(audited)
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
         for name, step in planned_steps(Scope(file)):

@@ -16,7 +16,6 @@ import shutil
 import uuid
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Protocol
 
 from stages.errors import DataError
 from stages.store.digests import sync_path
@@ -24,34 +23,6 @@ from stages.store.digests import sync_path
 _KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 TEMPORARY = "tmp"
 _ATTEMPT = re.compile("[0-9a-f]{12}")
-
-
-class Storage(Protocol):
-    """What commits ask of a place that holds a run."""
-
-    def put_new(self, key: str, data: bytes) -> bool:
-        """Create an object whole; False if the key is taken."""
-        ...
-
-    def get(self, key: str) -> bytes | None:
-        """Return an object's bytes, or None."""
-        ...
-
-    def list(self, prefix: str) -> Iterator[str]:
-        """Return the keys below a prefix, sorted."""
-        ...
-
-    def delete(self, key: str) -> None:
-        """Remove an object, if there."""
-        ...
-
-    def publish(self, temporary: Path, key: str) -> None:
-        """Move a finished file to its key, replacing what an uncommitted attempt left there."""
-        ...
-
-    def settle(self, keys: Collection[str]) -> None:
-        """Return once the moves to these keys would outlast a loss of power."""
-        ...
 
 
 class LocalStorage:

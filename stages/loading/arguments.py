@@ -17,7 +17,7 @@ from stages.seeding import MAX_EPOCHS
 _Choice = TypeVar("_Choice", bound=str)
 
 
-def whole(name: str, value: object) -> int:
+def whole_number(name: str, value: object) -> int:
     """Return a whole number of any integer type.
 
     Raises:
@@ -35,7 +35,7 @@ def sound_epoch(epoch: object) -> int:
     Raises:
         ConfigError: it has none.
     """
-    number = whole("epoch", epoch)
+    number = whole_number("epoch", epoch)
     if not 0 <= number < MAX_EPOCHS:
         raise ConfigError(f"epoch = {number}: must be at least 0 and below {MAX_EPOCHS:,}")
     return number

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.arguments import one_of, whole
+from stages.loading.arguments import one_of, whole_number
 from stages.loading.dataset import Batch
 from stages.loading.order import MAX_SORTED
 from stages.loading.shared_number import MAX_NUMBER, SharedNumber
@@ -104,8 +104,8 @@ class Batches(Sequence[Batch]):
         world_size: int = 1,
         last: Last = "drop",
     ) -> None:
-        batch_size, rank = whole("batch_size", batch_size), whole("rank", rank)
-        world_size, last = whole("world_size", world_size), one_of("last", last, get_args(Last))
+        batch_size, rank = whole_number("batch_size", batch_size), whole_number("rank", rank)
+        world_size, last = whole_number("world_size", world_size), one_of("last", last, get_args(Last))
         if batch_size < 1:
             raise ConfigError(f"batch_size = {batch_size}: must be at least 1")
         if not 0 <= rank < world_size:
@@ -249,7 +249,7 @@ class Batches(Sequence[Batch]):
             )
         fingerprint = _field(state, "fingerprint")
         rows, shuffle, epoch, position = (
-            whole(f"state: {name}", _field(state, name))
+            whole_number(f"state: {name}", _field(state, name))
             for name in ("rows", "shuffle", "epoch", "position")
         )
         if fingerprint != self.rows.fingerprint or rows != len(self.rows):

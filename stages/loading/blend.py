@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
-from stages.loading.arguments import sound_epoch, whole, whole_positions
+from stages.loading.arguments import sound_epoch, whole_number, whole_positions
 from stages.loading.dataset import Batch, ShardDataset
 
 MAX_PARTS = 1 << 20
@@ -60,7 +60,7 @@ class Blend:
         for dataset in self.datasets:
             dataset.reader.share_descriptors(len(self.datasets))
             _refuse_to_blend(self.datasets[0], dataset)
-        self._rows = sum(map(len, self.datasets)) if rows is None else whole("rows", rows)
+        self._rows = sum(map(len, self.datasets)) if rows is None else whole_number("rows", rows)
         if self._rows < 1:
             raise ConfigError(f"rows = {rows}: must be at least 1, or None for as many as there are")
 

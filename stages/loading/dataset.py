@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from stages.errors import ConfigError, FormatError
 from stages.loading.arguments import from_begin, refuse_columns, sound_epoch, whole_positions
 from stages.loading.drawn import check_digests, check_sizes
-from stages.loading.kept import Kept
+from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
 from stages.loading.segments import dense_segments
@@ -60,7 +60,7 @@ class ShardDataset(Sequence[Batch]):
         self.shuffle = shuffle
         self._epoch = SharedNumber(sound_epoch(epoch))
         self._wanted: frozenset[str] | None = None
-        self._orders: Kept[int, EpochOrder] = Kept(_KEPT_ORDERS)
+        self._orders: LruCache[int, EpochOrder] = LruCache(_KEPT_ORDERS)
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy needs: an epoch of its own, or in a worker that of this process."""

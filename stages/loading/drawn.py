@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.loading.kept import Kept
+from stages.loading.lru_cache import LruCache
 from stages.objectives.rows import Columns
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest, xxh3_file
@@ -37,7 +37,7 @@ class DrawnEpochs:
         self._manifest = manifest
         self._rows = rows
         self._check = check
-        self._mapped: Kept[tuple[int, int], Columns] = Kept(MAX_OPEN_FOLDERS)
+        self._mapped: LruCache[tuple[int, int], Columns] = LruCache(MAX_OPEN_FOLDERS)
         self._checked: set[tuple[int, int]] = set()
 
     def read(self, epoch: int, shard: int, rows: NDArray[np.int64]) -> Columns:

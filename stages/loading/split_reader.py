@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from stages.loading.arguments import one_of
 from stages.loading.drawn import DrawnEpochs, check_digests, check_sizes
-from stages.loading.kept import Kept
+from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import (
     SPLITTING,
     MappedShard,
@@ -73,7 +73,7 @@ class SplitReader:
         self._drawn = None
         if drawn is not None:
             self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")
-        self._mapped: Kept[int, MappedShard] = Kept(MAX_OPEN_SHARDS)
+        self._mapped: LruCache[int, MappedShard] = LruCache(MAX_OPEN_SHARDS)
         self._checked: set[int] = set()
 
     @property

@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from stages.objectives.objective import Objective
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.seq2seq import Pair, columns_of, ids_without_ends, refuse_overflow
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, draw_u64, scale, threshold
@@ -121,7 +121,7 @@ def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Wi
         FormatError: a row does not fit, or the tokenizer has no mask or BOS.
     """
     bos, eos, mask = (vocabulary.named(name) for name in ("bos", "eos", "mask"))
-    lengths = bodies(rows, eos)
+    lengths = lengths_without_eos(rows, eos)
     refuse_overflow(lengths + ENDS, lengths + 1, widths=widths, numbers=rows.numbers)
 
     def pair(row: int, length: int) -> Pair:

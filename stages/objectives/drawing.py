@@ -11,7 +11,7 @@ from stages.errors import FormatError
 from stages.objectives.components import draw_by_component, restore_by_component
 from stages.objectives.material import Material
 from stages.objectives.objective import Objective
-from stages.objectives.rows import Columns, Restored, StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, Restored, StoredRows, Widths, lengths_without_eos
 from stages.objectives.table import components_of, kind_of, traits_of
 from stages.objectives.traits import TARGETS
 from stages.objectives.vocabulary import Vocabulary
@@ -122,7 +122,7 @@ def matches(
         if kind.matches is not None:
             return kind.matches(rows, columns, objective, vocabulary)
     targets = traits_of(objective).label_convention == TARGETS
-    counts = bodies(rows, vocabulary.named("eos")) if targets else None
+    counts = lengths_without_eos(rows, vocabulary.named("eos")) if targets else None
     return rows.match(restore_rows(columns, objective, vocabulary), counts)
 
 

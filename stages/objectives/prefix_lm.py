@@ -37,7 +37,7 @@ from pydantic import Field, model_validator
 
 from stages.errors import ConfigError
 from stages.objectives.objective import Objective
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.seq2seq import columns_of, ids_without_ends, refuse_overflow, rows_in_order
 from stages.objectives.span_corruption import ModeToken
 from stages.objectives.vocabulary import Vocabulary
@@ -157,7 +157,7 @@ def split_lengths(
     """
     if config.architecture == "decoder_only":
         return rows.filled
-    n = bodies(rows, vocabulary.named("eos"))
+    n = lengths_without_eos(rows, vocabulary.named("eos"))
     split = n >= _SMALLEST
     shortest = with_prompts(rows, n, shortest_prefixes(n, config))
     split &= shortest < n
@@ -194,7 +194,10 @@ def keeps_prompts(
         shown, longest = columns["prefix_length"], rows.filled
     else:
         ends = 1 + (config.mode_token is not None)
-        shown, longest = columns["input_length"] - ends, bodies(rows, vocabulary.named("eos"))
+        shown, longest = (
+            columns["input_length"] - ends,
+            lengths_without_eos(rows, vocabulary.named("eos")),
+        )
     kept: NDArray[np.bool_] = (rows.prompt == 0) | (shown == np.minimum(rows.prompt, longest))
     return kept
 

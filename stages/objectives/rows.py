@@ -118,7 +118,7 @@ def single_segments(lengths: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDAr
     return np.arange(len(lengths) + 1), lengths.astype(np.int64)
 
 
-def bodies(rows: StoredRows, eos: int) -> NDArray[np.int64]:
+def lengths_without_eos(rows: StoredRows, eos: int) -> NDArray[np.int64]:
     """Return how many tokens of each row are transformed: all, less an EOS at the end: (N,) int64.
 
     An encoder-decoder objective closes its inputs and its targets with an EOS of their own.

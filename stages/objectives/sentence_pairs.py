@@ -37,7 +37,14 @@ from pydantic import Field
 
 from stages.objectives.mlm import MaskedLM, mask_tokens, restore_mlm  # masks what is shown
 from stages.objectives.objective import Objective
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies, single_segments
+from stages.objectives.rows import (
+    IGNORED,
+    Columns,
+    StoredRows,
+    Widths,
+    lengths_without_eos,
+    single_segments,
+)
 from stages.objectives.vocabulary import Vocabulary
 from stages.objectives.whole_shard import WholeShard
 from stages.ragged import runs
@@ -196,7 +203,7 @@ class _Halves(NamedTuple):
 
 def _halves(rows: StoredRows, eos: int) -> _Halves:
     """Return the rows' own halves without EOS."""
-    filled = bodies(rows, eos)
+    filled = lengths_without_eos(rows, eos)
     lengths = np.append(rows.segment_length, 0)[rows.segment_ptr[:-1]]
     second = np.where(np.diff(rows.segment_ptr) > 0, lengths, 0)
     no = np.zeros(len(filled), np.bool_)

@@ -40,7 +40,7 @@ from pydantic import Field
 
 from stages.errors import FormatError
 from stages.objectives.objective import Objective
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, draw_u64
 
@@ -129,7 +129,7 @@ def view_starts(
             " or a single one that is shown twice; the dataset is damaged"
         )
     found = np.zeros((len(counts), count, 2), np.int64)
-    ends, body = np.cumsum(rows.segment_length), bodies(rows, vocabulary.named("eos"))
+    ends, body = np.cumsum(rows.segment_length), lengths_without_eos(rows, vocabulary.named("eos"))
     several, alone = np.flatnonzero(counts == count), np.flatnonzero(counts == 1)
     held = rows.segment_ptr[several][:, None] + np.arange(count)
     before = (ends - rows.segment_length)[held[:, :1]]

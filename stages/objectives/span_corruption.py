@@ -42,7 +42,7 @@ from pydantic import Field, model_validator
 
 from stages.errors import ConfigError, FormatError
 from stages.objectives.objective import Objective
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.seq2seq import (
     Pair,
     columns_of,
@@ -181,7 +181,7 @@ def spans_of_rows(
     Raises:
         FormatError: a row that does not fit its columns, or has more spans than there are sentinels.
     """
-    n = bodies(rows, vocabulary.named("eos"))
+    n = lengths_without_eos(rows, vocabulary.named("eos"))
     noise, spans = noise_spans(n, config)
     inputs, targets = _lengths(n, noise, spans, config)
     refuse_overflow(inputs, targets, widths=widths, numbers=rows.numbers)

@@ -10,7 +10,7 @@ from stages.kernels import kernel
 from stages.objectives.bart import BART, ENDS, poisson_thresholds
 from stages.objectives.kernels.noise import draw, draw_block, scaled, stream_words
 from stages.objectives.kernels.seq2seq import Frame, close_row, frame_of
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.seq2seq import refuse_overflow
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, threshold
@@ -50,7 +50,7 @@ def add_noise(rows: StoredRows, config: BART, vocabulary: Vocabulary, widths: Wi
         FormatError: a row does not fit, or the tokenizer has no mask or BOS.
     """
     bos, eos, mask = (vocabulary.named(name) for name in ("bos", "eos", "mask"))
-    lengths = bodies(rows, eos)
+    lengths = lengths_without_eos(rows, eos)
     refuse_overflow(lengths + ENDS, lengths + 1, widths=widths, numbers=rows.numbers)
     turning = threshold(config.rotate_probability)
     noise = _Noise(

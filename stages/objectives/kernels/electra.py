@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.objectives.electra import Generator, ReplacedTokens, unigram_counts
-from stages.objectives.kernels.desk import (
+from stages.objectives.kernels.noise import scaled
+from stages.objectives.kernels.scratch import (
     KernelIds,
     KernelRows,
     PositionChoice,
@@ -16,7 +17,6 @@ from stages.objectives.kernels.desk import (
     kernel_rows,
     lay_out,
 )
-from stages.objectives.kernels.noise import scaled
 from stages.objectives.kernels.selection import select
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary
@@ -58,17 +58,17 @@ def _replace(
 ) -> None:
     """Draw ids for the selected positions: by frequency if there are counts."""
     input_ids, labels, selected = columns
-    desk = lay_out(stored.ids.shape[1])
-    places, ordinary = desk.places, ids.ordinary
+    scratch = lay_out(stored.ids.shape[1])
+    places, ordinary = scratch.places, ids.ordinary
     for row in range(len(stored.ids)):
         tokens, out, label = stored.ids[row], input_ids[row], labels[row]
         filled = filled_tokens(stored.segment_ptr, stored.segment_length, row)
         label[:filled] = 0
         label[filled:] = IGNORED
-        count = select(stored, row, ids, choice, desk)
-        draw_blocks(stored.words[2], desk.same, places, count, desk.first, desk.second)
+        count = select(stored, row, ids, choice, scratch)
+        draw_blocks(stored.words[2], scratch.same, places, count, scratch.first, scratch.second)
         for each in range(count):
-            place, draw = places[each], desk.second[each]
+            place, draw = places[each], scratch.second[each]
             if len(counts):
                 out[place] = _first_above(counts, scaled(draw, counts[-1]))
             else:

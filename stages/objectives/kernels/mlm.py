@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.desk import (
+from stages.objectives.kernels.noise import draw_block, scaled
+from stages.objectives.kernels.scratch import (
     LEADING,
     MANY_RUNS,
     REST,
@@ -31,7 +32,6 @@ from stages.objectives.kernels.desk import (
     lay_out,
     lies_below,
 )
-from stages.objectives.kernels.noise import draw_block, scaled
 from stages.objectives.kernels.selection import select
 from stages.objectives.mlm import MaskedLM, Selection, action_bounds
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
@@ -40,7 +40,7 @@ from stages.seeding import threshold
 
 _BARRED = np.uint16(0xFFFF)
 _PART = 1 << 13
-"""Positions that pass through the loops together: what lies on the desk stays in a core's caches."""
+"""Positions that pass through the loops together: what lies on the scratch stays in a core's caches."""
 
 
 def mask_tokens(
@@ -128,21 +128,21 @@ def _mask_together(
 ) -> None:
     """Mask positions that are selected in sight of each other; bounds of mask, of random."""
     input_ids, labels = columns
-    desk = lay_out(stored.ids.shape[1])
-    places, ordinary = desk.places, ids.ordinary
+    scratch = lay_out(stored.ids.shape[1])
+    places, ordinary = scratch.places, ids.ordinary
     for row in range(len(stored.ids)):
         tokens, out, label = stored.ids[row], input_ids[row], labels[row]
         out[:] = tokens
         label[:] = IGNORED
-        count = select(stored, row, ids, choice, desk)
-        draw_blocks(stored.words[2], desk.same, places, count, desk.first, desk.second)
+        count = select(stored, row, ids, choice, scratch)
+        draw_blocks(stored.words[2], scratch.same, places, count, scratch.first, scratch.second)
         for each in range(count):
-            place, draw = places[each], desk.first[each]
+            place, draw = places[each], scratch.first[each]
             label[place] = tokens[place]
             if lies_below(draw, bounds.last[0], bounds.some[0]):
                 out[place] = mask
             elif lies_below(draw, bounds.last[1], bounds.some[1]):
-                out[place] = ordinary[scaled(desk.second[each], len(ordinary))]
+                out[place] = ordinary[scaled(scratch.second[each], len(ordinary))]
 
 
 @kernel

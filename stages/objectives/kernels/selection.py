@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.desk import (
+from stages.objectives.kernels.noise import draw_block
+from stages.objectives.kernels.scratch import (
     BERNOULLI,
     EXACT,
     LEADING,
@@ -24,34 +25,33 @@ from stages.objectives.kernels.desk import (
     lies_below,
     tokens_wanted,
 )
-from stages.objectives.kernels.noise import draw_block
 
 
 @kernel
 def select(
-    stored: KernelRows, row: int, ids: KernelIds, choice: PositionChoice, desk: RowScratch
+    stored: KernelRows, row: int, ids: KernelIds, choice: PositionChoice, scratch: RowScratch
 ) -> int:
-    """Return how many positions of a row are selected; they lie in `desk.places` from left to right."""
+    """Return how many positions of a row are selected; `scratch.places` has them from left to right."""
     filled = filled_tokens(stored.segment_ptr, stored.segment_length, row)
     tokens = stored.ids[row, :filled]
-    desk.filled[0] = filled
-    desk.same[:] = stored.numbers[row]
-    draw_leading(stored.words[0], desk.same[:1], desk.filled, desk.draws)
-    _free(tokens, ids.runs, ids.special, desk.free)
+    scratch.filled[0] = filled
+    scratch.same[:] = stored.numbers[row]
+    draw_leading(stored.words[0], scratch.same[:1], scratch.filled, scratch.draws)
+    _free(tokens, ids.runs, ids.special, scratch.free)
     if choice.how == EXACT:
-        _flag_smallest(stored.words[1], stored.numbers[row], filled, choice.probability, desk)
+        _flag_smallest(stored.words[1], stored.numbers[row], filled, choice.probability, scratch)
     elif choice.how == BERNOULLI:
-        _flag_alone(desk.lanes[:filled], desk.free, choice.bound.last[0], desk.flags)
+        _flag_alone(scratch.lanes[:filled], scratch.free, choice.bound.last[0], scratch.flags)
     else:
-        count = _begin_words(stored, row, filled, ids.starts, desk)
+        count = _begin_words(stored, row, filled, ids.starts, scratch)
         if choice.how == WHOLE_WORD:
-            _flag_words(stored.words[1], stored.numbers[row], (filled, count), choice, desk)
+            _flag_words(stored.words[1], stored.numbers[row], (filled, count), choice, scratch)
         else:
-            _flag_ngrams(stored.words, (filled, count), choice, desk)
-    found = gather(desk.flags, filled, desk.nearby, desk.places)
+            _flag_ngrams(stored.words, (filled, count), choice, scratch)
+    found = gather(scratch.flags, filled, scratch.nearby, scratch.places)
     if choice.how != BERNOULLI:
         return found
-    kept, places, lanes = np.int64(0), desk.places, desk.lanes
+    kept, places, lanes = np.int64(0), scratch.places, scratch.lanes
     words, number = stored.words[1], stored.numbers[row]
     last, some = choice.bound.last[0], choice.bound.some[0]
     leading = np.uint16(last >> LEADING)
@@ -94,10 +94,16 @@ def _flag_alone(
 
 @kernel
 def _flag_smallest(
-    words: NDArray[np.uint64], number: int, filled: int, probability: float, desk: RowScratch
+    words: NDArray[np.uint64], number: int, filled: int, probability: float, scratch: RowScratch
 ) -> None:
     """Flag the smallest draws: whole bins of 8 leading bits, and the first of one bin put in order."""
-    lanes, free, flags, nearby, draws = desk.lanes, desk.free, desk.flags, desk.nearby, desk.first
+    lanes, free, flags, nearby, draws = (
+        scratch.lanes,
+        scratch.free,
+        scratch.flags,
+        scratch.nearby,
+        scratch.first,
+    )
     bins = np.zeros(256, np.int64)
     for place in range(filled):
         bins[lanes[place] >> 8] += free[place]
@@ -127,11 +133,11 @@ def _flag_smallest(
 
 @kernel
 def _begin_words(
-    stored: KernelRows, row: int, filled: int, starts: NDArray[np.bool_], desk: RowScratch
+    stored: KernelRows, row: int, filled: int, starts: NDArray[np.bool_], scratch: RowScratch
 ) -> int:
-    """Return how many words a row has, and lay them out in `desk.words`."""
-    tokens, lengths, free = stored.ids[row], stored.segment_length, desk.free
-    firsts, sizes, alone = desk.words[0], desk.words[1], desk.words[2]
+    """Return how many words a row has, and lay them out in `scratch.words`."""
+    tokens, lengths, free = stored.ids[row], stored.segment_length, scratch.free
+    firsts, sizes, alone = scratch.words[0], scratch.words[1], scratch.words[2]
     count, segment, end = 0, stored.segment_ptr[row], np.int64(0)
     before, known = end > 0, np.int64(len(starts))
     for place in range(filled):
@@ -158,13 +164,13 @@ def _flag_words(
     number: int,
     counts: tuple[int, int],
     choice: PositionChoice,
-    desk: RowScratch,
+    scratch: RowScratch,
 ) -> None:
     """Flag the words whose first position has a small draw."""
     filled, count = counts
     last, some = choice.bound.last[0], choice.bound.some[0]
     leading = np.uint16(last >> LEADING)
-    firsts, sizes, lanes, flags = desk.words[0], desk.words[1], desk.lanes, desk.flags
+    firsts, sizes, lanes, flags = scratch.words[0], scratch.words[1], scratch.lanes, scratch.flags
     flags[:filled] = 0
     for word in range(count):
         first = firsts[word]
@@ -176,10 +182,10 @@ def _flag_words(
 
 
 @kernel
-def _order_words(words: NDArray[np.uint64], count: int, desk: RowScratch) -> None:
+def _order_words(words: NDArray[np.uint64], count: int, scratch: RowScratch) -> None:
     """Put the words in the order in which they are visited: into bins of 8 leading bits, then sorted."""
-    firsts, order, lanes, draws = desk.words[0], desk.words[3], desk.lanes, desk.first
-    draw_blocks(words, desk.same, firsts, count, draws, desk.second)
+    firsts, order, lanes, draws = scratch.words[0], scratch.words[3], scratch.lanes, scratch.first
+    draw_blocks(words, scratch.same, firsts, count, draws, scratch.second)
     slots = np.zeros(257, np.int64)
     for word in range(count):
         lane = lanes[firsts[word]]
@@ -201,16 +207,16 @@ def _order_words(words: NDArray[np.uint64], count: int, desk: RowScratch) -> Non
 
 @kernel
 def _flag_ngrams(
-    words: NDArray[np.uint64], counts: tuple[int, int], choice: PositionChoice, desk: RowScratch
+    words: NDArray[np.uint64], counts: tuple[int, int], choice: PositionChoice, scratch: RowScratch
 ) -> None:
     """Flag runs of words until no token is left to select."""
     filled, count = counts
-    firsts, sizes, alone, order = desk.words[0], desk.words[1], desk.words[2], desk.words[3]
-    flags, draws, bounds = desk.flags, desk.first, choice.ngrams
-    _order_words(words[1], count, desk)
-    draw_blocks(words[3], desk.same, firsts, count, draws, desk.second)
+    firsts, sizes, alone, order = scratch.words[0], scratch.words[1], scratch.words[2], scratch.words[3]
+    flags, draws, bounds = scratch.flags, scratch.first, choice.ngrams
+    _order_words(words[1], count, scratch)
+    draw_blocks(words[3], scratch.same, firsts, count, draws, scratch.second)
     flags[:filled] = 0
-    left = tokens_wanted(desk.free[:filled], choice.probability)
+    left = tokens_wanted(scratch.free[:filled], choice.probability)
     untouched = True
     for each in range(count):
         word = order[each]

@@ -20,7 +20,7 @@ from stages.objectives.prefix_lm import (
     split_prefixes,
 )
 from stages.objectives.questions import Form, Questions
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.traits import TARGETS, Traits
 from stages.objectives.vocabulary import Vocabulary
 from stages.packing.sections import prompt_lengths
@@ -51,7 +51,7 @@ def _compiled() -> Draw[PrefixLM]:
 
 def _matches(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Same:
     """Compare tokens, and prefixes with the prompts that sources name."""
-    counts = None if _alone(config) else bodies(rows, vocabulary.named("eos"))
+    counts = None if _alone(config) else lengths_without_eos(rows, vocabulary.named("eos"))
     same = rows.match(restore_prefix_lm(columns, config, vocabulary), counts)
     if rows.prompt is not None:
         same &= keeps_prompts(rows, columns, config, vocabulary)

@@ -12,7 +12,7 @@ from stages.objectives.laws.rows import Broken, masked, no_label_is_pad, segment
 from stages.objectives.learning import MASKED_TOKENS
 from stages.objectives.material import Material
 from stages.objectives.questions import Form, Questions
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.sentence_pairs import (
     LEAST_PAIR,
     NextSentence,
@@ -63,7 +63,7 @@ def _matches_order(
 ) -> Same:
     """Compare the tokens of both halves."""
     del material
-    counts = bodies(rows, vocabulary.named("eos"))
+    counts = lengths_without_eos(rows, vocabulary.named("eos"))
     return rows.match(restore_pairs(columns, config, vocabulary), counts)
 
 
@@ -114,7 +114,9 @@ def _laws(
     yield from no_label_is_pad(columns, vocabulary)
     yield from masked(rows, columns, vocabulary)
     first = np.append(rows.segment_length, 0)[rows.segment_ptr[:-1]]
-    own = bodies(rows, vocabulary.named("eos")) > np.where(np.diff(rows.segment_ptr) > 0, first, 0)
+    own = lengths_without_eos(rows, vocabulary.named("eos")) > np.where(
+        np.diff(rows.segment_ptr) > 0, first, 0
+    )
     can_be = {0: own, 1: own if borrows is None else borrows, IGNORED: ~own}
     right = [(columns[label] == value) & some for value, some in can_be.items()]
     yield "pair_label", ~np.any(right, axis=0)

@@ -22,7 +22,7 @@ from stages.errors import FormatError
 from stages.objectives import bart
 from stages.objectives.bart import BART, ENDS, poisson_thresholds, restore_bart, widths_bart
 from stages.objectives.kernels import bart as compiled
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.vocabulary import vocabulary_of
 from tests.stages.objectives.built_rows import (
     BOS,
@@ -109,7 +109,7 @@ def test_labels_are_the_body_and_an_eos_and_the_decoder_sees_them_shifted(
     rows: StoredRows, config: BART
 ) -> None:
     columns = noised(compiled, rows, config)
-    lengths = bodies(rows, EOS)
+    lengths = lengths_without_eos(rows, EOS)
     clean, restored = restore_bart(columns, config, VOCABULARY)
     assert clean.dtype == columns["input_ids"].dtype == rows.input_ids.dtype
     assert restored.tolist() == lengths.tolist()

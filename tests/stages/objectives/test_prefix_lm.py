@@ -26,7 +26,7 @@ from stages.objectives.prefix_lm import (
     shortest_prefixes,
     split_prefixes,
 )
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.span_corruption import ModeToken
 from stages.objectives.vocabulary import vocabulary_of
 from tests.stages.objectives.built_rows import (
@@ -116,7 +116,7 @@ def test_an_encoder_reads_the_prefix_and_its_decoder_gives_the_rest(
 ) -> None:
     columns = split_prefixes(rows, config, VOCABULARY, WIDE)
     first = [40] if config.mode_token else []
-    for row, n in enumerate(bodies(rows, EOS).tolist()):
+    for row, n in enumerate(lengths_without_eos(rows, EOS).tolist()):
         inputs = columns["input_ids"][row, : columns["input_length"][row]].tolist()
         targets = columns["labels"][row, : columns["label_length"][row]].tolist()
         body = rows.input_ids[row, :n].tolist()
@@ -142,7 +142,7 @@ def test_any_row_can_be_restored(rows: StoredRows, config: PrefixLM) -> None:
     before = rows.input_ids.copy()
     columns = split_prefixes(rows, config, VOCABULARY, WIDE)
     ids, lengths = restore_prefix_lm(columns, config, VOCABULARY)
-    wanted = rows.filled if config.architecture == "decoder_only" else bodies(rows, EOS)
+    wanted = rows.filled if config.architecture == "decoder_only" else lengths_without_eos(rows, EOS)
     assert np.array_equal(lengths, wanted)
     expected = np.where(np.arange(30) < wanted[:, None], rows.input_ids, PAD)
     assert np.array_equal(ids, expected[:, : ids.shape[1]])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts
-from stages.objectives.rows import IGNORED, Columns, StoredRows, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, lengths_without_eos
 from stages.objectives.sentence_pairs import (
     NextSentence,
     SentenceOrder,
@@ -96,7 +96,7 @@ def test_rows_are_two_texts_between_their_special_ids(
 def test_the_stored_text_comes_back(documents: Sentences, config: SentencePairs) -> None:
     rows, shard, columns = made(documents, config)
     clean, lengths = restore_pairs(columns, config, VOCABULARY)
-    assert lengths.tolist() == bodies(rows, EOS).tolist()
+    assert lengths.tolist() == lengths_without_eos(rows, EOS).tolist()
     for row, length in enumerate(lengths.tolist()):
         assert clean[row, :length].tolist() == rows.input_ids[row, :length].tolist()
     if isinstance(config, NextSentence):
@@ -169,7 +169,7 @@ def test_documents_without_text_lend_none_and_come_back_empty(
 ) -> None:
     rows, shard, columns = made(documents, config)
     clean, lengths = restore_pairs(columns, config, VOCABULARY)
-    assert lengths.tolist() == bodies(rows, EOS).tolist()
+    assert lengths.tolist() == lengths_without_eos(rows, EOS).tolist()
     for row, length in enumerate(lengths.tolist()):
         assert clean[row, :length].tolist() == rows.input_ids[row, :length].tolist()
     nothing = lengths == 0

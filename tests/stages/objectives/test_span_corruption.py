@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from stages.errors import ConfigError, FormatError
 from stages.objectives import span_corruption
 from stages.objectives.kernels import span_corruption as compiled
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.span_corruption import (
     ModeToken,
     SpanCorruption,
@@ -104,7 +104,7 @@ def test_inputs_and_targets_hold_every_token_once_between_sentinels_in_order(
 ) -> None:
     before = rows.input_ids.copy()
     columns = corrupt_spans(rows, config, VOCABULARY, WIDE)
-    lengths = bodies(rows, EOS)
+    lengths = lengths_without_eos(rows, EOS)
     for row, n in enumerate(lengths):
         inputs, targets = tokens_of(columns, row)
         body = rows.input_ids[row, :n].tolist()
@@ -145,7 +145,7 @@ def test_columns_are_padded_shifted_and_give_the_bodies_back(
         np.dtype(np.int32)
     }
     ids, lengths = restore_span_corruption(columns, config, VOCABULARY)
-    assert np.array_equal(lengths, bodies(rows, EOS))
+    assert np.array_equal(lengths, lengths_without_eos(rows, EOS))
     kept = np.arange(80) < lengths[:, None]
     expected = np.where(kept, rows.input_ids, PAD)[:, : ids.shape[1]]
     assert np.array_equal(ids, expected)
@@ -236,7 +236,7 @@ def test_a_full_row_fits_with_and_without_an_eos_at_its_end(module: ModuleType) 
     rows = stored([[piece], [[*piece[:-1], EOS]]], length=widths.stored)
     columns = module.corrupt_spans(rows, HALF, VOCABULARY, widths)
     assert columns["input_length"].max() == 40
-    assert bodies(rows, EOS).tolist() == [widths.stored, widths.stored - 1]
+    assert lengths_without_eos(rows, EOS).tolist() == [widths.stored, widths.stored - 1]
 
 
 @VERSIONS

@@ -18,7 +18,7 @@ from stages.errors import ConfigError, FormatError
 from stages.objectives.drawing import draw_columns, draw_plainly, restore_rows
 from stages.objectives.objective import Objective
 from stages.objectives.prefix_lm import PrefixLM, split_prefixes
-from stages.objectives.rows import Columns, StoredRows, Widths, bodies
+from stages.objectives.rows import Columns, StoredRows, Widths, lengths_without_eos
 from stages.objectives.span_corruption import SpanCorruption, corrupt_spans, span_lengths
 from stages.objectives.table import (
     choose_component,
@@ -115,7 +115,7 @@ def test_any_row_can_be_restored_and_its_mode_token_stands_first_and_nowhere_els
     assert rows.components is not None
     columns = draw_plainly(rows, config, VOCABULARY, WIDE)
     ids, lengths = restore_rows(columns, config, VOCABULARY)
-    wanted = bodies(rows, EOS)
+    wanted = lengths_without_eos(rows, EOS)
     assert np.array_equal(lengths, wanted)
     expected = np.where(np.arange(40) < wanted[:, None], rows.input_ids, PAD)
     assert np.array_equal(ids, expected[:, : ids.shape[1]])
@@ -133,8 +133,8 @@ def test_the_prefix_denoiser_writes_no_sentinel_and_the_others_write_one() -> No
     rows = some_rows(config, 700)
     columns = draw_plainly(rows, config, VOCABULARY, WIDE)
     assert rows.components is not None
-    sentinels = ((columns["labels"] >= 43).sum(axis=1) > 0)[bodies(rows, EOS) > 1]
-    prefix = (rows.components == 2)[bodies(rows, EOS) > 1]
+    sentinels = ((columns["labels"] >= 43).sum(axis=1) > 0)[lengths_without_eos(rows, EOS) > 1]
+    prefix = (rows.components == 2)[lengths_without_eos(rows, EOS) > 1]
     assert np.array_equal(sentinels, ~prefix)
     assert 50 < prefix.sum() < 150
 
@@ -226,7 +226,7 @@ def test_another_epoch_shard_seed_or_row_draws_otherwise() -> None:
     config = UL2()
     rows = some_rows(config, 2_100)
     found = [draw_columns(each, config, VOCABULARY, WIDE) for each in other_keys(rows)]
-    long = bodies(rows, EOS) > 30
+    long = lengths_without_eos(rows, EOS) > 30
     for first, second in itertools.combinations(found, 2):
         differ = (first["labels"] != second["labels"]).any(axis=1)
         for component in (2, 3, 4):
@@ -253,7 +253,7 @@ def test_a_row_under_another_denoisers_name_is_not_restored() -> None:
     columns = dict(draw_plainly(rows, config, VOCABULARY, WIDE))
     columns["objective_id"] = (columns["objective_id"] + 3).astype(np.int32) % 7
     ids, lengths = restore_rows(columns, config, VOCABULARY)
-    wanted = bodies(rows, EOS)
+    wanted = lengths_without_eos(rows, EOS)
     assert (lengths != wanted).mean() > 0.5
     columns["objective_id"] = np.full(60, 9, np.int32)
     assert restore_rows(columns, config, VOCABULARY)[1].sum() == 0

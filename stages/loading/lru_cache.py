@@ -7,7 +7,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")
 
 
-class Kept(Generic[_Key, _Value]):
+class LruCache(Generic[_Key, _Value]):
     """At most so many values; each is made when it is first asked for, and again once it was let go.
 
     Threads may share it. There is no lock, which a fork could find held for ever: each step is one call

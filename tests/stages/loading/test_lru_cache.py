@@ -11,7 +11,7 @@ import pytest
 
 from stages.loading import split_reader
 from stages.loading.dataset import open_dataset
-from stages.loading.kept import Kept
+from stages.loading.lru_cache import LruCache
 from tests.stages.loading.test_dataset import EOS, write_dataset
 
 THREADS, SHARDS, BATCHES = 4, 24, 100
@@ -33,14 +33,14 @@ def test_the_least_recently_used_goes() -> None:
         made.append(key)
         return 2 * key
 
-    kept: Kept[int, int] = Kept(2)
+    kept: LruCache[int, int] = LruCache(2)
     assert [kept.get(key, double) for key in (1, 2, 1, 3, 1, 2)] == [2, 4, 2, 6, 2, 4]
     assert made == [1, 2, 3, 2]
     assert len(kept) == 2
 
 
 def test_a_bound_that_was_lowered_holds_from_the_next_value_on() -> None:
-    kept: Kept[int, int] = Kept(9)
+    kept: LruCache[int, int] = LruCache(9)
     for key in range(9):
         kept.get(key, abs)
     kept.bound = 2
@@ -49,9 +49,9 @@ def test_a_bound_that_was_lowered_holds_from_the_next_value_on() -> None:
 
 
 def test_a_copy_for_another_process_is_empty_and_has_the_bound() -> None:
-    kept: Kept[int, int] = Kept(3)
+    kept: LruCache[int, int] = LruCache(3)
     kept.get(1, abs)
-    again: Kept[int, int] = pickle.loads(pickle.dumps(kept))  # noqa: S301  # our own bytes
+    again: LruCache[int, int] = pickle.loads(pickle.dumps(kept))  # noqa: S301  # our own bytes
     assert (len(kept), len(again), again.bound) == (1, 0, 3)
 
 

@@ -36,8 +36,8 @@ from typing import Any
 from changing_files import CHANGES, FORMATS, make_texts
 from changing_server import FAULTS, FolderServer, serving
 
-from pipeline.config import RunFile
-from pipeline.session import RunRequest, run_session
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
 from stages.errors import ShardmillError, Stopped
 
 UNIT_BYTES = 1 << 20

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.commits import STEP_COMMIT, Commit
+from pipeline.state.commits import STEP_COMMIT, Commit
 from stages.config import canonical_json
 from stages.store.digests import digest_file
 

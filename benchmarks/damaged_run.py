@@ -11,8 +11,8 @@ from typing import Any
 
 from contest_material import EXAMPLES
 
-from pipeline.config import RunFile
-from pipeline.session import RunRequest, run_session
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from digests import differences, file_digests
 
-from pipeline.boundary import exit_code_of
 from pipeline.cli import app
-from pipeline.stopping import Signals
+from pipeline.commands.boundary import exit_code_of
+from pipeline.system.stopping import Signals
 
 RUN_FILE = """
 [[sources]]

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from fault_material import Material
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.make import DrawWork, draw_rows, draw_shard, material_of
 from pipeline.steps.findings import CheckRecord, FoundIn
@@ -23,7 +24,6 @@ from pipeline.steps.shard.make import ShardCounts, ShardWork, make_shard
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings
-from pipeline.tasks import Workspace
 from stages.loading.mapped import vocabulary_for
 from stages.loading.split_reader import SplitReader
 from stages.objectives.objective import Objective

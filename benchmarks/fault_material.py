@@ -9,13 +9,13 @@ from typing import Any
 
 from contest_material import EXAMPLES
 
-from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.config import Dataset, RunFile
-from pipeline.session import RunRequest, run_session
+from pipeline.run_file.config import Dataset, RunFile
+from pipeline.session.session import RunRequest, run_session
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import Unit, units_of
-from pipeline.storage import LocalStorage
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 

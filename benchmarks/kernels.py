@@ -23,8 +23,8 @@ from masking_kernels import masking
 from span_kernels import spans
 from text_kernels import encoding, reading, shingling, signatures
 
-from pipeline.config import load_run_file
-from pipeline.session import RunRequest, run_session
+from pipeline.run_file.config import load_run_file
+from pipeline.session.session import RunRequest, run_session
 
 CONTESTS = {
     "read": reading,

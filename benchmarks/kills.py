@@ -38,7 +38,7 @@ from run_processes import (
     wait_until_gone,
 )
 
-from pipeline.journal import read_log
+from pipeline.state.journal import read_log
 
 POLL = 0.2
 SPARE_STARTS = 5

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.learn import LearningCheck, learn
-from pipeline.tasks import Workspace
 from stages.loading.dataset import open_dataset
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import traits_of

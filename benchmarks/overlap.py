@@ -15,7 +15,7 @@ from pathlib import Path
 
 from run_log import Event
 
-from pipeline.journal import read_log
+from pipeline.state.journal import read_log
 
 
 def idle_shares(events: Iterable[Event], workers: int) -> dict[str, float]:

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from run_documents import RunDocuments
 
-from pipeline.kept_plan import kept_run, read_kept_plan
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set

@@ -1,6 +1,6 @@
 """Figures of a run from its log.jsonl: what each step took, and whether its commits kept their promises.
 
-Pure functions of the log's events; `pipeline.journal` writes and reads them.
+Pure functions of the log's events; `pipeline.state.journal` writes and reads them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

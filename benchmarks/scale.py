@@ -28,7 +28,7 @@ from run_processes import (
     wait_until_gone,
 )
 
-from pipeline.journal import read_log
+from pipeline.state.journal import read_log
 
 TOP_LANGUAGES = 15
 LEFTOVER_SECONDS = 60.0

@@ -1,4 +1,4 @@
-"""The command line: parses, calls one function; `pipeline.boundary` makes one line of an error.
+"""The command line: parses, calls one function; `pipeline.commands.boundary` makes one line of an error.
 
 Exit codes: 0 done; 1 unexpected error; 2 usage, config or input; 3 a check or gate failed; 75 stopped,
 run again to resume; 130 Ctrl-C, likewise.
@@ -27,7 +27,7 @@ app = typer.Typer(
 
 def _local(parameter: typer.CallbackParam, value: Any) -> Any:
     """Return folders as they are given, if none of them is a URL."""
-    from pipeline.outputs import require_local
+    from pipeline.planning.outputs import require_local
 
     name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
     for path in value if isinstance(value, list) else [value]:
@@ -64,7 +64,7 @@ def plan(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show what a run would do, and why; change nothing."""
-    from pipeline import api
+    from pipeline.commands import api
     from pipeline.report.terminal import print_plan
 
     print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
@@ -84,7 +84,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Run, or resume: what is committed is not done again."""
-    from pipeline import api
+    from pipeline.commands import api
     from pipeline.report.terminal import print_report
 
     report = api.run(
@@ -107,9 +107,9 @@ def status(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show how far a run is."""
-    from pipeline.disk_faults import disk_faults
     from pipeline.report.terminal import print_status
-    from pipeline.session import known_steps
+    from pipeline.session.session import known_steps
+    from pipeline.system.disk_faults import disk_faults
 
     with disk_faults(folder):
         print_status(folder, known_steps(folder), as_json=as_json)
@@ -124,7 +124,7 @@ def verify(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Check the datasets of a finished run again, from their files."""
-    from pipeline import api
+    from pipeline.commands import api
     from pipeline.report.terminal import print_report
 
     report = api.verify(folder, workers=workers, address=address, full=full, stream=sys.stderr)
@@ -142,7 +142,7 @@ def inspect(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
-    from pipeline import api
+    from pipeline.commands import api
     from pipeline.report.inspection import print_row
 
     print_row(api.inspect(folder, dataset, split=split, row=row, epoch=epoch), as_json=as_json)
@@ -159,7 +159,7 @@ def export(  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Write a dataset in the files of another trainer, or go on with it; say how it is read."""
-    from pipeline import api
+    from pipeline.commands import api
     from pipeline.report.terminal import print_export
 
     written = api.export(folder, dataset, format_, to, split=split, epoch=epoch, stream=sys.stderr)
@@ -198,7 +198,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Tokenize texts with an existing tokenizer and write a trainer's files, without deduplication."""
-    from pipeline.quick import QuickRequest, quick_export
+    from pipeline.commands.quick import QuickRequest, quick_export
     from pipeline.report.terminal import print_quick
 
     request = QuickRequest(
@@ -243,7 +243,7 @@ def compare(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Train small models on datasets, alike, and compare what they know."""
-    from pipeline.compare import CompareRequest, compare_datasets
+    from pipeline.commands.compare import CompareRequest, compare_datasets
     from pipeline.report.terminal import print_comparison
     from stages.comparing.settings import CompareSettings
 
@@ -255,8 +255,8 @@ def compare(
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the run file."""
-    from pipeline.config import RunFile
     from pipeline.report.plain import print_json
+    from pipeline.run_file.config import RunFile
 
     print_json(RunFile.model_json_schema())
 

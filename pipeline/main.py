@@ -1,6 +1,6 @@
 """The way in: streams and handlers of signals first, then the rest, since imports alone take a second.
 
-What a call means and how it ends is in `pipeline.cli` and `pipeline.boundary`.
+What a call means and how it ends is in `pipeline.cli` and `pipeline.commands.boundary`.
 """
 
 import contextlib
@@ -8,8 +8,8 @@ import os
 import sys
 from typing import NoReturn
 
-from pipeline.standard_streams import prepare_standard_streams
-from pipeline.stopping import held_signals
+from pipeline.system.standard_streams import prepare_standard_streams
+from pipeline.system.stopping import held_signals
 
 
 def main() -> NoReturn:
@@ -18,7 +18,7 @@ def main() -> NoReturn:
     with held_signals() as signals:
         code = 1
         try:
-            from pipeline.boundary import exit_code_of  # noqa: PLC0415  # see above
+            from pipeline.commands.boundary import exit_code_of  # noqa: PLC0415  # see above
 
             code = exit_code_of(_command, signals)
         except BaseException as error:  # a signal while this program was being imported

@@ -21,7 +21,7 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
     )
 
 if TYPE_CHECKING:
-    from pipeline.api import export, inspect, plan, run, verify
+    from pipeline.commands.api import export, inspect, plan, run, verify
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "pipeline.api": ("export", "inspect", "plan", "run", "verify"),
+    "pipeline.commands.api": ("export", "inspect", "plan", "run", "verify"),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),

@@ -3,7 +3,7 @@
     input = output + gone        in documents, in bytes or tokens, and in the sum of H(id, copy)
 
 The sum says *which* documents: losing one and repeating another leaves their number as it was, but not
-the sum. `pipeline.ledger` keeps a table of flows for each step and compares each step with the one
+the sum. `pipeline.state.ledger` keeps a table of flows for each step and compares each step with the one
 before it.
 """
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import zstandard
 
-from pipeline.cluster import ClusterConfig, ray_cluster
-from pipeline.config import RunFile
-from pipeline.session import RunRequest, run_session
+from pipeline.engine.cluster import ClusterConfig, ray_cluster
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 

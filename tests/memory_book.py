@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.commits import Commit, Outcome
-from pipeline.memory import Need
-from pipeline.step_run import StepRun, one_phase
-from pipeline.steps.step import Phase, Phases, StepPlan
-from pipeline.tasks import Function, Node, Task
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Phases
+from pipeline.engine.step_run import StepRun, one_phase
+from pipeline.engine.tasks import Function, Node, Task
+from pipeline.state.commits import Commit, Outcome
 
 
 @dataclass
@@ -83,9 +83,7 @@ def step_run(
 ) -> StepRun:
     """Return a step that is to be done, of one phase or of more."""
     phases = one_phase(work) if isinstance(work, Phase) else work
-    plan = StepPlan(name, "f", {}, after)
-    need = need or Need(0)
-    return StepRun(name, plan, need, phases, after=frozenset(after), overlaps=frozenset(overlaps))
+    return StepRun(name, need or Need(0), phases, after=frozenset(after), overlaps=frozenset(overlaps))
 
 
 def outcome_of(task: Task) -> Outcome:

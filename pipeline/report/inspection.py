@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
-from pipeline.datasets import find_dataset
-from pipeline.printable import printable
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
+from pipeline.system.printable import printable
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED

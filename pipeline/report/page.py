@@ -6,7 +6,7 @@ from typing import Any
 
 import jinja2
 
-from pipeline.printable import printable
+from pipeline.system.printable import printable
 
 MAX_LANGUAGES = 100
 """Rows of languages on the page; all are in report.json."""

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.disk_faults import named
-from pipeline.printable import printable, printable_json
+from pipeline.system.disk_faults import named
+from pipeline.system.printable import printable, printable_json
 
 STANDARD_OUTPUT = Path("/dev/stdout")
 MAX_CELL = 80

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pipeline.journal import read_log
+from pipeline.state.journal import read_log
 from pipeline.steps.step import Amounts, Records
 from pipeline.steps.table import SCAN, step_of
 
@@ -59,9 +59,9 @@ def step_metrics(
 ) -> list[dict[str, Any]]:
     """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
-    `peak_memory` is the most that all processes of the run held on the driver's node (see
-    pipeline.memory), in bytes; rates are by wall seconds. Steps are at work side by side: `began` and
-    `ended` are seconds since the start of the attempt in which a step was last at work.
+    `peak_memory` is the most that all processes of the run held on the driver's node, in bytes; rates
+    are by wall seconds. Steps are at work side by side: `began` and `ended` are seconds since the start
+    of the attempt in which a step was last at work.
     """
     costs: defaultdict[str, _Cost] = defaultdict(_Cost)
     starts: dict[str, float] = {}

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.audit import AuditReport
-from pipeline.config import RunFile
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
+from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.step import DEDUP, section_loss
 from pipeline.steps.draw.step import DRAW
+from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record
 from pipeline.steps.shard.step import SHARD

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.commits import STEP_COMMIT
-from pipeline.journal import read_status
-from pipeline.memory import MIB
-from pipeline.plan import State, StepStatus
+from pipeline.engine.memory import MIB
+from pipeline.planning.plan import State, StepStatus
 from pipeline.report.comparison import comparison_table
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
-from pipeline.storage import LocalStorage
+from pipeline.state.commits import STEP_COMMIT
+from pipeline.state.journal import read_status
+from pipeline.state.storage import LocalStorage
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20

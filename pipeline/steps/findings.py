@@ -37,3 +37,12 @@ def unreadable(error: Exception) -> Finding:
     if is_of_the_system(error):
         raise error
     return Finding("readable", str(error))
+
+
+class AuditReport(Config):
+    """What an audit looked at, and what it found."""
+
+    files: int
+    """Committed files, each of which was hashed."""
+    bytes: int
+    findings: tuple[FoundIn, ...]

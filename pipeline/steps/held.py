@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.tasks import Workspace
+from pipeline.engine.tasks import Workspace
 from stages.config import Config
 from stages.errors import is_of_the_system
 from stages.store.digests import FileDigest, xxh3_file

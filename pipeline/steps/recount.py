@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Task, Workspace
 from pipeline.steps.findings import CheckRecord, found_in
 from pipeline.steps.step import Evidence
 from pipeline.steps.units import Unit, from_hex
-from pipeline.tasks import Task, Workspace
 from stages.errors import FormatError, is_of_the_system
 from stages.findings import Finding
 from stages.ledger import Flow, Tally, tally_of

@@ -10,56 +10,25 @@
 over that list.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pipeline.commits import STEP_COMMIT, Commit, Outcome
-from pipeline.config import Dataset, RunFile
-from pipeline.fingerprints import fingerprint_of, full_settings
-from pipeline.inputs import InputFile
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phases
+from pipeline.engine.tasks import Function, Node, Task
+from pipeline.inputs.files import InputFile
+from pipeline.run_file.config import Dataset, RunFile
+from pipeline.run_file.fingerprints import fingerprint_of, full_settings
+from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.records import Record
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.units import Unit
-from pipeline.tasks import Function, Node, Task
 from stages.ledger import Flow
 
 R = TypeVar("R", bound=Record)
 _Value = TypeVar("_Value")
-
-
-class Where(Enum):
-    """Who does the tasks of a phase."""
-
-    WORKERS = "workers"
-    ALONE = "alone"
-    """On an actor of its own, which ends with the task."""
-    DRIVER = "driver"
-    """Tasks that only sum up what others committed."""
-    TRAINER = "trainer"
-    """Likewise, with a GPU if there is one."""
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Tasks of a step that may run in any order."""
-
-    title: str
-    """What people read."""
-    tasks: Sequence[Task]
-    """In canonical order."""
-    where: Where = Where.WORKERS
-    follow: Callable[[Task, Commit], Task | None] | None = None
-    """Gives the task that goes on from one that is committed."""
-    need: Need | None = None
-    """The memory of a worker, where it is known only now."""
-    until: Sequence[str] = ()
-    """Names in the plan of steps that must be done, too, before the work goes on."""
-    take: Callable[[Task, Outcome], None] | None = None
-    """Takes what tasks found that leave no file and are not committed."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +41,6 @@ class Whole(Generic[R]):
     ledger. None if a task of the step has written the table, or there is none."""
 
 
-Phases = Generator[Phase, dict[str, Commit], _Value]
-"""Gives phases, is given their commits by unit in canonical order, and returns what they led to."""
 Work = Phases[Whole[R]]
 """A step at work."""
 

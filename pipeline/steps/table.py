@@ -1,12 +1,12 @@
 """The steps of a run, in the order of the flow; whatever is asked of all of them loops over this list.
 
-`scan` comes before them: it finds out what the plan is made of (`pipeline.scanning`).
+`scan` comes before them: it finds out what the plan is made of (`pipeline.session.scanning`).
 """
 
 from dataclasses import replace
 from typing import Any
 
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.draw.step import DRAW

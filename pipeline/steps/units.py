@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.tasks import Workspace
+from pipeline.engine.tasks import Workspace
 from stages.columns import SECTION_ENDS
 from stages.config import Config
 from stages.errors import FormatError, is_of_the_system

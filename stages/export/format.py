@@ -10,7 +10,7 @@ table of all is `stages.export.table`. Its functions are pure but for the files 
     notes(sources)                     what a user must know besides, a sentence each
 
 Parts are written in order: the shards of a split, its finish, the next split. Whoever calls keeps the
-journal (`pipeline.export`), so a part may append to a file of the part before it. File names are POSIX
+journal, so a part may append to a file of the part before it. File names are POSIX
 paths in the export's folder, with the split in them; nothing that is written knows a time or a path.
 """
 

@@ -22,8 +22,8 @@ from run_processes import (
 )
 from scale import top_languages
 
-from pipeline.config import load_run_file
-from pipeline.inputs import find_files
+from pipeline.inputs.files import find_files
+from pipeline.run_file.config import load_run_file
 
 MIB = 1 << 20
 HOLD = "import sys; held = b'x' * (64 << 20); print('ready', flush=True); sys.stdin.read()"

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ByteSize
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
+from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
 from stages.dedup.lsh import MinHashConfig
 from stages.export.table import FORMATS
 from stages.mixing.placement import ValidationConfig

@@ -25,7 +25,7 @@ from file_damages import (
     damaged,
 )
 
-from pipeline.session import RunRequest
+from pipeline.session.session import RunRequest
 from stages.objectives.table import KINDS
 from stages.store.digests import digest_file
 from stages.store.drawn import read_drawn

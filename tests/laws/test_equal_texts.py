@@ -13,8 +13,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.plan import plan_steps
+from pipeline.engine.tasks import Workspace
+from pipeline.planning.plan import plan_steps
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split.choice import (
@@ -27,8 +29,6 @@ from pipeline.steps.split.choice import (
 from pipeline.steps.tokenize.encode import TokenizeUnit, groups_of, tokenize_unit
 from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_unit
 from pipeline.steps.units import Unit, fixed_bytes, units_of
-from pipeline.storage import LocalStorage
-from pipeline.tasks import Workspace
 from stages.mixing.placement import ValidationConfig
 from stages.packing.layout import PackingConfig
 from stages.tokenizer.sampling import sample_pieces

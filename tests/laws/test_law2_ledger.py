@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from commit_seals import vouched
 
-from pipeline.ledger import read_flows, settle
-from pipeline.session import read_plan, verify_session
+from pipeline.session.session import read_plan, verify_session
+from pipeline.state.ledger import read_flows, settle
 from stages.errors import DataError, ShardmillError, VerificationError
 from stages.ledger import Flow, Tally
 from tests.conftest import digests, run_small

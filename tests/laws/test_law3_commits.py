@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commits import Commits, Outcome
-from pipeline.journal import read_log
-from pipeline.session import RunRequest, run_session
-from pipeline.storage import LocalStorage
+from pipeline.session.session import RunRequest, run_session
+from pipeline.state.commits import Commits, Outcome
+from pipeline.state.journal import read_log
+from pipeline.state.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import digest_file
 from tests.conftest import digests, run_small, small_run
@@ -183,7 +183,7 @@ def test_kill_9_of_the_process_group_at_random_moments_changes_no_byte(
 
 def _main() -> None:
     """Do a small run in a process of its own, on its own Ray with two workers."""
-    from pipeline.config import RunFile  # noqa: PLC0415  # the subprocess only
+    from pipeline.run_file.config import RunFile  # noqa: PLC0415  # the subprocess only
 
     run_file, corpus, output = map(Path, sys.argv[1:])
     file = RunFile.model_validate_json(run_file.read_text())

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commits import STEP_COMMIT, Commit, Commits
-from pipeline.runner import Runner
-from pipeline.session import RunRequest, run_session, verify_session
-from pipeline.storage import LocalStorage
+from pipeline.session.runner import Runner
+from pipeline.session.session import RunRequest, run_session, verify_session
+from pipeline.state.commits import STEP_COMMIT, Commit, Commits
+from pipeline.state.storage import LocalStorage
 from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, ShardmillError, Stopped, VerificationError
 from tests.conftest import digests, run_small, small_run

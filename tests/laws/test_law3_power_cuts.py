@@ -18,11 +18,11 @@ from unittest.mock import patch
 
 import pytest
 
-from pipeline.commits import STEP_COMMIT, Commit, Commits, Outcome
-from pipeline.journal import read_log
-from pipeline.session import RunRequest, read_plan, run_session
-from pipeline.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
-from pipeline.tasks import Task, Worker, Workspace
+from pipeline.engine.tasks import Task, Worker, Workspace
+from pipeline.session.session import RunRequest, read_plan, run_session
+from pipeline.state.commits import STEP_COMMIT, Commit, Commits, Outcome
+from pipeline.state.journal import read_log
+from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from stages.config import Config
 from stages.errors import DataError
 from stages.store.digests import digest_file

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.journal import read_log
 from pipeline.report.steps import step_metrics
-from pipeline.session import verify_session
+from pipeline.session.session import verify_session
+from pipeline.state.journal import read_log
 from pipeline.steps.step import Records
 from tests.conftest import run_small
 

@@ -14,7 +14,9 @@ import pytest
 from fault_material import OBJECTIVES
 from pydantic import TypeAdapter, create_model
 
-from pipeline.commits import STEP_COMMIT, Commits
+from pipeline.engine.tasks import Workspace
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.findings import CheckRecord, FoundIn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.shard.make import ManifestWork, manifest_of
@@ -22,8 +24,6 @@ from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings, check_declared
-from pipeline.storage import LocalStorage
-from pipeline.tasks import Workspace
 from stages.config import Config
 from stages.errors import FormatError
 from stages.objectives import table

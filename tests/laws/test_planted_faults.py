@@ -15,8 +15,8 @@ from planted_faults import CODE_FORM, STORED_FORM, WRITTEN_FORM, alarms, plant
 from stored_faults import STORED
 from written_faults import WRITTEN
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.learn import LearningCheck, learn
-from pipeline.tasks import Workspace
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import KINDS
 

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import RunFile
+from pipeline.run_file.config import RunFile
 from tests.conftest import bundled_lines
 
 TINY = """

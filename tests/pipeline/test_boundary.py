@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.boundary import exit_code_of
-from pipeline.disk_faults import LASTING, PASSING, disk_faults, explained, making, named
-from pipeline.stopping import Signals
+from pipeline.commands.boundary import exit_code_of
+from pipeline.system.disk_faults import LASTING, PASSING, disk_faults, explained, making, named
+from pipeline.system.stopping import Signals
 from stages.errors import (
     ChangedInputError,
     ConfigError,

@@ -10,7 +10,7 @@ from typing import NoReturn
 import pytest
 import ray
 
-from pipeline.cluster import ClusterConfig, ray_cluster
+from pipeline.engine.cluster import ClusterConfig, ray_cluster
 from stages.errors import ConfigError, Stopped
 
 
@@ -50,7 +50,7 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_ray(monkeypatch: pytest.
 def test_a_process_starts_ray_for_one_run_after_another() -> None:
     program = """if True:
         import os, ray
-        from pipeline.cluster import ClusterConfig, ray_cluster
+        from pipeline.engine.cluster import ClusterConfig, ray_cluster
         for start in range(2):
             with ray_cluster(ClusterConfig(1, None, 2 << 30)):
                 print(start, ray.get(ray.put("answers")))
@@ -66,13 +66,13 @@ def test_a_process_starts_ray_for_one_run_after_another() -> None:
 WITHOUT_A_DAEMON = """if True:
     import os, signal, sys, threading, time
     import ray
-    from pipeline.cluster import ClusterConfig, ray_cluster
-    from pipeline.memory import process_tree
-    from pipeline.dataflow import Dataflow
-    from pipeline.progress import Progress
-    from pipeline.resources import WorkerResources
-    from pipeline.steps.step import Phase
-    from pipeline.watch import MemoryWatch
+    from pipeline.engine.cluster import ClusterConfig, ray_cluster
+    from pipeline.engine.memory import process_tree
+    from pipeline.engine.dataflow import Dataflow
+    from pipeline.engine.progress import Progress
+    from pipeline.engine.resources import WorkerResources
+    from pipeline.engine.phase import Phase
+    from pipeline.engine.watch import MemoryWatch
     from pathlib import Path
     from stages.errors import Stopped
     from tests.memory_book import MemoryBook, step_run, task_of

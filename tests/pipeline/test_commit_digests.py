@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commits import Commits, Outcome
-from pipeline.storage import LocalStorage
+from pipeline.state.commits import Commits, Outcome
+from pipeline.state.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import digest_file
 

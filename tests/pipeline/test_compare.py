@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.compare import JSON_NAME, PAGE_NAME, CompareRequest, compare_datasets
+from pipeline.commands.compare import JSON_NAME, PAGE_NAME, CompareRequest, compare_datasets
 from pipeline.report.comparison import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pipeline.commits import STEP_COMMIT, Commits
 from pipeline.report.summary import summarise
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.step import Records
 from pipeline.steps.table import step_of
-from pipeline.storage import LocalStorage
 from stages.errors import VerificationError
 from tests.conftest import small_run
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.inputs import InputFile
+from pipeline.inputs.files import InputFile
 from pipeline.steps.ingest.coverage import Covered, require_chain, require_whole_files
 from stages.errors import VerificationError
 

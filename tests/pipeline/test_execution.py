@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commits import Commit
-from pipeline.execution import Execution
-from pipeline.memory import Need
-from pipeline.resources import WorkerResources
-from pipeline.session import open_execution
-from pipeline.step_run import StepRun, one_phase
-from pipeline.steps.step import Phase, StepPlan
-from pipeline.tasks import Task, Workspace
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.resources import WorkerResources
+from pipeline.engine.step_run import StepRun, one_phase
+from pipeline.engine.tasks import Task, Workspace
+from pipeline.session.execution import Execution
+from pipeline.session.session import open_execution
+from pipeline.state.commits import Commit
+from pipeline.steps.step import StepPlan
 from stages.config import Config
 
 STEP = StepPlan(name="shard-x", fingerprint="f", inputs=(), config={})
@@ -47,7 +48,7 @@ def execution(tmp_path: Path) -> Iterator[Execution]:
 def commits_of(execution: Execution, phase: Phase) -> dict[str, Commit]:
     """Do a phase; return its commits as a step is given them."""
     given: list[dict[str, Commit]] = []
-    execution.do([StepRun(STEP.name, STEP, Need(0), one_phase(phase), given.append)])
+    execution.do([StepRun(STEP.name, Need(0), one_phase(phase), given.append)])
     return given[0]
 
 

@@ -14,20 +14,20 @@ import pytest
 import sentencepiece
 import tokenizers
 
-from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.config import RunFile
-from pipeline.plan import State
+from pipeline.engine.tasks import Workspace
+from pipeline.planning.plan import State
 from pipeline.report.inspection import describe_row
 from pipeline.report.terminal import print_report
-from pipeline.session import RunRequest, plan_session, run_session, verify_session
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode import check as decode
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.tokenizer.adopt import Adoption, adopt_tokenizer
 from pipeline.steps.units import Unit, units_of
-from pipeline.storage import LocalStorage
-from pipeline.tasks import Workspace
 from stages.errors import ConfigError, FormatError
 from stages.loading.dataset import open_dataset
 from stages.store.manifest import read_manifest

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pipeline import cli
-from pipeline.boundary import exit_code_of
-from pipeline.stopping import Signals
+from pipeline.commands.boundary import exit_code_of
+from pipeline.system.stopping import Signals
 from stages import errors
 from stages.errors import Interrupted, ShardmillError, Stopped, VerificationError
 from tests.conftest import small_run

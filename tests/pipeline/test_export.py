@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import export as export_module
-from pipeline.export import ExportRequest, export_dataset
-from pipeline.export_folder import DonePart, keep_part
-from pipeline.journal import run_lock
+from pipeline.commands import export as export_module
+from pipeline.commands.export import ExportRequest, export_dataset
+from pipeline.commands.export_folder import DonePart, keep_part
+from pipeline.state.journal import run_lock
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
 from stages.export import megatron
 from stages.export.table import FORMATS
@@ -104,7 +104,7 @@ def test_a_journal_whose_last_line_was_cut_is_gone_on_with_as_often_as_it_takes(
 KILL_ITSELF = """
 import os, signal, sys
 from pathlib import Path
-from pipeline import export
+from pipeline.commands import export
 
 keep, count = export.keep_part, 0
 

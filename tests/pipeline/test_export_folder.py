@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import export as export_module
-from pipeline.export_folder import DonePart
+from pipeline.commands import export as export_module
+from pipeline.commands.export_folder import DonePart
 from stages.errors import ConfigError, FormatError, Stopped
 from stages.export.source import open_source
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, write_drawn
@@ -107,7 +107,7 @@ def test_what_the_disk_refuses_is_one_line_that_names_the_file(run: Path, tmp_pa
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from pipeline import export
+from pipeline.commands import export
 from stages.errors import ConfigError
 
 run, to, format_ = sys.argv[1:]

@@ -16,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from pipeline.commits import STEP_COMMIT, Commit, Commits
+from pipeline.engine.tasks import Workspace
+from pipeline.state.commits import STEP_COMMIT, Commit, Commits
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode.check import DecodeUnit, check_texts
 from pipeline.steps.draw.make import DrawnRecord, DrawnWork, DrawWork, make_drawn
 from pipeline.steps.ingest.step import IngestRecord
@@ -31,8 +33,6 @@ from pipeline.steps.verify.check import (
     check_split,
 )
 from pipeline.steps.verify.settings import Settings, check_settings
-from pipeline.storage import LocalStorage
-from pipeline.tasks import Workspace
 from stages.errors import DataError
 from stages.objectives.clm import CausalLM
 from stages.packing.layout import PackingConfig

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pydantic import create_model
 
-from pipeline.config import RunFile
-from pipeline.inputs import InputFile
-from pipeline.plan import plan_again, plan_steps
+from pipeline.inputs.files import InputFile
+from pipeline.planning.plan import plan_again, plan_steps
+from pipeline.run_file.config import RunFile
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS
 from stages.config import Config, changed_settings

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.flow import Flow, Item
-from pipeline.steps.step import Phase, Phases
-from pipeline.tasks import Task, Workspace
+from pipeline.engine.flow import Flow, Item
+from pipeline.engine.phase import Phase, Phases
+from pipeline.engine.tasks import Task, Workspace
 from stages.config import Config
 from stages.errors import DataError
 from tests.memory_book import MemoryBook, outcome_of, step_run, task_of

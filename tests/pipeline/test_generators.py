@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config import RunFile
-from pipeline.generators import require_generators
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.generators import require_generators
 from stages.errors import ConfigError
 
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.session import RunRequest, run_session
+from pipeline.engine.tasks import Workspace
+from pipeline.session.session import RunRequest, run_session
 from pipeline.steps.split.choice import (
     VALIDATION,
     CandidateUnit,
@@ -21,7 +22,6 @@ from pipeline.steps.tokenize.encode import TokenizeUnit, groups_of
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.tokenizer.training import SampleUnit, sample_key, sample_unit
 from pipeline.steps.units import Unit
-from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS
 from stages.mixing.placement import ValidationConfig, is_candidate, shard_of
 from stages.packing.layout import PackingConfig

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import RunFile, Source
-from pipeline.inputs import FoundFile, find_files
+from pipeline.inputs.files import FoundFile, find_files
+from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
 from stages.reading.table import ENDINGS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.journal import LOCK, LOG, STATUS, Journal, end_last_line, read_log, run_lock
+from pipeline.state.journal import LOCK, LOG, STATUS, Journal, end_last_line, read_log, run_lock
 from stages.errors import Stopped
 
 
@@ -93,7 +93,7 @@ def test_the_lock_is_free_after_its_holder_left_in_any_way(tmp_path: Path) -> No
 
 def test_the_lock_goes_with_a_process_that_is_killed(tmp_path: Path) -> None:
     program = (
-        "import sys, pathlib, pipeline.journal as j\n"
+        "import sys, pathlib, pipeline.state.journal as j\n"
         "with j.run_lock(pathlib.Path(sys.argv[1])):\n"
         "    print('held', flush=True)\n"
         "    sys.stdin.read()\n"

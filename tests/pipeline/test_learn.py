@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.verify.learn import LearningCheck, learn
-from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.loading.dataset import open_dataset
 from stages.objectives.clm import CausalLM

@@ -11,10 +11,10 @@ import fsspec
 import pytest
 from fsspec import AbstractFileSystem
 
-from pipeline.config import RunFile
-from pipeline.inputs import find_files
-from pipeline.listing import local_matches, remote_matches
-from pipeline.places import local_files
+from pipeline.inputs.files import find_files
+from pipeline.inputs.listing import local_matches, remote_matches
+from pipeline.inputs.places import local_files
+from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError, ShardmillError, Stopped
 
 FILES = (

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.config import MIN_MEMORY, RunFile
-from pipeline.memory import (
+from pipeline.engine.memory import (
     BASE,
     MIB,
     WORKER,
@@ -25,13 +24,14 @@ from pipeline.memory import (
     held_bytes,
     process_tree,
     room_of_worker,
-    show_bytes,
 )
-from pipeline.needs import require_memory
-from pipeline.session import RunRequest, plan_session, run_session
+from pipeline.planning.needs import require_memory
+from pipeline.run_file.config import MIN_MEMORY, RunFile
+from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
 from pipeline.steps.tokenizer.step import LANGUAGE, training_need
+from pipeline.system.printable import show_bytes
 from stages.errors import ConfigError
 from tests.conftest import small_run
 

@@ -6,9 +6,9 @@ import pytest
 import typer.main
 
 from pipeline import cli
-from pipeline.boundary import exit_code_of
-from pipeline.outputs import require_local, require_run_folder
-from pipeline.stopping import Signals
+from pipeline.commands.boundary import exit_code_of
+from pipeline.planning.outputs import require_local, require_run_folder
+from pipeline.system.stopping import Signals
 from stages.errors import ConfigError
 
 URLS = {

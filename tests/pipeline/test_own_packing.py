@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.commits import Commits
-from pipeline.config import Dataset, RunFile, explain
-from pipeline.inputs import find_files
-from pipeline.own_packing import without_shards
-from pipeline.plan import plan_steps
-from pipeline.scanning import planned_inputs
-from pipeline.storage import LocalStorage
+from pipeline.inputs.files import find_files
+from pipeline.planning.plan import plan_steps
+from pipeline.run_file.config import Dataset, RunFile, explain
+from pipeline.run_file.own_packing import without_shards
+from pipeline.session.scanning import planned_inputs
+from pipeline.state.commits import Commits
+from pipeline.state.storage import LocalStorage
 from stages.packing.layout import PackingConfig
 
 RUN_PACKING = {"seq_len": 4096, "strategy": "concat", "shard_size": "1MiB", "shards": 8}

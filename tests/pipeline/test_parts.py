@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.config import Ingest
-from pipeline.inputs import Blocks, FoundFile
-from pipeline.places import place_status
+from pipeline.engine.tasks import Workspace
+from pipeline.inputs.files import Blocks, FoundFile
+from pipeline.inputs.places import place_status
+from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup.pairs import RUN_BYTES, unit_runs
 from pipeline.steps.ingest.reading import Part, Reading
 from pipeline.steps.ingest.unreadable import BAD, check_readable
 from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit
-from pipeline.tasks import Workspace
 from stages.columns import DropReason
 from stages.errors import DataError
 from stages.reading.reader import TextSplit

@@ -8,11 +8,11 @@ import fsspec
 import pytest
 from changing_server import serving
 
-from pipeline.config import RunFile
-from pipeline.inputs import FoundFile, find_files
-from pipeline.listing import is_pattern
-from pipeline.place_files import open_place
-from pipeline.places import is_url, place_status
+from pipeline.inputs.files import FoundFile, find_files
+from pipeline.inputs.listing import is_pattern
+from pipeline.inputs.place_files import open_place
+from pipeline.inputs.places import is_url, place_status
+from pipeline.run_file.config import RunFile
 from pipeline.steps.scan.files import scan_file
 from stages.errors import ConfigError, Stopped
 

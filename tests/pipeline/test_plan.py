@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.inputs import InputFile
-from pipeline.journal import read_log
-from pipeline.plan import State, StepStatus, plan_steps
-from pipeline.session import RunRequest, plan_session
+from pipeline.inputs.files import InputFile
+from pipeline.planning.plan import State, StepStatus, plan_steps
+from pipeline.session.session import RunRequest, plan_session
+from pipeline.state.journal import read_log
 from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.journal import Journal
-from pipeline.printable import printable, printable_json
-from pipeline.progress import Progress
+from pipeline.engine.progress import Progress
 from pipeline.report.comparison import COLUMNS, comparison_table
 from pipeline.report.inspection import print_row
 from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, first_languages, render_page
 from pipeline.report.plain import PlainConsole
 from pipeline.report.terminal import print_export, print_quick, print_report, print_status
+from pipeline.state.journal import Journal
+from pipeline.system.printable import printable, printable_json
 
 EVIL = "x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"
 SHOWN = r"x\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\r\nverify clm: PASS[/red]:smile:<b>"

@@ -19,12 +19,12 @@ import tokenizers
 from commit_seals import vouched
 from tokenizers import models, pre_tokenizers
 
-from pipeline import export as export_module
-from pipeline import session
-from pipeline.commits import Commits
-from pipeline.export_folder import keep_part
-from pipeline.quick import QuickRequest, quick_export, run_file
+from pipeline.commands import export as export_module
+from pipeline.commands.export_folder import keep_part
+from pipeline.commands.quick import QuickRequest, quick_export, run_file
 from pipeline.report.terminal import print_quick
+from pipeline.session import session
+from pipeline.state.commits import Commits
 from stages.errors import ConfigError, DataError, FormatError, VerificationError
 from stages.export.table import FORMATS
 from tests.stages.tokenizer.existing_files import data_of, texts

@@ -9,13 +9,22 @@ from typing import Any
 
 import pytest
 
-from pipeline.config import RunFile
-from pipeline.existing import find_tokenizer
-from pipeline.export_folder import SUMMARY, read_summary
-from pipeline.journal import LOCK, LOG, STATUS, Journal, end_last_line, read_log, read_status, run_lock
-from pipeline.kept_plan import read_kept_plan
-from pipeline.outputs import PLAN
-from pipeline.regular_files import open_regular, read_regular
+from pipeline.commands.export_folder import SUMMARY, read_summary
+from pipeline.planning.existing import find_tokenizer
+from pipeline.planning.kept_plan import read_kept_plan
+from pipeline.planning.outputs import PLAN
+from pipeline.run_file.config import RunFile
+from pipeline.state.journal import (
+    LOCK,
+    LOG,
+    STATUS,
+    Journal,
+    end_last_line,
+    read_log,
+    read_status,
+    run_lock,
+)
+from pipeline.system.regular_files import open_regular, read_regular
 from stages.errors import ConfigError, FormatError
 
 KINDS = {

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pipeline import cli
-from pipeline.boundary import exit_code_of
-from pipeline.session import RunRequest, run_session
+from pipeline.commands.boundary import exit_code_of
+from pipeline.session.session import RunRequest, run_session
 from pipeline.steps.table import SCAN, STEPS
-from pipeline.stopping import Signals
+from pipeline.system.stopping import Signals
 from stages.errors import (
     ConfigError,
     DataError,

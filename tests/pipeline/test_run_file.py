@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.config import RunFile, load_run_file
+from pipeline.run_file.config import RunFile, load_run_file
 from stages.errors import ConfigError
 from stages.objectives.clm import CausalLM
 from stages.objectives.mlm import MaskedLM, Selection

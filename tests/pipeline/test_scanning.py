@@ -22,14 +22,14 @@ import xxhash
 from changing_server import serving
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipeline.commits import Commits
-from pipeline.config import RunFile
-from pipeline.inputs import FoundFile, find_files
-from pipeline.journal import read_log
-from pipeline.plan import State
-from pipeline.session import RunRequest, plan_session, run_session
+from pipeline.inputs.files import FoundFile, find_files
+from pipeline.planning.plan import State
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.state.commits import Commits
+from pipeline.state.journal import read_log
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.scan.files import ScanRecord, scan_file
-from pipeline.storage import LocalStorage
 from stages.errors import ChangedInputError, ConfigError, DataError, Stopped
 from stages.reading.checked import BLOCK_BYTES
 from tests.conftest import digests

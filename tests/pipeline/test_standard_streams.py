@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.journal import run_lock
+from pipeline.state.journal import run_lock
 
 TEXT = "дир é 😀"
 CLOSED = [numbers for count in (1, 2, 3) for numbers in itertools.combinations((0, 1, 2), count)]
 OPENS = """
 import os, sys
-from pipeline.standard_streams import prepare_standard_streams
+from pipeline.system.standard_streams import prepare_standard_streams
 prepare_standard_streams()
 with open(sys.argv[1], "wb") as file:
     assert file.fileno() > 2, file.fileno()

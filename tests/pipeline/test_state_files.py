@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from pipeline.commits import Commits, Outcome
-from pipeline.journal import read_log, read_status
-from pipeline.kept_plan import kept_run, read_kept_plan
-from pipeline.state_files import parse_json, parse_model, read_object
-from pipeline.storage import LocalStorage
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
+from pipeline.state.commits import Commits, Outcome
+from pipeline.state.journal import read_log, read_status
+from pipeline.state.state_files import parse_json, parse_model, read_object
+from pipeline.state.storage import LocalStorage
 from stages.errors import ConfigError, FormatError
 
 OUT = "do this"

@@ -8,8 +8,8 @@ import ast
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from pipeline.commits import STEP_COMMIT
-from pipeline.plan import names_until, plan_steps, steps_before
+from pipeline.planning.plan import names_until, plan_steps, steps_before
+from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.records import Record
 from pipeline.steps.step import Scope, Step
 from pipeline.steps.table import NAMES, STEPS, planned_steps, step_needs, step_of

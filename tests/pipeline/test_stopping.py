@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.stopping import Signals, Terminated, held_signals, signals_stop, tidying
+from pipeline.system.stopping import Signals, Terminated, held_signals, signals_stop, tidying
 from stages.errors import ConfigError, DataError, Interrupted, Stopped, VerificationError
 
 CODES = {signal.SIGTERM: 75, signal.SIGHUP: 75, signal.SIGINT: 130}
@@ -20,7 +20,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # and one under nohup this one
 number = int(sys.argv[1])
 import pipeline.main
-from pipeline import stopping
+from pipeline.system import stopping
 stopping.AGAIN_SECONDS = 0.05
 def strike(): os.kill(os.getpid(), number)
 """
@@ -36,7 +36,7 @@ MOMENTS = {
     "while importing": """
         class Finder:
             def find_spec(self, name, path=None, target=None):
-                if name == "pipeline.boundary":
+                if name == "pipeline.commands.boundary":
                     strike()
         sys.meta_path.insert(0, Finder())
         pipeline.main.main()
@@ -95,7 +95,7 @@ MOMENTS = {
         pipeline.main.main()
     """,
     "while an error is told": """
-        from pipeline import boundary
+        from pipeline.commands import boundary
         told = boundary._told
         def striking(error, signals):
             strike()
@@ -107,7 +107,7 @@ MOMENTS = {
         pipeline.main.main()
     """,
     "after the command": """
-        from pipeline import boundary
+        from pipeline.commands import boundary
         flush = boundary._flush
         def striking():
             flush()
@@ -163,7 +163,7 @@ def test_nothing_is_imported_before_the_handlers_stand_that_takes_a_while() -> N
     program = "import sys, pipeline.main; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "pipeline.stopping" in loaded
+    assert "pipeline.system.stopping" in loaded
     assert not loaded & {"typer", "pydantic", "numpy", "pyarrow", "rich", "ray", "torch", "tempfile"}
 
 

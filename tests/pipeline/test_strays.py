@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.commits import Commits
-from pipeline.session import known_steps, read_plan
-from pipeline.storage import LocalStorage
-from pipeline.strays import links, no_commits, stray_files
+from pipeline.session.session import known_steps, read_plan
+from pipeline.session.strays import links, no_commits, stray_files
+from pipeline.state.commits import Commits
+from pipeline.state.storage import LocalStorage
 from stages.errors import ConfigError, DataError
 from tests.conftest import digests, run_small
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.tasks import Task, Worker, Workspace
+from pipeline.engine.tasks import Task, Worker, Workspace
 from stages.config import Config
 from stages.store.digests import digest_file
 

@@ -19,11 +19,13 @@ import pytest
 import sentencepiece
 from numpy.typing import NDArray
 
-from pipeline.commits import STEP_COMMIT, Commits
-from pipeline.journal import read_log
-from pipeline.plan import State
+from pipeline.engine.tasks import Workspace
+from pipeline.planning.plan import State
 from pipeline.report.terminal import print_plan
-from pipeline.session import RunRequest, plan_session, run_session
+from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.journal import read_log
+from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode import check as decode
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
@@ -34,8 +36,6 @@ from pipeline.steps.tokenizer.training import FAIRNESS
 from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
 from pipeline.steps.verify import check as verify
 from pipeline.steps.verify.settings import Settings
-from pipeline.storage import LocalStorage
-from pipeline.tasks import Workspace
 from stages.errors import ConfigError
 from stages.identity import content_digest
 from stages.mixing.placement import ValidationConfig, num_shards, validation_hash

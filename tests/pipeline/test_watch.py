@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from pipeline.memory import MIB, Need, held_bytes
-from pipeline.plain_loop import PlainLoop
-from pipeline.steps.step import Phase
+from pipeline.engine.memory import MIB, Need, held_bytes
+from pipeline.engine.phase import Phase
+from pipeline.engine.plain_loop import PlainLoop
+from pipeline.engine.tasks import Task, Workspace
+from pipeline.engine.watch import MemoryWatch
 from pipeline.steps.units import Unit
-from pipeline.tasks import Task, Workspace
-from pipeline.watch import MemoryWatch
 from stages.config import Config
 from stages.errors import ConfigError
 from tests.memory_book import MemoryBook, step_run

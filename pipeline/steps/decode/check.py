@@ -23,6 +23,7 @@ import xxhash
 from numpy.typing import NDArray
 from pydantic import Field
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
@@ -41,7 +42,6 @@ from pipeline.steps.units import (
     sections_of,
     text_slices,
 )
-from pipeline.tasks import Workspace
 from stages.columns import STORED_DOCUMENTS
 from stages.errors import FormatError
 from stages.findings import Finding

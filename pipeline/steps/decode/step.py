@@ -5,13 +5,14 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from pipeline.engine.phase import Phase
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record, read_all
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Job, Phase, Records, Scope, Step, Whole, Work, always
+from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE, store_need
 from pipeline.steps.units import units_of
 

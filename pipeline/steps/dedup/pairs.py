@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.pieces import band_key
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
-from pipeline.tasks import Workspace
 from stages.dedup.jaccard import jaccard
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set

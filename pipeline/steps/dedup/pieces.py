@@ -20,9 +20,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, digest_halves
-from pipeline.tasks import Workspace
 from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
 from stages.dedup.exact import DigestBlock, stream_duplicates
 from stages.dedup.lsh import MinHashConfig, band_keys, band_shape, num_pieces, piece_of

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.resolve import EXACT, NEAR
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, differs_by, recounted
 from pipeline.steps.units import kept_mask, tally_of_texts
-from pipeline.tasks import Workspace
 from stages.findings import Finding
 from stages.ledger import Flow, Tally
 

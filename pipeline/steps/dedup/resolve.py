@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.ledger import ledger_key, write_flows
+from pipeline.engine.tasks import Workspace
+from pipeline.state.ledger import ledger_key, write_flows
 from pipeline.steps.dedup.pairs import pairs_key, unit_runs
 from pipeline.steps.dedup.pieces import equal_texts, repeats_of
 from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
-from pipeline.tasks import Workspace
 from stages.columns import CLUSTERS, REMOVED
 from stages.config import Config
 from stages.dedup.survivors import (

@@ -3,9 +3,11 @@
 import itertools
 from collections.abc import Iterator, Mapping
 
-from pipeline.config import RunFile
-from pipeline.ledger import let_out, read_flows, settle
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Phases, Where
+from pipeline.engine.tasks import Task
+from pipeline.run_file.config import RunFile
+from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.pairs import PairRange, PairsRecord, unit_runs, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
@@ -21,23 +23,8 @@ from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.records import Record, read_all
 from pipeline.steps.recount import of_units
-from pipeline.steps.step import (
-    Amounts,
-    Evidence,
-    Job,
-    Phase,
-    Phases,
-    Records,
-    Scope,
-    Step,
-    Takes,
-    Where,
-    Whole,
-    Work,
-    always,
-)
+from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
-from pipeline.tasks import Task
 from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
 from stages.ledger import Flow
 

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.commits import Commit
+from pipeline.engine.tasks import Workspace
+from pipeline.state.commits import Commit
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
-from pipeline.tasks import Workspace
 from stages.config import Config
 from stages.errors import DataError
 from stages.ledger import Flow, Tally

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Where
 from pipeline.steps.draw.make import (
     DrawnRecord,
     DrawnWork,
@@ -14,7 +15,7 @@ from pipeline.steps.draw.make import (
 from pipeline.steps.records import Record, flows_of, read_all
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Job, Phase, Scope, Step, Where, Whole, Work
+from pipeline.steps.step import Job, Scope, Step, Whole, Work
 from stages.objectives.table import traits_of
 
 DRAWN = 64 << 20

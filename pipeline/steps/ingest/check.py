@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import xxhash
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.units import Unit, row_groups
-from pipeline.tasks import Workspace
 from stages.columns import DOCUMENTS, SECTION_ENDS
 from stages.errors import FormatError
 from stages.findings import Finding

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pipeline.config import Source
+from pipeline.run_file.config import Source
 from stages.config import Config
 from stages.errors import ConfigError
 from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen

@@ -9,7 +9,7 @@ that ends early without an error, is noticed by the gap, and what is read twice 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from pipeline.inputs import InputFile
+from pipeline.inputs.files import InputFile
 from stages.errors import VerificationError
 
 Covered = tuple[int, int]

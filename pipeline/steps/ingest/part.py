@@ -13,12 +13,12 @@ from itertools import accumulate
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.columns import ColumnCounts, column_counts
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.reading import Part, Reading
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import fixed_bytes
-from pipeline.tasks import Workspace
 from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
 from stages.filtering.filter import Verdict

@@ -17,11 +17,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from pipeline.config import Ingest
-from pipeline.inputs import Blocks
-from pipeline.place_files import open_place
-from pipeline.places import Place
-from pipeline.tasks import Workspace
+from pipeline.engine.tasks import Workspace
+from pipeline.inputs.files import Blocks
+from pipeline.inputs.place_files import open_place
+from pipeline.inputs.places import Place
+from pipeline.run_file.config import Ingest
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ChangedInputError, ConfigError, VerificationError
 from stages.reading.checked import WAY_OUT, checked_file

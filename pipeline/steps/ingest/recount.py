@@ -2,10 +2,10 @@
 
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, recounted
 from pipeline.steps.units import tally_of_texts
-from pipeline.tasks import Workspace
 from stages.identity import document_id
 from stages.ledger import IdSum, Tally
 

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from pipeline.commits import Commit
-from pipeline.config import RunFile
-from pipeline.fingerprints import Some, fingerprint_of
-from pipeline.inputs import InputFile
-from pipeline.memory import Need, show_bytes
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.tasks import Task
+from pipeline.inputs.files import InputFile
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.fingerprints import Some, fingerprint_of
+from pipeline.state.commits import Commit
 from pipeline.steps.ingest.columns import Columns
 from pipeline.steps.ingest.coverage import require_whole_files
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
@@ -20,7 +22,6 @@ from pipeline.steps.step import (
     Amounts,
     Evidence,
     Job,
-    Phase,
     Records,
     Scope,
     Step,
@@ -30,7 +31,7 @@ from pipeline.steps.step import (
     always,
 )
 from pipeline.steps.units import UnitSize
-from pipeline.tasks import Task
+from pipeline.system.printable import show_bytes
 from stages.errors import DataError
 from stages.reading.decompress import ZSTD_WINDOW
 from stages.reading.records import FieldMapping

@@ -8,8 +8,8 @@ Since the order is canonical, whether and where a run stops does not depend on w
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pipeline.config import Source
-from pipeline.inputs import InputFile
+from pipeline.inputs.files import InputFile
+from pipeline.run_file.config import Source
 from pipeline.steps.ingest.columns import Columns
 from pipeline.steps.ingest.part import PartRecord
 from stages.columns import DropReason

@@ -12,10 +12,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from pipeline.inputs import FoundFile
-from pipeline.place_files import open_place
-from pipeline.places import place_status
-from pipeline.tasks import Workspace
+from pipeline.engine.tasks import Workspace
+from pipeline.inputs.files import FoundFile
+from pipeline.inputs.place_files import open_place
+from pipeline.inputs.places import place_status
 from stages.config import Config
 from stages.errors import DataError, Stopped
 from stages.reading.checked import block_digest, checked_file, read_blocks

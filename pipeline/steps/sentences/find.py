@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.tokenizer.load import load_pieces
 from pipeline.steps.units import Unit, stored_tally
-from pipeline.tasks import Workspace
 from stages.ledger import Flow
 from stages.store.arrays import array_writer, write_array
 from stages.store.token_store import TokenUnit

@@ -2,12 +2,13 @@
 
 from importlib.metadata import version
 
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record, flows_of, read_all
 from pipeline.steps.sentences.find import SentencesRecord, SentenceUnit, find_sentences
-from pipeline.steps.step import Job, Phase, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.step import Job, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.units import units_of
 

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.commits import Commit
+from pipeline.engine.tasks import Workspace
+from pipeline.state.commits import Commit
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
 from pipeline.steps.units import Unit, from_hex, hex_strings
-from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.config import Config
 from stages.ledger import Flow, IdSum, Tally, tally_of

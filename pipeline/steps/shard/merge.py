@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import COLUMNS, Names, read_rows
 from pipeline.steps.units import Unit, fixed_bytes
-from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined
 from stages.store.ranges import copy_ranges

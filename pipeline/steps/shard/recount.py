@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.units import from_hex
-from pipeline.tasks import Workspace
 from stages.ledger import Flow, tally_of
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Where
+from pipeline.engine.tasks import Task
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.names import TABLE_BYTES
 from pipeline.steps.records import Record, flows_of, read_all
@@ -18,23 +20,10 @@ from pipeline.steps.shard.make import (
 )
 from pipeline.steps.shard.recount import ShardRecount, recount_shard
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import (
-    Amounts,
-    Evidence,
-    Job,
-    Phase,
-    Records,
-    Scope,
-    Step,
-    Takes,
-    Where,
-    Whole,
-    Work,
-)
+from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import units_of
-from pipeline.tasks import Task
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import traits_of
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.records import Record, UnitRecord
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import (
@@ -27,7 +28,6 @@ from pipeline.steps.units import (
     sections_of,
     tally_of_texts,
 )
-from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, tally_of
 from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash

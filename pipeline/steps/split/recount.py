@@ -2,11 +2,11 @@
 
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, differs, recounted
 from pipeline.steps.split.choice import VALIDATION
 from pipeline.steps.units import fixed_bytes
-from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.ledger import Tally, tally_of
 

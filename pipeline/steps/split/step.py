@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
-from pipeline.config import RunFile
-from pipeline.fingerprints import Some
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Where
+from pipeline.engine.tasks import Task
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.fingerprints import Some
 from pipeline.steps.dedup.step import DEDUP, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import flows_of, read_all
@@ -17,21 +19,9 @@ from pipeline.steps.split.choice import (
     count_candidates,
 )
 from pipeline.steps.split.recount import recount_held_out
-from pipeline.steps.step import (
-    Evidence,
-    Job,
-    Phase,
-    Scope,
-    Step,
-    Takes,
-    Where,
-    Whole,
-    Work,
-    always,
-)
+from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import units_of
-from pipeline.tasks import Task
 
 EXISTING = 512 << 20
 """The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
@@ -26,7 +27,6 @@ from pipeline.steps.units import (
     tally_of_texts,
     text_slices,
 )
-from pipeline.tasks import Workspace
 from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
 from stages.config import Config
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest

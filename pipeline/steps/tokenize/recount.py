@@ -2,10 +2,10 @@
 
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, recounted
 from pipeline.steps.units import fixed_bytes
-from pipeline.tasks import Workspace
 from stages.identity import ID_BYTES
 from stages.ledger import tally_of
 

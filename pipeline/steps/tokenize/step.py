@@ -3,29 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.tasks import Task
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.split.step import SPLIT, encoding_need
-from pipeline.steps.step import (
-    Amounts,
-    Evidence,
-    Job,
-    Phase,
-    Records,
-    Scope,
-    Step,
-    Takes,
-    Whole,
-    Work,
-    always,
-)
+from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.encode import LanguageTokens, StoredRecord, TokenizeUnit, tokenize_unit
 from pipeline.steps.tokenize.recount import recount_stored
 from pipeline.steps.units import units_of
-from pipeline.tasks import Task
 
 
 class TokenizeRecord(Record):

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pipeline.regular_files import read_regular
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
 from pipeline.steps.tokenizer.training import TokenizerRecord
-from pipeline.tasks import Workspace
+from pipeline.system.regular_files import read_regular
 from stages.errors import FormatError
 from stages.store.digests import digest_file
 from stages.tokenizer.existing import TokenizerKind

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from pipeline.tasks import Workspace
+from pipeline.engine.tasks import Workspace
 from stages.errors import FormatError
 from stages.pieces import Pieces
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer

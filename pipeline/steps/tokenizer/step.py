@@ -2,27 +2,15 @@
 
 from collections.abc import Mapping
 
-from pipeline.config import RunFile
-from pipeline.fingerprints import Some, fingerprint_of
-from pipeline.ledger import let_out, settle
-from pipeline.memory import Need, room_of_worker
+from pipeline.engine.memory import Need, room_of_worker
+from pipeline.engine.phase import Phase, Where
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.fingerprints import Some, fingerprint_of
+from pipeline.state.ledger import let_out, settle
 from pipeline.steps.dedup.step import DEDUP, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import flows_of, read_all
-from pipeline.steps.step import (
-    Amounts,
-    Job,
-    Phase,
-    Records,
-    Scope,
-    Step,
-    StepPlan,
-    Takes,
-    Where,
-    Whole,
-    Work,
-    always,
-)
+from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work, always
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
 from pipeline.steps.tokenizer.load import FOLDER
 from pipeline.steps.tokenizer.training import (

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.records import Record, UnitRecord
 from pipeline.steps.tokenizer.load import SPECIAL_IDS
 from pipeline.steps.units import (
@@ -24,7 +25,6 @@ from pipeline.steps.units import (
     tally_of_texts,
     text_slices,
 )
-from pipeline.tasks import Workspace
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally

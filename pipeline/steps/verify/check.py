@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Function, Workspace
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.shard.make import ShardWork, lay_out
 from pipeline.steps.shard.merge import MergedGroup, merge_group
@@ -24,7 +25,6 @@ from pipeline.steps.units import Unit
 from pipeline.steps.verify.columns import DrawnCheck, check_columns
 from pipeline.steps.verify.files import check_dataset, check_files, check_names, check_split_files
 from pipeline.steps.verify.settings import Settings, check_declared, check_documents, check_settings
-from pipeline.tasks import Function, Workspace
 from stages.errors import DataError, FormatError
 from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.draw.make import draw_rows, material_of
 from pipeline.steps.verify.files import check_files, check_names
-from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.findings import Finding
 from stages.loading.dataset import ShardDataset

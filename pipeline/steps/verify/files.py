@@ -10,9 +10,9 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.draw.make import DrawWork
 from pipeline.steps.shard.make import EPOCH_FOLDER
-from pipeline.tasks import Workspace
 from stages.errors import FormatError
 from stages.findings import Finding
 from stages.objectives.objective import Objective

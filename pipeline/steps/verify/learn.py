@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import ConfigDict, model_validator
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.records import UnitRecord
-from pipeline.tasks import Workspace
 from stages.config import canonical_json
 from stages.objectives.learning import LearningConfig
 

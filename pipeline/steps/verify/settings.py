@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
 from pipeline.steps.shard.make import ManifestWork, documents_of, manifest_of
 from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.tokenizer.load import SPECIAL_IDS, load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit
-from pipeline.tasks import Workspace
 from stages.columns import SHARD_DOCUMENTS
 from stages.errors import FormatError
 from stages.findings import Finding

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import Field
 
-from pipeline.memory import Need
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Where
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
@@ -13,7 +14,7 @@ from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import Record
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import Amounts, Job, Phase, Records, Scope, Step, Where, Whole, Work, always
+from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of

@@ -16,9 +16,10 @@ import pytest
 from datasketch import MinHash, MinHashLSH
 from pydantic import JsonValue
 
-from pipeline.config import Ingest
-from pipeline.inputs import Blocks, FoundFile
-from pipeline.places import place_status
+from pipeline.engine.tasks import Function, Task, Worker
+from pipeline.inputs.files import Blocks, FoundFile
+from pipeline.inputs.places import place_status
+from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup import pairs
 from pipeline.steps.dedup import pieces as dedup
 from pipeline.steps.dedup import resolve as resolving
@@ -37,7 +38,6 @@ from pipeline.steps.ingest.part import PartRecord, ingest_part
 from pipeline.steps.ingest.reading import Part
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
-from pipeline.tasks import Function, Task, Worker
 from stages.cleaning.text import clean_text
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import hash32, split_tokens

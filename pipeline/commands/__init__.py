@@ -1,0 +1,1 @@
+"""What people ask for: the commands as functions, and how they end."""

@@ -1,0 +1,157 @@
+"""The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect` and `export`.
+
+Each does what the command of its name does, and returns as a value what the command prints.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from pipeline.commands.export import ExportRequest, export_dataset
+from pipeline.planning.outputs import require_local
+from pipeline.planning.plan import StepStatus
+from pipeline.report.inspection import describe_row
+from pipeline.run_file.config import load_run_file
+from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
+from pipeline.system.disk_faults import disk_faults
+
+
+def plan(run_file: str | Path, output: str | Path, *, settings: Sequence[str] = ()) -> list[StepStatus]:
+    """Return what a run would do, step by step, and why; change nothing.
+
+    Args:
+        run_file: a TOML file.
+        output: folder of the run.
+        settings: keys of the run file to change, such as "packing.seq_len=1024".
+
+    Raises:
+        ShardmillError: a setting, an input or the folder cannot be used.
+    """
+    return plan_session(_request(run_file, output, settings, workers=min(_cores(), 1)))
+
+
+def run(  # noqa: PLR0913  # one parameter an option
+    run_file: str | Path,
+    output: str | Path,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    until: str | None = None,
+    replace: bool = False,
+    settings: Sequence[str] = (),
+    stream: TextIO | None = None,
+) -> dict[str, Any]:
+    """Run, or resume, and return the report; what is committed is not done again.
+
+    Args:
+        run_file: a TOML file.
+        output: folder of the run.
+        workers: Ray actors; 0 runs in this process; None takes one for each core.
+        address: of a Ray cluster to join, or "auto".
+        until: the last step.
+        replace: whether to make anew what other settings made, or what is damaged.
+        settings: keys of the run file to change, such as "packing.seq_len=1024".
+        stream: where progress is shown.
+
+    Raises:
+        ShardmillError: as its message says; what is committed stays.
+    """
+    request = _request(
+        run_file,
+        output,
+        settings,
+        workers=_cores() if workers is None else workers,
+        address=address,
+        until=until,
+        replace=replace,
+    )
+    return run_session(request, stream=stream)
+
+
+def verify(
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    address: str | None = None,
+    full: bool = False,
+    stream: TextIO | None = None,
+) -> dict[str, Any]:
+    """Check the datasets of a finished run again, from their files, and return the report.
+
+    Args:
+        folder: of the run.
+        workers: Ray actors; 0 runs in this process; None takes one for each core.
+        address: of a Ray cluster to join, or "auto".
+        full: whether to train the further models of `verify.full`.
+        stream: where progress is shown.
+
+    Raises:
+        ShardmillError: there is no finished run, or a file of it is damaged.
+    """
+    count = _cores() if workers is None else workers
+    return verify_session(_local(folder), workers=count, address=address, stream=stream, full=full)
+
+
+def inspect(
+    folder: str | Path, dataset: str, *, split: str = "train", row: int = 0, epoch: int = 0
+) -> dict[str, Any]:
+    """Return a row as a person reads it: tokens, masks, spans, targets and documents.
+
+    Args:
+        folder: of the run.
+        dataset: its name.
+        split: train or validation.
+        row: its number in stored order.
+        epoch: the epoch that it is drawn for.
+
+    Raises:
+        ShardmillError: there is no such dataset, split or row.
+    """
+    with disk_faults(_local(folder)):
+        return describe_row(_local(folder), dataset, split=split, row=row, epoch=epoch)
+
+
+def export(
+    folder: str | Path,
+    dataset: str,
+    format: str,  # noqa: A002  # as the command has it
+    to: str | Path,
+    *,
+    split: str | None = None,
+    epoch: int = 0,
+    stream: TextIO | None = None,
+) -> dict[str, Any]:
+    """Write a dataset in the files of another trainer, and return what was written and how it is read.
+
+    Args:
+        folder: of the run.
+        dataset: its name.
+        format: one of docs/exports.md.
+        to: folder of the export.
+        split: one split; None exports all.
+        epoch: the epoch that rows are drawn for.
+        stream: where progress is shown.
+
+    Raises:
+        ShardmillError: the format cannot hold the dataset, or it has not passed verify.
+    """
+    request = ExportRequest(_local(folder), dataset, format, _local(to), split=split, epoch=epoch)
+    return export_dataset(request, stream=stream)
+
+
+def _request(
+    run_file: str | Path, output: str | Path, settings: Sequence[str], **options: Any
+) -> RunRequest:
+    path = Path(run_file)
+    file = load_run_file(path, settings)
+    return RunRequest(file=file, base=path.resolve().parent, output=_local(output), **options)
+
+
+def _local(folder: str | Path) -> Path:
+    """Return a folder; a URL is refused."""
+    return require_local(Path(folder), "folder")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

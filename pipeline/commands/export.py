@@ -1,0 +1,314 @@
+"""Export: a dataset into the files of another trainer, part by part, whole or not at all.
+
+    TO.partial/parts.jsonl    the journal: what is exported, then a line a part, with the files it wrote
+    TO.partial/...            the files so far
+    TO/                       the same folder, renamed when its last part is done
+    TO/export.json            what it holds: every file with its size and SHA-256
+
+A part is a shard, the end of a split, or what tells about the export. After each part its files are on
+the disk and the journal says so; a killed export loses the part it was in, and the same command goes on
+from there. A finished one is left alone. The bytes are a function of the dataset, the format and the
+epoch: not of where it is written, nor of how often it was stopped.
+"""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from pydantic import BaseModel
+
+from pipeline.commands.export_folder import (
+    PARTS,
+    SUMMARY,
+    DonePart,
+    Identity,
+    Summary,
+    keep_part,
+    partial_of,
+    read_summary,
+    refuse_overlap,
+    refuse_strangers,
+    refuse_target,
+    require_same,
+    require_there,
+    resume_parts,
+)
+from pipeline.engine.progress import Progress
+from pipeline.planning.outputs import require_local
+from pipeline.run_file.datasets import find_dataset, finished_splits
+from pipeline.state.journal import LOCK, run_lock
+from pipeline.state.state_files import parse_model, read_bytes
+from pipeline.state.storage import make_folder
+from pipeline.system.disk_faults import disk_faults, making
+from pipeline.system.stopping import signals_stop
+from stages.errors import ConfigError, FormatError, Stopped, VerificationError
+from stages.export.files import ExportFiles
+from stages.export.format import Format, Holds
+from stages.export.source import ExportSource, open_source
+from stages.export.table import FORMATS
+from stages.store.digests import sync_path
+
+READ_ME = "READ.md"
+FOLDER = "EXPORT"
+"""What the lines to read call the export's folder."""
+ABOUT = "about"
+"""The last part: the tokenizer and the lines to read."""
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What a call of `shardmill export` asks for."""
+
+    folder: Path
+    dataset: str
+    format: str
+    to: Path
+    split: str | None = None
+    epoch: int = 0
+
+
+class Verdict(BaseModel):
+    """What an export asks of `verify`; there is more in it."""
+
+    passed: bool
+    fingerprints: dict[str, str] = {}
+    """Of each split that was checked."""
+
+
+def export_dataset(request: ExportRequest, *, stream: TextIO | None) -> dict[str, Any]:
+    """Export a dataset, or go on with it; give what was written and how it is read.
+
+    Raises:
+        ConfigError: no such format, dataset or split, one that the format cannot hold, a target that
+            holds something else or lies in the run, or a file that cannot be read or written.
+        FormatError: the dataset or the export was damaged.
+        Stopped: by a signal, by a full disk, or because another process is at it.
+    """
+    with disk_faults(request.to):
+        return _export(request, stream=stream)
+
+
+def _export(request: ExportRequest, *, stream: TextIO | None) -> dict[str, Any]:
+    """Export a dataset; what the disk refuses is raised as it comes."""
+    format_ = find_format(request.format)
+    require_local(request.folder, "DIR")
+    require_local(request.to, "--to")
+    refuse_overlap(request.to, request.folder)
+    sources = _open(request, format_)
+    for source in sources:
+        _require_verified(request, source)
+        format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
+        format_.refuse(source)
+    identity = _identity(request, format_, sources)
+    summary = read_summary(request.to)
+    already = summary is not None
+    if summary is None:
+        read_tokenizer(sources[0])
+        parts = _parts(format_, sources)
+        summary = _write_whole(request.to, identity, parts, stream=stream)
+    else:
+        require_same(request.to, summary.identity, identity)
+        require_there(request.to, summary)
+    for name in (PARTS, LOCK):
+        (request.to / name).unlink(missing_ok=True)
+    return _report(request, format_, sources, summary, already=already)
+
+
+def find_format(name: str) -> Format:
+    """Return a format by its name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in FORMATS:
+        close = difflib.get_close_matches(name, FORMATS, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise ConfigError(f"--format {name}: no such format; {meant}formats: {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
+    """Open the splits that are asked for."""
+    if format_.holds is Holds.DOCUMENTS and request.epoch:
+        raise ConfigError(
+            f"--epoch {request.epoch}: {format_.name} holds documents, which are the same in every"
+            " epoch; leave --epoch out"
+        )
+    path = find_dataset(request.folder, request.dataset)
+    splits = (request.split,) if request.split else finished_splits(path) or ("train",)
+    sources = [open_source(path, split=split, epoch=request.epoch) for split in splits]
+    filled = [source for source in sources if source.manifest.totals.rows]
+    if not filled:
+        raise ConfigError(f"{request.dataset}/{splits[0]}: holds no row, so nothing to export")
+    return filled
+
+
+def _require_verified(request: ExportRequest, source: ExportSource) -> None:
+    """Refuse a dataset that failed its checks."""
+    place = request.folder / "verify" / request.dataset / "verdict.json"
+    again = f"`shardmill verify {request.folder}`"
+    way_out = f"run {again}, which writes it anew"
+    try:
+        data = read_bytes(place, way_out=way_out)
+    except FileNotFoundError:
+        return
+    verdict = parse_model(Verdict, data, place, way_out=way_out)
+    checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
+    if not verdict.passed and checked == source.manifest.fingerprint:
+        raise VerificationError(
+            f"{request.dataset}/{source.split}: failed verify, and {place} says in what; nothing of it"
+            f" is exported; run {again} once that is mended"
+        )
+
+
+def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportSource]) -> Identity:
+    rows = format_.holds is Holds.ROWS
+    return Identity(
+        format=format_.name,
+        dataset=request.dataset,
+        epoch=request.epoch,
+        splits={
+            source.split: (source.manifest.fingerprint, *([source.drawn] if rows else []))
+            for source in sources
+        },
+    )
+
+
+Part = tuple[str, partial[None]]
+"""The name of a part, and what writes it, given the files."""
+
+
+def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[Part]:
+    """Return the parts in the order in which they are written."""
+    parts: list[Part] = []
+    for source in sources:
+        parts += [
+            (f"{source.split}/{shard:05d}", partial(format_.write_part, source, shard))
+            for shard in range(source.num_shards)
+        ]
+        parts.append((f"{source.split}/end", partial(format_.finish, source)))
+    return [*parts, (ABOUT, partial(_write_about, format_, sources))]
+
+
+def _write_whole(
+    to: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+) -> Summary:
+    """Write all parts beside the target, and give the folder its name."""
+    refuse_target(to)
+    folder = partial_of(to)
+    with making(to, "--to"):
+        make_folder(folder.absolute())
+    with disk_faults(folder), run_lock(folder), signals_stop():
+        if read_summary(to) is not None:
+            raise Stopped(f"{to}: finished by another process in the meantime; run again to see it")
+        refuse_target(to)
+        refuse_strangers(folder)
+        summary = _write_parts(folder, identity, parts, stream=stream)
+        text = json.dumps(summary.model_dump(mode="json"), indent=1) + "\n"
+        (folder / SUMMARY).write_text(text, encoding="utf-8")
+        sync_path(folder / SUMMARY)
+        sync_path(folder)
+        folder.rename(to)  # with its lock: a free one would be taken while the name changes
+        sync_path(to.absolute().parent)
+    return summary
+
+
+def _write_parts(
+    folder: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+) -> Summary:
+    """Write the parts that are not done, each with its line in the journal."""
+    done = resume_parts(folder, identity)
+    files = ExportFiles(folder, {name: file for part in done for name, file in part.files.items()})
+    files.restore(besides=(PARTS, LOCK))
+    names = {part.part for part in done}
+    progress = Progress(None, stream)
+    left = [part for part in parts if part[0] not in names]
+    if done and left:
+        progress.note(f"{folder}: goes on after {done[-1].part}")
+    batch = progress.start("export", f"export: {identity.format}", total=len(left))
+    try:
+        for name, write in left:
+            write(files)
+            keep_part(folder, DonePart(part=name, files=files.commit()))
+            batch.advance(more=False)
+        batch.end()
+    finally:
+        progress.close()
+    return Summary(identity=identity, parts=tuple(name for name, _ in parts), files=files.written)
+
+
+def read_tokenizer(source: ExportSource) -> bytes:
+    """Return the tokenizer file of a dataset.
+
+    Raises:
+        FormatError: it is gone from the run, or another one.
+    """
+    known, name = source.manifest.tokenizer, source.manifest.name
+    place = source.reader.folder / known.file
+    try:
+        data = place.read_bytes()
+    except FileNotFoundError as error:
+        raise FormatError(
+            f"{place}: gone, but it is the tokenizer that made {name}; put it back and export again"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != known.sha256:
+        raise FormatError(f"{place}: not the tokenizer that made {name}; put that back and export again")
+    return data
+
+
+def _write_about(format_: Format, sources: Sequence[ExportSource], files: ExportFiles) -> None:
+    """Write the tokenizer, a copy, and the lines to read, which are the same wherever it is written."""
+    files.write(Path(sources[0].manifest.tokenizer.file).name, read_tokenizer(sources[0]))
+    lines = [
+        f"# {sources[0].manifest.name} for {format_.client}",
+        "",
+        *(f"- {line}" for line in _contents(format_, sources)),
+        *(f"- {note}" for note in format_.notes(sources)),
+        "",
+        f"{FOLDER} stands for this folder:",
+        "",
+        "```python",
+        format_.read(sources, FOLDER),
+        "```",
+    ]
+    files.write(READ_ME, ("\n".join(lines) + "\n").encode())
+
+
+def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+    """Say how much of each split there is."""
+    for source in sources:
+        totals = source.manifest.totals
+        if format_.holds is Holds.DOCUMENTS:
+            yield f"{source.split}: {totals.documents:,} documents, {totals.tokens:,} tokens"
+        else:
+            yield f"{source.split}: {totals.rows:,} rows"
+
+
+def _report(
+    request: ExportRequest,
+    format_: Format,
+    sources: Sequence[ExportSource],
+    summary: Summary,
+    *,
+    already: bool,
+) -> dict[str, Any]:
+    """Return what the export holds, and how it is read."""
+    return {
+        "dataset": request.dataset,
+        "format": format_.name,
+        "client": format_.client,
+        "to": str(request.to),
+        "already": already,
+        "epoch": request.epoch if format_.holds is Holds.ROWS else None,
+        "splits": {source.split: source.manifest.totals.model_dump(mode="json") for source in sources},
+        "contents": list(_contents(format_, sources)),
+        "bytes": sum(file.bytes for file in summary.files.values()),
+        "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
+        "read": format_.read(sources, str(request.to)),
+        "notes": list(format_.notes(sources)),
+    }

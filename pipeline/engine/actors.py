@@ -1,0 +1,135 @@
+"""Actors: the Ray processes that do tasks, how they start, what each has been given, how they end."""
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.actor import ActorHandle
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    OutOfMemoryError,
+    RayTaskError,
+    WorkerCrashedError,
+)
+
+from pipeline.engine.cluster import code_digest
+from pipeline.engine.flow import Item
+from pipeline.engine.memory import WORKER
+from pipeline.engine.tasks import Worker
+from pipeline.state.commits import Outcome
+from stages.errors import ShardmillError, Stopped
+
+START_SECONDS = 120.0
+"""Longest wait for an actor's process to start and import this program."""
+LOST = (ActorDiedError, ActorUnavailableError, OutOfMemoryError, WorkerCrashedError)
+
+
+class LostError(Exception):
+    """A worker that is gone; its cause says how."""
+
+
+class RayWorker(Worker):
+    """A worker as a Ray actor."""
+
+    def hello(self) -> tuple[str, int, str]:
+        """Return the digest of the code that this process imported, the process, and its node."""
+        return code_digest(), os.getpid(), ray.get_runtime_context().get_node_id()
+
+
+@dataclass(eq=False)
+class Actor:
+    """One actor and what it has been given."""
+
+    handle: ActorHandle[Any]
+    hello: Any
+    """Where its first answer arrives."""
+    alone: Item | None
+    """The task that it was started for, if for one only."""
+    num_gpus: float
+    started: float = field(default_factory=time.monotonic)
+    pid: int = 0
+    """Its process, on its node; 0 until it has started."""
+    node: str = ""
+    running: dict[Any, Item] = field(default_factory=dict)
+    """At most two tasks, by where their results arrive."""
+    preferred: list[Item] = field(default_factory=list)
+    """Tasks that became ready by what it did last."""
+    given_up: bool = False
+    """Whether the watch has ended its process."""
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it runs the driver's code."""
+        return self.pid != 0
+
+    @property
+    def reserved(self) -> int:
+        """Bytes that it may hold: an idle worker's, and what the largest of its tasks needs."""
+        given = [*self.running.values(), *([] if self.alone is None else [self.alone])]
+        return WORKER + max((item.work.need.bytes for item in given), default=0)
+
+    def give(self, item: Item) -> None:
+        """Have it do a task; Ray's own tools name the call by step and unit."""
+        call = self.handle.run.options(name=f"{item.task.step}/{item.task.unit}")
+        self.running[call.remote(item.task)] = item
+
+    def greet(self) -> None:
+        """Note its process and node once it has started.
+
+        Raises:
+            Stopped: it died while starting, or imported other code than the driver.
+        """
+        try:
+            digest, pid, node = ray.get(self.hello, timeout=START_SECONDS)
+        except (*LOST, GetTimeoutError) as error:
+            raise Stopped(f"a Ray actor died while starting: {error}; run again to resume") from error
+        if digest != code_digest():
+            raise Stopped("a node runs other code than the driver; install the same version")
+        self.pid, self.node = int(pid), node
+
+    def end(self) -> None:
+        """End its process; what it was writing stays under tmp/ and is swept."""
+        ray.kill(self.handle)
+
+
+def start_actor(root: Path, attempt: str, *, alone: Item | None = None, num_gpus: float = 0.0) -> Actor:
+    """Start an actor; Ray never starts one again by itself: the driver decides.
+
+    Args:
+        root: the run's folder, the same path on every node.
+        attempt: this run of the program.
+        alone: the task that it is for, if for one only; then it takes no CPU of Ray's.
+        num_gpus: that Ray reserves for it.
+    """
+    kind = ray.remote(
+        num_cpus=1.0 if alone is None else 0.0, num_gpus=num_gpus, max_restarts=0, max_task_retries=0
+    )(RayWorker)
+    handle = kind.remote(root, attempt)
+    return Actor(handle, handle.hello.remote(), alone, num_gpus)
+
+
+def result_of(ref: Any, item: Item) -> Outcome:
+    """Return what a task made, or raise what it raised.
+
+    Raises:
+        LostError: its worker is gone.
+        Stopped: the result did not arrive.
+    """
+    try:
+        outcome: Outcome = ray.get(ref, timeout=START_SECONDS)
+    except LOST as error:
+        raise LostError from error
+    except GetTimeoutError as error:
+        message = f"{item.task.unit}: its result did not arrive in {START_SECONDS} s"
+        raise Stopped(message) from error
+    except RayTaskError as error:
+        cause = error.cause
+        if isinstance(cause, ShardmillError | OSError | MemoryError):
+            raise cause from error
+        raise RuntimeError(f"{item.task.unit}: {error}") from error
+    return outcome

@@ -1,0 +1,226 @@
+"""The Ray cluster: started on loopback for a run, or joined by address; stopped with the run.
+
+Ray puts the driver's current folder first on its workers' import path; an empty `working_dir` keeps
+strangers named `stages` or `pipeline` out. The code itself comes from each node's installation and is
+checked by digest.
+"""
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from queue import Empty, Queue
+
+import ray
+import xxhash
+from ray.exceptions import RayError
+
+from pipeline.engine.memory import process_tree
+from stages.errors import ConfigError, Stopped
+
+OBJECT_STORE_SHARE = 16
+"""Part of `memory` that Ray's object store gets: tasks pass through files, messages are small."""
+_MIN_OBJECT_STORE = 80 << 20
+_MAX_OBJECT_STORE = 1 << 30
+_LEAN = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
+"""Workers give memory back: one heap for all libraries, which is trimmed after each task."""
+_RAY_ERRORS = (RayError, ConnectionError, RuntimeError, TimeoutError, OSError)
+"""What `ray.init` raises where Ray does not start; and a bare `Exception` on too busy a machine."""
+
+_DAEMONS = ("gcs_server", "raylet")
+"""Without one of these Ray does nothing more."""
+ANSWER_SECONDS = 30.0
+"""Longest wait for Ray's control service: after 60 s without it, Ray ends this process unasked."""
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """Where to run."""
+
+    workers: int
+    address: str | None
+    memory: int
+
+
+@contextlib.contextmanager
+def ray_cluster(config: ClusterConfig) -> Iterator[None]:
+    """Start or join Ray, and leave it again; a Ray that this process is in already is left alone.
+
+    Raises:
+        ConfigError: no cluster answers at the address.
+        Stopped: Ray does not start here.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    with tempfile.TemporaryDirectory(prefix="shardmill-") as folder, _own_token(config, Path(folder)):
+        empty = Path(folder) / "empty"
+        empty.mkdir()
+        known = set(process_tree(os.getpid()))
+        try:
+            with _own_signals():
+                if config.address:
+                    _join(config.address, empty)
+                else:
+                    _start(config, empty)
+        except BaseException as error:
+            _kill_below(known)
+            if not (isinstance(error, _RAY_ERRORS) or type(error) is Exception):
+                raise
+            if config.address:
+                raise ConfigError(
+                    f"--address {config.address}: no cluster: {error}; a node of it must run on this"
+                    " machine (ray start --address), and if it asks for a token, set"
+                    " RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH"
+                ) from error
+            raise Stopped(f"Ray did not start: {error}; run again to resume") from error
+        try:
+            yield
+        finally:
+            if lost_daemon() is not None:  # the others would wait for it
+                _kill_below(known)
+            ray.shutdown()
+            shutil.rmtree(empty, ignore_errors=True)
+
+
+def _kill_below(known: set[int]) -> None:
+    """Kill the processes below this one that were not there before: Ray's, and what they started."""
+    for pid in process_tree(os.getpid()):
+        if pid not in known:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Put back our SIGTERM handler: Ray installs one that exits without tidying up."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _own_token(config: ClusterConfig, folder: Path) -> Iterator[None]:
+    """Guard a Ray that starts here by a token in a private file (Ray's own is readable by all)."""
+    if config.address or not os.environ.keys().isdisjoint(("RAY_AUTH_TOKEN_PATH", "RAY_AUTH_TOKEN")):
+        yield
+        return
+    file = folder / "token"
+    file.touch(mode=0o600)
+    file.write_text(_token())
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(file)
+    try:
+        yield
+    finally:
+        os.environ.pop("RAY_AUTH_TOKEN_PATH", None)
+
+
+@cache
+def _token() -> str:
+    """Draw the token of this process: Ray reads one once, and keeps it for every later start."""
+    return secrets.token_hex(32)
+
+
+def _start(config: ClusterConfig, empty: Path) -> None:
+    """Start Ray on this machine."""
+    store = min(max(config.memory // OBJECT_STORE_SHARE, _MIN_OBJECT_STORE), _MAX_OBJECT_STORE)
+    ray.init(
+        address="local",
+        num_cpus=config.workers,
+        object_store_memory=store,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"working_dir": str(empty), "env_vars": _LEAN},
+        _node_ip_address="127.0.0.1",
+    )
+
+
+def _join(address: str, empty: Path) -> None:
+    ray.init(
+        address=address,
+        log_to_driver=False,
+        logging_level="ERROR",
+        runtime_env={"working_dir": str(empty), "env_vars": _LEAN},
+    )
+
+
+def num_gpus() -> int:
+    """Return how many GPUs the cluster has."""
+    return int(ray.cluster_resources().get("GPU", 0))
+
+
+def node_names() -> list[str]:
+    """Return the names of the nodes of the cluster that can hold workers."""
+    able = (node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0)
+    return [str(node["NodeID"]) for node in able]
+
+
+def lost_daemon() -> str | None:
+    """Return the name of a daemon of our own Ray that ended, or None if all live."""
+    node = ray._private.worker._global_node  # noqa: SLF001  # nothing public tells
+    for name in _DAEMONS:
+        for daemon in node.all_processes.get(name, ()) if node is not None else ():
+            if daemon.process.poll() is not None:
+                return name
+    return None
+
+
+def check_daemons() -> None:
+    """Stop the run if a daemon of our own Ray ended; its clients would wait a minute and then exit.
+
+    Raises:
+        Stopped: one did.
+    """
+    name = lost_daemon()
+    if name is not None:
+        raise Stopped(f"Ray's {name} ended (killed, or out of memory); run again to resume")
+
+
+def check_nodes() -> None:
+    """Stop the run if no node is left to do its work.
+
+    Raises:
+        Stopped: all nodes are gone, or Ray's control service does not answer.
+    """
+    check_daemons()
+    answer: Queue[bool | Exception] = Queue()
+
+    def ask() -> None:
+        try:
+            answer.put(any(node["Alive"] for node in ray.nodes()))
+        except (RayError, ConnectionError, RuntimeError) as error:
+            answer.put(error)
+
+    threading.Thread(target=ask, name="ask-ray", daemon=True).start()
+    try:
+        alive = answer.get(timeout=ANSWER_SECONDS)
+    except Empty:
+        alive = TimeoutError(f"no answer in {ANSWER_SECONDS:.0f} s")
+    if isinstance(alive, Exception):
+        raise Stopped("Ray's control service does not answer; run again to resume") from alive
+    if not alive:
+        raise Stopped("no Ray node is left; run again to resume")
+
+
+@cache
+def code_digest() -> str:
+    """Return the digest of this program's modules, as this process would import them."""
+    home = Path(__file__).resolve().parent.parent.parent
+    digest = xxhash.xxh3_128()
+    for folder in ("pipeline", "stages"):
+        for path in sorted((home / folder).rglob("*.py")):
+            digest.update(path.relative_to(home).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,196 @@
+"""The flow of a session: which steps may begin, and which tasks are ready, at any moment.
+
+A step begins when those that it reads are done, except those that it overlaps: of these its tasks name
+the units that they read, and are ready as soon as the units are committed. Nothing here knows of
+workers.
+"""
+
+import heapq
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.engine.step_run import Book, PhaseRun, StepRun
+from pipeline.engine.tasks import Node, Task
+from pipeline.state.commits import Commit, Outcome
+
+Place = tuple[int, int]
+"""In canonical order: the number of the step, then that of the task."""
+
+
+@dataclass(frozen=True, order=True)
+class Item:
+    """A task that is to be done."""
+
+    place: Place
+    task: Task = field(compare=False)
+    work: PhaseRun = field(compare=False)
+
+
+@dataclass(eq=False)
+class _Active:
+    """A step that has begun."""
+
+    step: StepRun
+    number: int
+    work: PhaseRun | None = None
+    """None once its work has ended."""
+    result: Any = None
+    queue: list[Item] = field(default_factory=list)
+    """A heap of the tasks that are ready."""
+    given: int = 0
+    """Tasks that were numbered."""
+
+
+class Flow:
+    """Steps of a session on their way.
+
+    Args:
+        steps: in canonical order.
+        book: what is committed.
+    """
+
+    def __init__(self, steps: Sequence[StepRun], book: Book) -> None:
+        self._book = book
+        self._waiting = dict(enumerate(steps))
+        self._open = {step.name for step in steps}
+        self.at: Place = (0, 0)
+        """What it was doing when it raised an error."""
+        self._active: list[_Active] = []
+        self._ready: dict[Node, float] = {}
+        """The moments at which tasks became ready."""
+        self._made: set[Node] = set()
+        self._blocked: defaultdict[Node, list[tuple[_Active, Item]]] = defaultdict(list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all steps are."""
+        return not self._open
+
+    def advance(self) -> None:
+        """Begin what can begin, go on with what can go on, end what has ended."""
+        moved = True
+        while moved:
+            moved = False
+            for number, step in list(self._waiting.items()):
+                if self._open.isdisjoint(step.after):
+                    del self._waiting[number]
+                    active = _Active(step, number)
+                    self._active.append(active)
+                    self._active.sort(key=lambda one: one.number)
+                    self._send(active, None)
+                    moved = True
+            for active in list(self._active):
+                moved |= self._move(active)
+
+    def ready(self) -> Iterator[Item]:
+        """Yield the first task that is ready of each step, in canonical order."""
+        for active in self._active:
+            if active.queue:
+                yield active.queue[0]
+
+    @property
+    def num_ready(self) -> int:
+        """How many tasks are ready."""
+        return len(self._ready)
+
+    def is_ready(self, item: Item) -> bool:
+        """Say whether a task is still ready and not given out."""
+        return item.task.node in self._ready
+
+    def is_open(self, name: str) -> bool:
+        """Say whether a step is not done yet."""
+        return name in self._open
+
+    def give(self, item: Item) -> None:
+        """Take out a task that is given to a worker."""
+        active = self._of(item)
+        item.work.give(item.task, waited=time.monotonic() - self._ready.pop(item.task.node))
+        if active.queue[0] is item:
+            heapq.heappop(active.queue)
+        else:
+            active.queue.remove(item)
+            heapq.heapify(active.queue)
+
+    def give_back(self, item: Item) -> None:
+        """Have a task done again, whose worker is gone."""
+        self._ready[item.task.node] = time.monotonic()
+        heapq.heappush(self._of(item).queue, item)
+
+    def keep(self, item: Item, outcome: Outcome) -> tuple[Item | None, list[Item]]:
+        """Commit what a task made.
+
+        Returns:
+            The task that goes on from it, if any, which is for the same worker and not ready for others;
+            and those that became ready.
+        """
+        active = self._of(item)
+        task = item.work.keep(item.task, outcome)
+        following = None if task is None else Item(item.place, task, item.work)
+        if task is not None:
+            item.work.give(task)
+        return following, self._wake(active)
+
+    def _of(self, item: Item) -> _Active:
+        return next(active for active in self._active if active.number == item.place[0])
+
+    def _move(self, active: _Active) -> bool:
+        """Go on with a step whose phase is done, or end it."""
+        if active.work is None:
+            if not self._open.isdisjoint(active.step.overlaps):
+                return False
+            self.at = active.number, active.given
+            active.step.finish(active.result)
+            self._active.remove(active)
+            self._open.discard(active.step.name)
+            self._free(active.step.name)
+            return True
+        if not active.work.is_done or not self._open.isdisjoint(active.work.phase.until):
+            return False
+        self._send(active, active.work.answer())
+        return True
+
+    def _send(self, active: _Active, answer: dict[str, Commit] | None) -> None:
+        """Have a step go on to its next phase or to its end."""
+        self.at = active.number, active.given
+        try:
+            phase = active.step.work.send(answer)  # type: ignore[arg-type]  # None begins it
+        except StopIteration as end:
+            active.work, active.result = None, end.value
+            return
+        active.work = PhaseRun(active.step, phase, self._book)
+        for task in active.work.waiting:
+            item = Item((active.number, active.given), task, active.work)
+            active.given += 1
+            self._lay(active, item)
+        self._wake(active)
+
+    def _lay(self, active: _Active, item: Item) -> bool:
+        """Put a task where it is ready, or where it waits for a unit; say whether it is ready."""
+        for node in item.task.after:
+            if node not in self._made and node[0] in self._open:
+                self._blocked[node].append((active, item))
+                return False
+        self._ready[item.task.node] = time.monotonic()
+        heapq.heappush(active.queue, item)
+        return True
+
+    def _wake(self, active: _Active) -> list[Item]:
+        """Note the commits of a phase; return the tasks that became ready."""
+        work, woken = active.work, list[Item]()
+        assert work is not None, "its tasks are of a phase"
+        for unit in work.take_new():
+            node = (active.step.name, unit)
+            self._made.add(node)
+            for waiting, item in self._blocked.pop(node, ()):
+                if self._lay(waiting, item):
+                    woken.append(item)
+        return woken
+
+    def _free(self, name: str) -> None:
+        """Have nothing wait for units of a step that is done."""
+        for node in [node for node in self._blocked if node[0] == name]:
+            for waiting, item in self._blocked.pop(node):
+                self._lay(waiting, item)

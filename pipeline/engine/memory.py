@@ -1,0 +1,98 @@
+"""Memory: what the run's processes hold, and how `resources.memory` is kept.
+
+Counted is what only we can give back: the anonymous and shared memory (Pss_Anon and Pss_Shmem of
+/proc/PID/smaps_rollup) of this process and all below it: workers, Ray's daemons, its object store. Pages
+of mapped files are the system's to take.
+
+It is kept in three ways: a step whose least need does not fit is refused before it starts; each task
+reserves its need before it starts (`pipeline.engine.dataflow`); and a watch (`pipeline.engine.watch`)
+gives up workers before the sum passes the bound.
+"""
+
+import contextlib
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.system.printable import show_bytes
+from stages.errors import ConfigError
+
+MIB = 1 << 20
+BASE = 448 * MIB
+"""Ray's daemons and this process: 380 to 415 MiB measured with ray 2.60, with the driver's sums."""
+WORKER = 96 * MIB
+"""An idle worker with its libraries: 58 MiB measured, 90 MiB with compiled kernels."""
+INLINE = 256 * MIB
+"""This process when it does the work itself, idle: 65 MiB measured, 245 MiB once it has compiled the
+kernels of all steps."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """The memory that a step asks for."""
+
+    bytes: int
+    """Of one worker, beyond `WORKER`."""
+    remedy: str = ""
+    """What lowers it, if the step takes more than there is."""
+    lowered: int | None = None
+    """Bytes once the remedy is followed; None if that depends on the value of a setting."""
+
+
+def fitting_workers(memory: int, workers: int, *, step: str, need: int, remedy: str = "") -> int:
+    """Return how many workers of a step fit into `memory` at once, at most as many as asked for.
+
+    Args:
+        memory: `resources.memory`, bytes.
+        workers: asked for; 0 is this process, without Ray.
+        step: for the message.
+        need: bytes that a worker of this step may take beyond an idle one's.
+        remedy: what else than more memory would help.
+
+    Raises:
+        ConfigError: not even one fits.
+    """
+    base, worker = (BASE, WORKER) if workers else (INLINE, 0)
+    fitting = (memory - base) // (worker + need)
+    if fitting < 1:
+        least = base + worker + need
+        shares = (
+            f"{show_bytes(base)} for Ray and the driver, {show_bytes(worker + need)} for a worker"
+            if workers
+            else f"{show_bytes(base)} for the program, {show_bytes(need)} for its work"
+        )
+        raise ConfigError(
+            f"resources.memory = {show_bytes(memory)}: step {step} needs {show_bytes(least)} on a node"
+            f" ({shares}); set it to {-(-least // MIB)}MiB or more{remedy and f', or {remedy}'}"
+        )
+    return min(workers, fitting)
+
+
+def room_of_worker(memory: int, workers: int) -> int:
+    """Return what a step's work may take, with one worker, or with none in this process."""
+    return memory - (BASE + WORKER if workers else INLINE)
+
+
+def held_bytes(pid: int) -> int:
+    """Return the anonymous and shared bytes of a process, shared ones divided among those that share."""
+    held = 0
+    with contextlib.suppress(OSError):  # it ended meanwhile
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith(("Pss_Anon:", "Pss_Shmem:")):
+                held += int(line.split()[1]) << 10
+    return held
+
+
+def process_tree(root: int) -> list[int]:
+    """Return a process and all below it."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, ValueError):
+                fields = (entry / "stat").read_text(encoding="utf-8", errors="replace")
+                parent = int(fields.rpartition(")")[2].split()[1])
+                children[parent].append(int(entry.name))
+    tree = [root]
+    for pid in tree:
+        tree += children[pid]
+    return tree

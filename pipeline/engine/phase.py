@@ -1,0 +1,47 @@
+"""Phases: tasks of a step that may run in any order, one phase after another."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeVar
+
+from pipeline.engine.memory import Need
+from pipeline.engine.tasks import Task
+from pipeline.state.commits import Commit, Outcome
+
+_Value = TypeVar("_Value")
+
+
+class Where(Enum):
+    """Who does the tasks of a phase."""
+
+    WORKERS = "workers"
+    ALONE = "alone"
+    """On an actor of its own, which ends with the task."""
+    DRIVER = "driver"
+    """Tasks that only sum up what others committed."""
+    TRAINER = "trainer"
+    """Likewise, with a GPU if there is one."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Tasks of a step that may run in any order."""
+
+    title: str
+    """What people read."""
+    tasks: Sequence[Task]
+    """In canonical order."""
+    where: Where = Where.WORKERS
+    follow: Callable[[Task, Commit], Task | None] | None = None
+    """Gives the task that goes on from one that is committed."""
+    need: Need | None = None
+    """The memory of a worker, where it is known only now."""
+    until: Sequence[str] = ()
+    """Names in the plan of steps that must be done, too, before the work goes on."""
+    take: Callable[[Task, Outcome], None] | None = None
+    """Takes what tasks found that leave no file and are not committed."""
+
+
+Phases = Generator[Phase, dict[str, Commit], _Value]
+"""Gives phases, is given their commits by unit in canonical order, and returns what they led to."""

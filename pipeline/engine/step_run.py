@@ -1,0 +1,152 @@
+"""A step at work: its phases one after the other, and of each what is committed and what is left.
+
+Both engines, the plain loop and the dataflow, do steps by these two classes alone.
+"""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.tasks import Task
+from pipeline.state.commits import Commit, Outcome
+
+
+class Batch(Protocol):
+    """A phase as people see it."""
+
+    def advance(self, *, more: bool) -> None:
+        """Count one finished task; `more` says that it was followed by another."""
+        ...
+
+    def end(self) -> None:
+        """Say that the phase is done."""
+        ...
+
+
+class Book(Protocol):
+    """What is committed."""
+
+    def commit_of(self, task: Task) -> Commit | None:
+        """Return the commit of a task, if it is done."""
+        ...
+
+    def keep(self, task: Task, outcome: Outcome) -> Commit:
+        """Commit what a task made."""
+        ...
+
+    def begin(self, phase: Phase, step: str, total: int) -> Batch:
+        """Note that work on a phase begins."""
+        ...
+
+    def give(self, task: Task, *, waited: float = 0.0) -> None:
+        """Note that a task is given to a worker, and for how many seconds it was ready before."""
+        ...
+
+
+@dataclass(eq=False)
+class StepRun:
+    """A step that is to be done in this session."""
+
+    name: str
+    """No other's."""
+    need: Need
+    """The memory of a worker."""
+    work: Generator[Phase, dict[str, Commit], Any]
+    finish: Callable[[Any], None] = lambda _: None
+    """Told what the work returned."""
+    after: frozenset[str] = frozenset()
+    """Names of those that must be done before it begins."""
+    overlaps: frozenset[str] = frozenset()
+    """Names of those that must be done before it ends."""
+
+
+@dataclass(eq=False)
+class PhaseRun:
+    """A phase at work."""
+
+    step: StepRun
+    phase: Phase
+    book: Book
+    waiting: list[Task] = field(default_factory=list)
+    """The first task of each chain that is not committed, in canonical order."""
+    commits: dict[str, Commit] = field(default_factory=dict)
+    """By unit."""
+    _chains: dict[str, list[str]] = field(default_factory=dict)
+    """By its first unit: those of a chain that are committed."""
+    _chain_of: dict[str, list[str]] = field(default_factory=dict)
+    """The chain of each unit that was given out."""
+    _new: list[str] = field(default_factory=list)
+    _batch: Batch | None = None
+    _left: int = 0
+
+    def __post_init__(self) -> None:
+        """Look what of it is committed."""
+        for first in self.phase.tasks:
+            chain = self._chains[first.unit] = []
+            task = first if self.phase.take else self._resumed(first, chain)
+            if task is not None:
+                self.waiting.append(task)
+        self._left = len(self.waiting)
+        if self.waiting and self.phase.take is None:
+            self._batch = self.book.begin(self.phase, self.step.name, self._left)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return not self._left
+
+    @property
+    def need(self) -> Need:
+        """The memory of a worker."""
+        return self.phase.need or self.step.need
+
+    def give(self, task: Task, *, waited: float = 0.0) -> None:
+        """Note that a task is given to a worker, and for how many seconds it was ready before."""
+        if self.phase.take is None:
+            self.book.give(task, waited=waited)
+
+    def keep(self, task: Task, outcome: Outcome) -> Task | None:
+        """Commit what a task made; return the task that goes on from it, if any."""
+        if self.phase.take is not None:
+            self.phase.take(task, outcome)
+            self._left -= 1
+            return None
+        assert self._batch is not None, "there was something to do"
+        chain = self._chain_of.pop(task.unit)
+        following = self._resumed(self._noted(task, self.book.keep(task, outcome), chain), chain)
+        self._batch.advance(more=following is not None)
+        self._left -= following is None
+        if self.is_done:
+            self._batch.end()
+        return following
+
+    def take_new(self) -> list[str]:
+        """Return the units that were found committed since the last call."""
+        new, self._new = self._new, []
+        return new
+
+    def answer(self) -> dict[str, Commit]:
+        """Return all commits by unit, in the order of the tasks, chains one after the other."""
+        return {unit: self.commits[unit] for chain in self._chains.values() for unit in chain}
+
+    def _noted(self, task: Task, commit: Commit, chain: list[str]) -> Task | None:
+        """Note a commit; return the task that goes on from it, if any."""
+        self.commits[task.unit] = commit
+        self._new.append(task.unit)
+        chain.append(task.unit)
+        return self.phase.follow(task, commit) if self.phase.follow else None
+
+    def _resumed(self, task: Task | None, chain: list[str]) -> Task | None:
+        """Return the first task of a chain that has no commit, from a task on."""
+        while task is not None and (commit := self.book.commit_of(task)) is not None:
+            task = self._noted(task, commit, chain)
+        if task is not None:
+            self._chain_of[task.unit] = chain
+        return task
+
+
+def one_phase(phase: Phase) -> Generator[Phase, dict[str, Commit], Mapping[str, Commit]]:
+    """Return work of one phase, which returns its commits."""
+    return (yield phase)

@@ -1,0 +1,141 @@
+"""Tasks: one unit of work, and the ordinary class that does it in this process or in a Ray actor.
+
+A task names a module-level function and a payload of plain values. The function reads committed
+files, writes new ones under its attempt's folder and returns a record; it knows nothing of Ray.
+"""
+
+import contextlib
+import ctypes
+import resource
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pipeline.state.commits import Outcome
+from pipeline.state.storage import TEMPORARY
+from pipeline.system.disk_faults import named
+from stages.config import Config
+from stages.store.digests import digest_file, sync_files
+
+
+@dataclass
+class Workspace:
+    """Where a task reads and writes."""
+
+    root: Path
+    """The run's folder; committed files are read here."""
+    folder: Path
+    """The task's own folder under tmp/; what it leaves here is committed."""
+    cache: dict[str, Any] = field(default_factory=dict)
+    """What a worker keeps from task to task: a loaded model, an open stream. Never a result."""
+
+    def path(self, key: str) -> Path:
+        """Return the place of a committed file."""
+        return self.root / key
+
+    def create(self, key: str) -> Path:
+        """Return the place to write a file that is to have this key."""
+        path = self.folder / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Yield a folder for files that are gone before the task's others are committed."""
+        folder = self.folder / ".scratch"
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
+
+
+Function = Callable[[Workspace, Any], Config]
+"""Does the work of a payload and returns its record."""
+
+
+Node = tuple[str, str]
+"""A unit of a step, by their names."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One unit of work of a step."""
+
+    step: str
+    """Name in the plan."""
+    unit: str
+    """Name of its commit."""
+    function: Function
+    payload: Any
+    fingerprint: str
+    after: tuple[Node, ...] = ()
+    """Units that it reads of steps that may still be at work."""
+
+    @property
+    def node(self) -> Node:
+        """What its commit is of."""
+        return self.step, self.unit
+
+    @property
+    def name(self) -> str:
+        """Its unit, as people know it: with the file that it is of."""
+        made = getattr(self.payload, "made", self.payload)
+        unit = getattr(made, "unit", made)
+        if not hasattr(unit, "source"):  # of no file
+            return f"unit {self.unit}"
+        return f"unit {self.unit} ({unit.source}: {unit.path})"
+
+
+class Worker:
+    """Does tasks one after the other.
+
+    Args:
+        root: the run's folder.
+        attempt: name of this run of the program; its files under tmp/ are nobody else's.
+    """
+
+    def __init__(self, root: Path, attempt: str) -> None:
+        self._root = root
+        self._attempt = attempt
+        self._cache: dict[str, Any] = {}
+
+    def run(self, task: Task) -> Outcome:
+        """Do one task and bring its files to the disk."""
+        folder = self._root / TEMPORARY / self._attempt / task.step / task.unit
+        with named(folder):
+            return self._run(task, folder)
+
+    def _run(self, task: Task, folder: Path) -> Outcome:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        wall, processor = time.perf_counter(), time.process_time()
+        record = task.function(Workspace(self._root, folder, self._cache), task.payload)
+        files = {key: digest_file(folder / key) for key in _keys(folder)}
+        sync_files(folder)
+        metrics = {
+            "seconds": time.perf_counter() - wall,
+            "cpu_seconds": time.process_time() - processor,
+            "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
+        }
+        _trim()
+        return Outcome(folder, files, record.model_dump(mode="json"), metrics)
+
+
+def _trim() -> None:
+    """Return freed memory back to the system: the next task may be small."""
+    pa.default_memory_pool().release_unused()
+    with contextlib.suppress(AttributeError, OSError):  # glibc alone has it
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _keys(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()

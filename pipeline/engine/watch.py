@@ -1,0 +1,236 @@
+"""The watch: what the run's processes hold, looked at while they work, and who is given up in time.
+
+A look at a process takes 5 ms or more, so all of them are looked at once a second. In between, how much
+each has grown is looked at twenty times a second, which takes 20 microseconds. Work is given up when the
+sum comes within 1.6% of the bound, or would at the next look if it grew as it did since the last one.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn, Self
+
+from pipeline.engine.memory import MIB, held_bytes, process_tree
+from pipeline.system.printable import show_bytes
+from stages.errors import ConfigError
+
+PERIOD_SECONDS = 1.0
+"""Between two looks at all processes."""
+GROWTH_SECONDS = 0.05
+"""Between two looks at their growth: a process can write some 100 MiB meanwhile."""
+RESERVE = 64
+"""One part in so many of the limit is left free: work that is given up may write on for a moment."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_SIGNAL = signal.SIGUSR1
+_ROOM = 1.5
+"""What is asked for above what was seen: the work was given up while it grew."""
+
+
+class MemoryShort(BaseException):
+    """The watch gives up what this process does; no Exception, so that nothing swallows it."""
+
+
+@dataclass(eq=False)
+class Peak:
+    """The most bytes that were seen since it was begun."""
+
+    bytes: int
+
+
+class MemoryWatch:
+    """Looks at what the run's processes hold on this node.
+
+    Args:
+        limit: `resources.memory`, bytes.
+        note: tells people when workers are given up.
+        period: seconds between two looks at all processes.
+    """
+
+    def __init__(
+        self, limit: int, note: Callable[[str], None], *, period: float = PERIOD_SECONDS
+    ) -> None:
+        self.limit = limit
+        self._most = limit - limit // RESERVE
+        self.note = note
+        self._period = period
+        self._anonymous: dict[int, int] = {}
+        """Of each process, as it was at the last look at all."""
+        self._looked = 0
+        """What all held then."""
+        self._held = 0
+        self._most_seen = 0
+        self._peaks: list[Peak] = []
+        self._give_up: Callable[[], object] | None = None
+        self._gave_up = threading.Event()
+        self._giving = threading.Lock()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="memory-watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        if Path("/proc/self/smaps_rollup").exists():  # Linux alone has it; elsewhere nothing is watched
+            self.look()  # a step may end before the thread's first look
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop looking."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def held(self) -> int:
+        """Bytes at the last look; 0 before the first."""
+        return self._held
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether `guard_this_process` has asked to give up what it guards, or guarded last."""
+        return self._gave_up.is_set()
+
+    def new_peak(self) -> "Peak":
+        """Begin to note the most bytes that are seen."""
+        peak = Peak(self._held)
+        self._peaks.append(peak)
+        return peak
+
+    def end_peak(self, peak: "Peak") -> int:
+        """Return the most bytes that were seen since a peak was begun."""
+        self._peaks.remove(peak)
+        return peak.bytes
+
+    @contextmanager
+    def guard(self, give_up: Callable[[], object]) -> Iterator[None]:
+        """Have something given up whenever memory is short, as long as the context lasts.
+
+        Args:
+            give_up: called by the watch's thread; it returns once what it gave up is gone.
+        """
+        self._give_up = give_up
+        try:
+            yield
+        finally:
+            with self._giving:  # once this ends, nothing more is given up
+                self._give_up = None
+
+    @contextmanager
+    def guard_this_process(self) -> Iterator[None]:
+        """Raise in this thread when memory is short.
+
+        In a thread that gets no signals nothing is raised. Compiled code is not interrupted: what is
+        raised arrives when it returns.
+
+        Raises:
+            MemoryShort: so that what is worked on is given up.
+        """
+        self._gave_up.clear()
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def short(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature
+            raise MemoryShort
+
+        thread = threading.get_ident()
+
+        def give_up() -> None:
+            if not self.gave_up:  # once: what is on its way must not be raised while it is handled
+                self._gave_up.set()
+                signal.pthread_kill(thread, _SIGNAL)
+
+        before = signal.signal(_SIGNAL, short)
+        try:
+            with self.guard(give_up):
+                yield
+        finally:
+            signal.signal(_SIGNAL, before)
+
+    def refuse(self, unit: str, *, step: str, remedy: str) -> NoReturn:
+        """Stop the run: the last worker alone takes more than there is, and would again.
+
+        Args:
+            unit: what it worked on.
+            step: the name of its step.
+            remedy: what else than more memory would help; may be empty.
+
+        Raises:
+            ConfigError: always.
+        """
+        seen = max(self._most_seen, self._held)
+        least = -(-int(_ROOM * max(seen, self.limit)) // MIB)
+        raise ConfigError(
+            f"resources.memory = {show_bytes(self.limit)}: step {step} ({unit}) needed more than"
+            f" that even with one worker: the run used {show_bytes(seen)}; set it to {least}MiB or more"
+            f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
+        )
+
+    def look(self) -> None:
+        """Look at all processes."""
+        processes = process_tree(os.getpid())
+        self._anonymous = {pid: _anonymous_bytes(pid) for pid in processes}
+        self._looked = sum(map(held_bytes, processes))
+        self._note(self._looked)
+
+    def _look_on(self) -> None:
+        since = time.monotonic()
+        while not self._ended.is_set():
+            before = self._held
+            if time.monotonic() - since >= self._period:
+                self.look()
+                since = time.monotonic()
+            else:
+                self._look_at_growth()
+            growth = max(0, self._held - before) if before else 0
+            if self._held + growth > self._most:
+                self._relieve(growth)
+            self._ended.wait(min(self._period, GROWTH_SECONDS))
+
+    def _look_at_growth(self) -> None:
+        """Look at how much the known processes have grown since all was looked at."""
+        known = self._anonymous.items()
+        self._note(self._looked + sum(_anonymous_bytes(pid) - before for pid, before in known))
+
+    def _note(self, held: int) -> None:
+        self._held = held
+        self._most_seen = max(self._most_seen, held)
+        for peak in list(self._peaks):
+            peak.bytes = max(peak.bytes, held)
+
+    def _relieve(self, growth: int) -> None:
+        """Return up what is guarded, if looking at all processes says the same."""
+        self.look()
+        with self._giving:
+            if self._give_up is not None and self._held + growth > self._most:
+                self._give_up()
+                self.look()
+
+
+def _anonymous_bytes(pid: int) -> int:
+    """Return the anonymous bytes of a process, those shared with its parent too; 0 if it is gone."""
+    with suppress(OSError, ValueError):
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
+        return (int(resident) - int(shared)) * _PAGE
+    return 0
+
+
+def end_process(pid: int, *, timeout: float = 2.0) -> None:
+    """Kill a worker's process and wait until what it held is free.
+
+    Args:
+        pid: of a process below this one; another node's is left alone.
+        timeout: seconds.
+    """
+    if pid not in process_tree(os.getpid()):
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + timeout
+    while held_bytes(pid) and time.monotonic() < deadline:
+        time.sleep(0.005)

@@ -1,0 +1,1 @@
+"""Input files: which there are, where they are, how they are opened and fail."""

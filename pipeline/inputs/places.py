@@ -1,0 +1,276 @@
+"""Places: where an input file is, a local path or a URL that fsspec reads.
+
+Local paths do not go through fsspec. Credentials come from the environment alone, where each of
+fsspec's drivers looks for them; a URL that holds one is refused, and the refusal does not repeat it.
+"""
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pipeline.inputs.listing import is_folder, is_pattern, local_matches, remote_matches
+from pipeline.inputs.place_faults import touching
+from pipeline.system.regular_files import kind_of
+from stages.errors import ConfigError
+from stages.reading.table import ENDINGS
+
+Place = Path | str
+"""A local path, or a URL."""
+
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+"""Protocols whose driver is one of our extras."""
+MARKS = (
+    "ETag",
+    "etag",
+    "Content-MD5",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "Last-Modified",
+    "updated",
+    "created",
+)
+"""What a file system may say that changes when a file does; the first it has is taken."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:|//)")
+
+
+@dataclass(frozen=True)
+class PlaceStatus:
+    """What is known of a file without reading it."""
+
+    size: int | None
+    stamp: str
+    """Its place with what changes when the file does."""
+    lasting: bool
+    """Whether the stamp will change with the file; not if its server says nothing that would."""
+    seekable: bool
+    """Whether a part of it can be read without what stands before."""
+
+
+def is_url(text: str) -> bool:
+    """Say whether a path is a URL: "s3://bucket/a.jsonl" is, "a.jsonl" and "/a.jsonl" are not."""
+    return bool(_URL.match(text))
+
+
+def check_url(url: str, *, key: str) -> None:
+    """Refuse a URL that could hold a secret, or more than one URL.
+
+    Raises:
+        ConfigError: the URL has a user name, a password or a query, or is a chain of URLs.
+    """
+    if "::" in url:
+        raise ConfigError(f"{key}: URLs joined by `::` are not supported; give one plain URL")
+    parts = urlsplit(url)
+    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/..."
+    if "@" in parts.netloc:
+        raise ConfigError(
+            f"{key}: {shown} names a user or password; leave it out and set the credentials in the"
+            " environment, where its driver looks for them"
+        )
+    if parts.scheme in ("http", "https") and (parts.query or parts.fragment):
+        raise ConfigError(f"{key}: {shown} has a query, which may hold a secret; name a URL without one")
+
+
+def place_status(place: Place, *, key: str, anew: bool = False) -> PlaceStatus:
+    """Return size and stamp of a file.
+
+    Args:
+        place: the file.
+        key: what messages begin with, such as "sources.web".
+        anew: ask the server again, even if it said it a moment ago.
+
+    Raises:
+        ConfigError: there is no such file, or it is no regular file.
+        Stopped: its server cannot be reached.
+    """
+    if isinstance(place, Path):
+        with touching(place, key=key):
+            status = place.stat()
+            real = place.resolve()
+        require_regular(place, kind_of(status.st_mode), key=key)
+        stamp = f"{real}|{status.st_size}|{status.st_mtime_ns}|{status.st_ctime_ns}"
+        return PlaceStatus(status.st_size, stamp, lasting=True, seekable=True)
+    system, path = file_system(place, key=key)
+    with touching(place, key=key):
+        if anew:
+            system.invalidate_cache(path)
+        info = system.info(path)
+    size = info.get("size")
+    mark = next((info[name] for name in MARKS if info.get(name)), None)
+    if mark is None and not place.startswith("http"):  # there, ukey is a digest of the URL alone
+        mark = system.ukey(path)
+    seekable = size is not None and info.get("partial", True)
+    return PlaceStatus(size, f"{place}|{size}|{mark}", lasting=mark is not None, seekable=seekable)
+
+
+def local_files(pattern: str, base: Path, *, key: str) -> list[Path]:
+    """Return the local files that a pattern names, in order.
+
+    Raises:
+        ConfigError: there is none, or what is there is no file.
+    """
+    places = _glob(pattern, base, key) if is_pattern(pattern) else [base / pattern]
+    folders = [place for place in places if is_folder(place, key=key)]
+    files = sorted({*places}.difference(folders))
+    _check_folders([*map(str, folders)], [*map(str, files)], pattern, key=key)
+    if not files:
+        raise ConfigError(f"{key}: {pattern!r} matches no file in {base.resolve()}")
+    for place in files:
+        with touching(place, key=key):
+            kind = kind_of(place.stat().st_mode)
+        require_regular(place, kind, key=key)
+    return files
+
+
+def require_one_path(place: Path, seen: dict[Path, Path], *, key: str) -> None:
+    """Refuse a file that was found under another path already, through a link.
+
+    Raises:
+        ConfigError: its documents would be read twice.
+    """
+    real = Path(os.path.realpath(place))  # Path.resolve raises where links go in a circle
+    other = seen.setdefault(real, place)
+    if other != place:
+        raise ConfigError(
+            f"{key}: {other} and {place} are one file, through a link, and would be read twice; remove"
+            " the link, or name the files so that only one of the two matches"
+        )
+
+
+def require_regular(path: Path, kind: str | None, *, key: str) -> None:
+    """Refuse what is no file and would be read for ever, or never.
+
+    Args:
+        path: where it stands.
+        kind: what it is instead of a regular file, or None.
+        key: what the message begins with.
+
+    Raises:
+        ConfigError: a folder, a FIFO, a socket or a device stands there.
+    """
+    if kind is None:
+        return
+    to = f", a link to {path.resolve()}," if path.is_symlink() else ""
+    raise ConfigError(
+        f"{key}: {path}{to} is {kind}, and only files are read: copy its content to a regular file, or"
+        " remove it from `paths`"
+    )
+
+
+def remote_files(pattern: str, *, key: str) -> list[str]:
+    """Return the URLs that a pattern names, in order.
+
+    Raises:
+        ConfigError: there is none, it is no file, or its driver is missing or fails.
+    """
+    check_url(pattern, key=key)
+    system, path = file_system(pattern, key=key)
+    with touching(pattern, key=key):
+        if is_pattern(pattern):
+            found = remote_matches(system, path, key=key)
+            kinds = {system.unstrip_protocol(name): kind for name, kind in found.items()}
+            urls = sorted(name for name, kind in kinds.items() if kind == "file")
+            _check_folders([name for name in kinds if kinds[name] != "file"], urls, pattern, key=key)
+            if not urls and not _is_remote_file(system, path):
+                raise ConfigError(f"{key}: {pattern!r} matches no file")
+            return urls or [system.unstrip_protocol(path)]
+        if system.info(path)["type"] == "directory":
+            raise _folder(pattern, pattern, key)
+        return [system.unstrip_protocol(path)]
+
+
+def root_of(base: Path, pattern: str) -> Place:
+    """Return the folder of a pattern before any wildcard: "a/b*/c" -> a, "s3://b/x/*" -> s3://b/x."""
+    if not is_url(pattern):
+        parts = Path(pattern).parts
+        fixed = next((n for n, part in enumerate(parts) if is_pattern(part)), len(parts) - 1)
+        return base.joinpath(*parts[:fixed])
+    scheme, _, rest = pattern.partition("://")
+    parts = tuple(rest.split("/"))
+    fixed = next((n for n, part in enumerate(parts) if is_pattern(part)), len(parts) - 1)
+    return root_url(f"{scheme}://{'/'.join(parts[:fixed])}")
+
+
+def root_url(url: str) -> str:
+    """Return the folder's URL in the spelling of the files below it."""
+    system, path = file_system(url, key=url)
+    return str(system.unstrip_protocol(path)).rstrip("/")
+
+
+def relative(place: Place, root: Place) -> str | None:
+    """Return a file's POSIX path relative to a root, or None if it is outside."""
+    if isinstance(place, Path) and isinstance(root, Path):
+        return place.relative_to(root).as_posix() if place.is_relative_to(root) else None
+    prefix = f"{root}/"
+    inside = isinstance(place, str) and place.startswith(prefix)
+    return str(place).removeprefix(prefix) if inside else None
+
+
+def _glob(pattern: str, base: Path, key: str) -> list[Path]:
+    """Return what a pattern matches, in order, or the file of that name if it matches nothing.
+
+    A loop of links ends at the first file that is found again.
+    """
+    found, seen = set(), dict[Path, Path]()
+    for place in local_matches(pattern, base, key=key):
+        if not is_folder(place, key=key):
+            require_one_path(place, seen, key=key)
+        found.add(place)
+    literal = base / pattern
+    if literal in found or not os.path.lexists(literal):
+        return sorted(found)
+    if found:
+        raise ConfigError(
+            f"{key}: {pattern!r} is the name of a file, and also a pattern that matches {min(found)};"
+            f" write {glob.escape(pattern)!r} for the file of that name, or rename it"
+        )
+    return [literal]
+
+
+def _is_remote_file(system: Any, path: str) -> bool:
+    """Say whether a file has a name that looks like a pattern."""
+    try:
+        return bool(system.info(path)["type"] == "file")
+    except FileNotFoundError:
+        return False
+
+
+def _check_folders(folders: Sequence[str], files: Sequence[str], pattern: str, *, key: str) -> None:
+    """Refuse a folder that is named like a file, unless the pattern matches files in it too."""
+    if not is_pattern(pattern) and folders:
+        raise _folder(folders[0], pattern, key)
+    for folder in folders:
+        prefix = folder.rstrip("/") + "/"
+        if folder.rstrip("/").endswith(ENDINGS) and not any(file.startswith(prefix) for file in files):
+            raise ConfigError(
+                f"{key}: {folder} is a folder that is named like a file, and {pattern!r} matches no file"
+                f" in it; name its files, as {prefix}*, or leave it out of the pattern"
+            )
+
+
+def _folder(place: str, pattern: str, key: str) -> ConfigError:
+    return ConfigError(
+        f"{key}: {place} is a folder; write {pattern.rstrip('/')}/*.jsonl.zst, or the ending that"
+        " its files have"
+    )
+
+
+def file_system(url: str, *, key: str) -> tuple[Any, str]:
+    """Return the file system of a URL and the path in it."""
+    from fsspec.core import url_to_fs  # noqa: PLC0415  # imported only where a URL is read
+
+    scheme = url.partition("://")[0]
+    try:
+        system, path = url_to_fs(url)
+    except ImportError as error:
+        extra = EXTRAS.get(scheme)
+        way = f"pip install 'shardmill[{extra}]'" if extra else str(error)
+        raise ConfigError(f"{key}: {scheme}:// needs a driver that is not installed: {way}") from error
+    except ValueError as error:
+        raise ConfigError(f"{key}: {scheme}:// is no protocol that fsspec knows ({error})") from error
+    return system, path

@@ -1,0 +1,86 @@
+"""An existing tokenizer: read as a run is planned, and refused if a dataset could not be made with it.
+
+What enters the fingerprint of the run is the digest of the file and the ids that were found by role,
+never where the file is, nor in which words the run file names a piece.
+"""
+
+import hashlib
+from functools import partial
+from pathlib import Path
+
+from pipeline.run_file.config import Dataset, RunFile
+from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.system.regular_files import read_regular
+from stages.errors import ConfigError
+from stages.objectives.table import refuse_impossible, special_names, traits_of
+from stages.tokenizer.existing import describe, existing_tokenizer, kind_of
+from stages.tokenizer.roles import Roles, find_roles, require_roles
+
+
+def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
+    """Return the tokenizer that a run file names, or None if the run trains one.
+
+    Raises:
+        ConfigError: there is no such file, or it lacks an id that a dataset needs.
+        FormatError: it is no tokenizer, or of a kind that is not read.
+    """
+    if file.tokenizer.path is None:
+        return None
+    path = base / file.tokenizer.path
+    kind, key = kind_of(path), f"tokenizer.path = {file.tokenizer.path!r}"
+    try:
+        data = read_regular(path, partial(_require_file, key))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{key}: no such file in {base.resolve()}") from error
+    except OSError as error:
+        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
+    described = describe(data, kind, name=key)
+    roles = _with_padding(file, find_roles(described, file.tokenizer.special, name=path.name))
+    for dataset in file.datasets:
+        _require(dataset, roles, seq_len=file.packing_of(dataset).seq_len, name=path.name)
+    tokenizer = existing_tokenizer(data, kind, roles.ids, name=key)
+    for dataset in file.datasets:
+        if traits_of(dataset.objective).encodes_text and not tokenizer.writes_all:
+            raise ConfigError(
+                f"dataset {dataset.name!r}: objective.level = 'character' encodes parts of texts, and"
+                f" {path.name} cannot write every text as it is: set it to 'token', or take a tokenizer"
+                " that is byte-level, or SentencePiece with byte fallback"
+            )
+    changes = tokenizer.changes()
+    loss = None
+    if changes:
+        loss = (
+            f"{key}: its normaliser changes {', '.join(changes)}: rows decode to the normalised text,"
+            " not to the cleaned one"
+        )
+    digest = hashlib.sha256(data).hexdigest()
+    return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss)
+
+
+def _require_file(key: str, kind: str | None) -> None:
+    """Refuse a FIFO, which may wait for ever, and a device, which may never end."""
+    if kind is not None:
+        raise ConfigError(f"{key}: is {kind}, not a file; name a regular file")
+
+
+def _with_padding(file: RunFile, roles: Roles) -> Roles:
+    """Let EOS fill rows where nothing else does and the rows say themselves how far they are filled."""
+    if "pad" in roles.ids or "pad" in roles.unsure or "eos" not in roles.ids:
+        return roles
+    if not all(traits_of(dataset.objective).eos_may_pad for dataset in file.datasets):
+        return roles
+    return Roles({"pad": roles.ids["eos"], **roles.ids}, roles.unsure)
+
+
+def _require(dataset: Dataset, roles: Roles, *, seq_len: int, name: str) -> None:
+    """Refuse a tokenizer with which a dataset could not be made."""
+    objective = dataset.objective
+    who = f"dataset {dataset.name!r}: kind = {objective.kind!r}"
+    needed = ["eos", "pad", *special_names(objective)]
+    if traits_of(objective).eos_may_pad and roles.ids.get("pad") == roles.ids.get("eos"):
+        needed.remove("pad")  # its rows say how far they are filled
+    require_roles(roles, needed, who=who, name=name)
+    try:
+        refuse_impossible(objective, seq_len=seq_len, num_sentinels=roles.sentinels)
+    except ConfigError as error:
+        raise ConfigError(f"dataset {dataset.name!r}: {error}") from error

@@ -1,0 +1,65 @@
+"""The kept plan: run.json, what the last run in a folder keeps of its config and its steps.
+
+    {"run": the run file with every default, "steps": {NAME: {"fingerprint", "inputs", "config"}}}
+
+It is for `status` and `verify`, and to say later what changed. Nothing that is made depends on it, so a
+damaged one is deleted and written again.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, StringConstraints
+
+from pipeline.planning.outputs import PLAN
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.own_packing import without_shards
+from pipeline.state.commits import COMMITS
+from pipeline.state.state_files import as_model, read_object
+from stages.errors import ConfigError, FormatError
+
+_WAY_OUT = "delete it and run the run file again, which writes it anew; what is committed stays"
+
+
+_Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
+
+
+class _KeptStep(BaseModel):
+    fingerprint: str
+    inputs: tuple[str, ...]
+    config: dict[str, Any]
+
+
+class _KeptPlan(BaseModel):
+    run: dict[str, Any]
+    steps: dict[_Name, _KeptStep]
+
+
+def read_kept_plan(output: Path) -> dict[str, Any]:
+    """Return what the last run in a folder kept of itself.
+
+    Raises:
+        ConfigError: the folder holds no run.
+        FormatError: run.json is damaged.
+    """
+    place = output / PLAN
+    try:
+        content = read_object(place, way_out=_WAY_OUT)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if (output / COMMITS).is_dir():
+            raise FormatError(
+                f"{place}: is missing, though the folder holds a run; run the run file again, which"
+                " writes it anew; what is committed stays"
+            ) from error
+        raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
+    as_model(_KeptPlan, content, place, way_out=_WAY_OUT)
+    return content
+
+
+def kept_run(output: Path, kept: dict[str, Any]) -> RunFile:
+    """Return the run file that run.json holds.
+
+    Raises:
+        FormatError: it is none.
+    """
+    return as_model(RunFile, without_shards(kept["run"]), output / PLAN, way_out=_WAY_OUT)

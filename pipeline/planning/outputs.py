@@ -1,0 +1,86 @@
+"""Outputs: which folder a command may write into or read a run from, and which it refuses by name.
+
+A path that is a URL is refused by every command. `pathlib` makes one slash of two, so s3://bucket/x
+arrives here as s3:/bucket/x, which would be a local folder of an odd name.
+"""
+
+import re
+from pathlib import Path
+
+from pipeline.state.commits import COMMITS
+from pipeline.state.journal import LOCK, LOG, STATUS
+from pipeline.state.storage import TEMPORARY
+from stages.errors import ConfigError
+
+PLAN = "run.json"
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
+"""The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
+_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, "inputs.json"}
+"""What a run that was stopped early leaves in a folder that holds nothing else."""
+_OF_THE_DISK = "lost+found"
+
+
+def require_local(path: Path, name: str) -> Path:
+    """Return a path if it is no URL.
+
+    Args:
+        path: as given.
+        name: of the option or argument, for the message.
+
+    Raises:
+        ConfigError: it is a URL.
+    """
+    if path.parts and _SCHEME.fullmatch(path.parts[0]):
+        scheme, _, rest = str(path).partition(":/")
+        way = "mount the bucket and name its folder"
+        if scheme == "file":
+            way = f"write /{rest.lstrip('/')}"
+        raise ConfigError(
+            f"{name} {scheme}://{rest.lstrip('/')}: is a URL; outputs are local folders, or mounted"
+            f" ones: {way}"
+        )
+    return path
+
+
+def require_run_folder(output: Path) -> None:
+    """Refuse an output that could not become a run's folder, touching nothing.
+
+    Raises:
+        ConfigError: a URL, a file, a folder below a file, or a folder that holds something else.
+    """
+    require_local(output, "--output")
+    try:
+        _require_folder(output)
+        strangers = _strangers(output)
+    except OSError as error:
+        raise ConfigError(f"--output {output}: cannot be used: {error.strerror}") from error
+    if strangers:
+        more = f" and {len(strangers) - 1:,} more" if len(strangers) > 1 else ""
+        raise ConfigError(
+            f"--output {output}: holds {strangers[0]!r}{more}, but no run; name an empty or a new folder"
+        )
+
+
+def _require_folder(output: Path) -> None:
+    """Refuse a path at which there is no folder and none can be made."""
+    if output.is_symlink() and not output.exists():
+        raise ConfigError(f"--output {output}: is a link to nothing; name a folder")
+    for place in (output, *output.absolute().parents):
+        if place.exists():
+            if not place.is_dir():
+                raise ConfigError(f"--output {output}: {place} is a file; name an empty or a new folder")
+            return
+
+
+def _strangers(output: Path) -> list[str]:
+    """Return the names in a folder that no run put there; none if it holds a run."""
+    if not output.exists():
+        return []
+    names = sorted(path.name for path in output.iterdir())
+    if PLAN in names or any((output / COMMITS).glob("*/*.json")):
+        return []
+    known = {_OF_THE_DISK}
+    if {LOCK, LOG} & set(names):
+        known |= _BEFORE_THE_PLAN
+    # hidden files are the system's or the file server's: .nfs0001, .DS_Store, a run.json half written
+    return [name for name in names if not name.startswith(".") and name not in known]

@@ -1,0 +1,171 @@
+"""The plan: every step with its fingerprint, and what is done, to do, or stale.
+
+A step's fingerprint is the digest of the settings that differ from their defaults, its version and its
+inputs' fingerprints, so it is known before anything runs. `memory`, workers and paths are no part of
+it, and a new setting at its default changes none.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pipeline.inputs.files import InputFile
+from pipeline.run_file.config import RunFile
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.steps.step import Scope, StepPlan
+from pipeline.steps.table import STEPS, step_of
+from pipeline.steps.tokenizer.adopt import Adoption
+from stages.config import canonical_json
+from stages.errors import ConfigError
+from stages.tokenizer.existing import TokenizerKind
+
+
+class State(StrEnum):
+    """How far a step is."""
+
+    DONE = "done"
+    PARTIAL = "partial"
+    NEW = "new"
+    STALE = "stale"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True)
+class StepStatus:
+    """What is there of a step, and why it is not more."""
+
+    step: StepPlan
+    state: State
+    commits: int
+    """Units committed."""
+    stale: tuple[str, ...] = ()
+    """Commits that another plan made, or whose files are not what was committed."""
+    why: str = ""
+
+
+def plan_steps(
+    run: RunFile, files: Sequence[InputFile], adopted: Adoption | None = None
+) -> list[StepPlan]:
+    """Return the steps of a run in the order of the flow; `adopted` is its tokenizer if any."""
+    plan: dict[str, StepPlan] = {}
+    whole = Scope(run, files, adopted)
+    for step in STEPS:
+        for scope in step.scopes(whole):
+            plan[step.name_for(scope)] = step.plan(scope, plan)
+    return list(plan.values())
+
+
+def steps_before(plan: Mapping[str, StepPlan], name: str) -> list[str]:
+    """Return the names of all steps that a step depends on, first the nearest."""
+    found: list[str] = []
+    waiting = list(plan[name].inputs)
+    for step in waiting:
+        if step not in found:
+            found.append(step)
+            waiting += plan[step].inputs
+    return found
+
+
+def names_until(plan: Mapping[str, StepPlan], until: str | None) -> set[str]:
+    """Return the names of a step, of each dataset if it has one for each, and of all that it depends on.
+
+    Args:
+        plan: steps by name.
+        until: one of `pipeline.steps.table.NAMES`; None is all of them.
+    """
+    if until is None:
+        return set(plan)
+    wanted = [name for name in plan if step_of(name).name == until]
+    return {*wanted, *(before for name in wanted for before in steps_before(plan, name))}
+
+
+def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:
+    """Return the steps of a run as the settings in its run.json give them, without its input files.
+
+    Raises:
+        ConfigError: run.json says nothing of the input files or of the tokenizer.
+    """
+    try:
+        steps = kept["steps"]
+        named = steps["ingest"]["config"]["files"].items()
+        files = [
+            InputFile(source, path, Path(path), 0, digest)
+            for key, digest in named
+            for source, _, path in [key.partition("/")]
+        ]
+        adopted = None
+        if run.tokenizer.path is not None:
+            ((kind, what),) = steps["tokenizer"]["config"]["tokenizer"].items()
+            found = what["sha256"], TokenizerKind(kind), what["special_ids"]
+            adopted = Adoption(Path(run.tokenizer.path), *found, vocab_size=0, loss=None)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(
+            f"run.json: is damaged ({error}); run the run file again, which writes it anew"
+        ) from error
+    return plan_steps(run, files, adopted)
+
+
+def status_of(
+    steps: Sequence[StepPlan], commits: Commits, *, before: Mapping[str, Any]
+) -> list[StepStatus]:
+    """Compare the plan with what is committed.
+
+    Args:
+        steps: the plan.
+        commits: what is there.
+        before: the configs of the last run in this folder, by step, to say what changed.
+    """
+    return [_status(step, commits, before.get(step.name)) for step in steps]
+
+
+def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) -> StepStatus:
+    survey = commits.survey(step.name)
+    found = dict(survey.commits)
+    whole = found.pop(STEP_COMMIT, None)
+    wrong = [unit for unit, commit in found.items() if step.fingerprint_of(unit) != commit.fingerprint]
+    if whole is not None and whole.fingerprint != step.fingerprint:
+        wrong.append(STEP_COMMIT)
+    if wrong:
+        return StepStatus(step, State.STALE, len(found), tuple(wrong), _changes(step, before))
+    if survey.damaged:
+        why = next(iter(survey.damaged.values()))
+        return StepStatus(step, State.DAMAGED, len(found), tuple(survey.damaged), why)
+    if whole is not None:
+        return StepStatus(step, State.DONE, len(found))
+    if found:
+        return StepStatus(step, State.PARTIAL, len(found), why="stopped before its end")
+    return StepStatus(step, State.NEW, 0)
+
+
+def _changes(step: StepPlan, before: Mapping[str, Any] | None) -> str:
+    """Say which settings differ from the last run's."""
+    if before is None:
+        return "made with other settings"
+    old, new = _flat(before), _flat(json.loads(canonical_json(dict(step.config))))
+    changed = [
+        f"{key}: {_show(old.get(key))} -> {_show(new.get(key))}"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+    if not changed:
+        return f"what it reads changed ({', '.join(step.inputs)})" if step.inputs else "new version"
+    more = f", and {len(changed) - 3} more" if len(changed) > 3 else ""  # noqa: PLR2004  # enough to see why
+    return ", ".join(changed[:3]) + more
+
+
+def _show(value: Any) -> str:
+    text = "absent" if value is None else str(value)
+    return text if len(text) <= 24 else text[:21] + "..."  # noqa: PLR2004  # a digest's first half
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    return {
+        key: item
+        for name, part in value.items()
+        for key, item in _flat(part, f"{prefix}.{name}" if prefix else name).items()
+    }

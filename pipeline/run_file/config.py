@@ -1,0 +1,391 @@
+"""The run file: TOML to one frozen model, with errors that name the key and the way out.
+
+Paths are relative to the run file. Credentials never stand here.
+"""
+
+import difflib
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
+
+from pipeline.run_file.own_packing import with_whole_packing
+from pipeline.system.regular_files import kind_of
+from stages.config import Config
+from stages.dedup.lsh import MinHashConfig
+from stages.errors import ConfigError
+from stages.filtering.table import FilterSettings
+from stages.mixing.placement import ValidationConfig
+from stages.objectives.clm import CausalLM
+from stages.objectives.learning import LearningConfig
+from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
+from stages.packing.layout import PackingConfig
+from stages.reading.reader import TextSplit
+from stages.reading.records import FieldMapping, LanguageColumn
+from stages.tokenizer.roles import SpecialPieces
+from stages.tokenizer.special import NUM_SENTINELS
+from stages.tokenizer.train import TrainConfig
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+MIN_MEMORY = 1 << 30
+_SHOWN = 400
+"""Characters of a value in a message."""
+_TOO_DEEP = "its lists or tables are nested too deep; no setting needs more than five levels"
+
+
+def _plain_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError("must be letters, digits, '_' and '-', since it names files")
+    return name
+
+
+def _possible_path(path: str | None) -> str | None:
+    if path is not None and "\0" in path:
+        raise ValueError("no path can hold the character NUL; remove it")
+    return path
+
+
+class Source(FieldMapping):
+    """A set of files with one name."""
+
+    name: str
+    """Part of every document's id, so it must stay the same over runs."""
+    paths: tuple[str, ...] = Field(min_length=1)
+    """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
+    .jsonl, .csv, .tsv, .txt, each with .gz or .zst after it too, .parquet, .arrow and .feather. A file
+    that two paths reach through a link is refused: it would be read twice."""
+    root: str | None = None
+    """Folder that the documents' paths are relative to; by default the part of the glob before any
+    wildcard."""
+    text_split: TextSplit = TextSplit.FILE
+    """What a document of a .txt file is: all of it (`file`), or what stands between lines that are blank
+    (`blank_line`)."""
+    license: str | None = None
+    """Licence of the texts, carried into the report."""
+
+    _name = field_validator("name")(_plain_name)
+    _possible_root = field_validator("root")(_possible_path)
+
+    @field_validator("paths")
+    @classmethod
+    def _name_files(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        if "" in paths:
+            raise ValueError("'' names no file; write a file, a glob such as data/*.jsonl, or a URL")
+        for path in paths:
+            _possible_path(path)
+        return paths
+
+
+class Resources(Config):
+    """What a run may use; part of no fingerprint."""
+
+    memory: ByteSize = Field(ByteSize(8 << 30), ge=MIN_MEMORY, validate_default=True)
+    """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
+    step that does not fit is refused, workers that do not fit are not started, and a task that takes
+    more is given up. The least is enough for the default settings and at most one worker."""
+
+
+class Ingest(FilterSettings):
+    """Reading and cleaning."""
+
+    unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
+    """Bytes that are committed together: decompressed ones of a text file, those of the text column in
+    row groups or record batches, of which at least one; scheduling alone, no result depends on it."""
+    max_document_bytes: ByteSize = Field(ByteSize(32 << 20), ge=1 << 10, validate_default=True)
+    """Longest document read: a line, a text or a cell; a longer one is dropped and counted, and so is a
+    JSON line that could take more than twice this, and 1 MiB, to parse beside its text."""
+    max_bad_fraction: float = Field(0.05, ge=0.0, le=1.0)
+    """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
+    the run stops. It is checked over all records, and before that over the first ones, in the order of
+    sources, paths and positions, once there are 1,000."""
+
+
+class Dedup(Config):
+    """Deduplication over all sources."""
+
+    exact: bool = True
+    """Remove documents whose cleaned text is the same. If not, they are on one side of the split."""
+    near: bool = True
+    """Remove documents that are near-duplicates by `minhash`."""
+    minhash: MinHashConfig = MinHashConfig()
+
+    @model_validator(mode="after")
+    def _near_needs_exact(self) -> "Dedup":
+        if self.near and not self.exact:
+            raise ValueError("near = true needs exact = true: equal texts are near-duplicates too")
+        return self
+
+
+class TokenizerSection(Config):
+    """The tokenizer: trained by the run, or an existing one."""
+
+    train: TrainConfig = TrainConfig()
+    path: str | None = None
+    """An existing tokenizer instead, relative to the run file: a SentencePiece model (`.model`) or a
+    tokenizer.json of Hugging Face (`.json`)."""
+    special: SpecialPieces = SpecialPieces()
+
+    _possible = field_validator("path")(_possible_path)
+
+    @model_validator(mode="after")
+    def _one_tokenizer(self) -> "TokenizerSection":
+        if self.path is not None and self.train != TrainConfig():
+            raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
+        if self.path is None and self.special != SpecialPieces():
+            raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
+        return self
+
+
+class Dataset(Config):
+    """One dataset to make."""
+
+    name: str
+    """Names its folder."""
+    objective: AnyObjective = CausalLM()
+    """What is learned from the rows; `kind` says which, "clm" unless given."""
+    packing: PackingConfig | None = None
+    """Keys of its own, in place of the run's: `seq_len` and `strategy`. A key that is left out is the
+    run's. `shards` and `shard_size` are always the run's: all datasets share the shards of one token
+    store."""
+    materialized_epochs: int = Field(0, ge=0, le=1000)
+    """Epochs whose columns are also written out, for programs that read files alone; the bits are those
+    that the loader draws, of these epochs and of all others. Objectives that cannot be drawn from rows
+    have no other epochs, and one at least."""
+
+    _name = field_validator("name")(_plain_name)
+
+    @property
+    def epochs_on_disk(self) -> int:
+        """Epochs that are written out."""
+        return max(self.materialized_epochs, int(bool(traits_of(self.objective).written_for)))
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _causal_by_default(cls, value: object) -> object:
+        return {"kind": CausalLM().kind, **value} if isinstance(value, dict) else value
+
+
+class RunFile(Config):
+    """A run: only `sources` and `datasets` are required."""
+
+    name: str = "run"
+    """For people."""
+    seed: int = Field(0, ge=0, lt=1 << 63)
+    """Seed of every random choice."""
+    sources: tuple[Source, ...] = Field(min_length=1)
+    resources: Resources = Resources()
+    ingest: Ingest = Ingest()
+    dedup: Dedup = Dedup()
+    tokenizer: TokenizerSection = TokenizerSection()
+    validation: ValidationConfig = ValidationConfig()
+    packing: PackingConfig = PackingConfig()
+    datasets: tuple[Dataset, ...] = Field(min_length=1)
+    verify: LearningConfig = LearningConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_packing_continues_the_run_s(cls, content: Any) -> Any:
+        return with_whole_packing(content)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "RunFile":
+        for kind, items in (("sources", self.sources), ("datasets", self.datasets)):
+            names = [item.name for item in items]
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
+        return self
+
+    @model_validator(mode="after")
+    def _objectives_fit_their_rows(self) -> "RunFile":
+        for dataset in self.datasets:
+            seq_len = self.packing_of(dataset).seq_len
+            # how many an existing tokenizer has is known once it is read: pipeline.planning.existing
+            sentinels = NUM_SENTINELS if self.tokenizer.path is None else seq_len
+            try:
+                refuse_impossible(dataset.objective, seq_len=seq_len, num_sentinels=sentinels)
+            except ConfigError as error:
+                raise ValueError(f"dataset {dataset.name!r}: {error}") from error
+        return self
+
+    @model_validator(mode="after")
+    def _sections_are_there(self) -> "RunFile":
+        held = [len(source.text_columns) for source in self.sources]
+        for dataset in self.datasets:
+            wanted = traits_of(dataset.objective).sections
+            fits = any(count > 1 if wanted < 0 else count == wanted for count in held)
+            if wanted and not fits:
+                columns = "section_columns" if wanted < 0 else f"{wanted - 1} section_columns"
+                raise ValueError(
+                    f"dataset {dataset.name!r}: its rows are laid out by a source's sections, and no"
+                    f" source has {columns}; name the fields that continue text_column"
+                )
+        return self
+
+    @property
+    def needs_sentences(self) -> bool:
+        """Whether a dataset asks where sentences end."""
+        return any(traits_of(dataset.objective).sentences for dataset in self.datasets)
+
+    @model_validator(mode="after")
+    def _rates_are_of_sources(self) -> "RunFile":
+        names = [source.name for source in self.sources]
+        for dataset in self.datasets:
+            objective = dataset.objective
+            strangers = sorted(set(traits_of(objective).sources) - set(names))
+            if strangers:
+                raise ValueError(
+                    f"dataset {dataset.name!r}: objective.sources.{strangers[0]}: no such source;"
+                    f" the run has {', '.join(names)}"
+                )
+        return self
+
+    def packing_of(self, dataset: Dataset) -> PackingConfig:
+        """Return a dataset's packing: its own, or the run's."""
+        return dataset.packing or self.packing
+
+
+def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
+    """Return the run that a file describes, with `KEY=VALUE` overrides applied.
+
+    Raises:
+        ConfigError: no such file, no TOML, an unknown key, or a value out of bounds.
+    """
+    try:
+        content = _parsed(_text_of(path), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    for override in overrides:
+        _override(content, override)
+    try:
+        return RunFile.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: " + "; ".join(explain(error))) from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: {_TOO_DEEP}") from error
+
+
+def _text_of(path: Path) -> str:
+    """Read a run file: a file, or the FIFO that a shell makes of <(...); a device may never end."""
+    try:
+        kind = kind_of(path.stat().st_mode)
+        if kind not in (None, "a FIFO"):
+            raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such run file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    """Parse TOML; `name` is what messages begin with.
+
+    Raises:
+        TOMLDecodeError: it is none.
+        ConfigError: it is, but cannot be held.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # of Python's own conversion
+        digits = sys.get_int_max_str_digits()
+        raise ConfigError(
+            f"{name}: holds a number of more than {digits:,} digits; shorten it"
+        ) from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}: {_TOO_DEEP}") from error
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    """Set one dotted key; the value is TOML, or a string if it is none."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {override}: must be KEY=VALUE, such as packing.seq_len=1024")
+    try:
+        value = _parsed(f"value = {text}", f"--set {key}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *groups, last = key.split(".")
+    table = content
+    for group in groups:
+        table = table.setdefault(group, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override}: {group} is not a table")
+    table[last] = value
+
+
+def explain(error: ValidationError) -> list[str]:
+    """Return one sentence for each fault: the dotted key, the value, the bound."""
+    sentences = []
+    faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
+    for here, fault in faults:
+        if fault["type"] == "union_tag_invalid":
+            place = ".".join(map(str, [*here, "kind"]))
+            found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
+            sentences.append(f"{place} = {_shown(found)}: must be one of {known}")
+            continue
+        if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
+            continue  # a table is only wrong because something in it is
+        place = ".".join(str(part) for part in here)
+        if fault["type"] == "extra_forbidden":
+            sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
+        elif fault["type"] == "missing":
+            sentences.append(f"{place}: is required")
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            shown = "" if isinstance(fault["input"], dict) else f" = {_shown(fault['input'])}"
+            message = f"{message[:1].lower()}{message[1:]}"
+            sentences.append(f"{place}{shown}: {message}" if place else message)
+    return sentences
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python spells it, cut if it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of too many digits; lists in lists in lists
+        return "..."
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the place in the run file: without the names that pydantic gives a union's branches."""
+    return tuple(
+        part
+        for before, part in zip((None, *location), location, strict=False)
+        if part not in ("str", LanguageColumn.__name__) and not (before == "objective" and part in KINDS)
+    )
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    """Name the key that was probably meant."""
+    model: Any = RunFile
+    for before, part in zip((None, *location), location[:-1], strict=False):
+        if before == "objective" and part in KINDS:
+            model = KINDS[str(part)].config
+        elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
+            model = _model_of(model, part)
+    known = list(model.model_fields) if model is not None else []
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known here: {', '.join(known)}" if known else ""
+
+
+def _model_of(model: Any, name: str) -> Any:
+    """Return the config class of a field, through tuples and options."""
+    pending = [model.model_fields[name].annotation] if name in getattr(model, "model_fields", {}) else []
+    while pending:
+        kind = pending.pop()
+        if isinstance(kind, type) and issubclass(kind, Config):
+            return kind
+        pending += getattr(kind, "__args__", ())
+    return None

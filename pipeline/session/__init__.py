@@ -1,0 +1,1 @@
+"""A session: one call that works in a run, from the lock to the verdict."""

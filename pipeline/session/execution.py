@@ -1,0 +1,186 @@
+"""Execution: what a session works with: commits, journal, progress, and the engine that does steps."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.plain_loop import PlainLoop
+from pipeline.engine.progress import BatchProgress, Progress
+from pipeline.engine.resources import WorkerResources
+from pipeline.engine.step_run import Batch, StepRun, one_phase
+from pipeline.engine.tasks import Task
+from pipeline.engine.watch import MemoryWatch, Peak
+from pipeline.state.commits import STEP_COMMIT, Commit, Commits, Outcome, Reported
+from pipeline.state.journal import Journal
+from pipeline.state.ledger import ledger_key, write_flows
+from pipeline.state.storage import TEMPORARY
+from pipeline.steps.held import HeldRecord, compare_files, held_files
+from pipeline.steps.records import Record
+from pipeline.steps.step import StepPlan
+from stages.ledger import Flow
+from stages.store.digests import FileDigest, digest_file, sync_files
+
+
+class Engine(Protocol):
+    """Does steps."""
+
+    def do(self, steps: Sequence[StepRun]) -> None:
+        """Do steps to their ends, each after those that it reads."""
+        ...
+
+    def close(self) -> None:
+        """Let the workers go."""
+        ...
+
+
+@dataclass
+class Execution:
+    """A session's means to work in a run's folder; Ray starts when the first task needs it."""
+
+    root: Path
+    attempt: str
+    resources: WorkerResources
+    commits: Commits
+    journal: Journal
+    progress: Progress
+    watch: MemoryWatch
+    needs: Mapping[str, Need]
+    """What a worker of each step may take."""
+    trusting: bool = False
+    """Whether inputs of steps are read unchecked: the checks of `verify` report what they find."""
+    _engine: Engine | None = None
+
+    def do(self, steps: Sequence[StepRun]) -> None:
+        """Do steps to their ends."""
+        if self._engine is None:
+            self._engine = self._new_engine()
+        self._engine.do(steps)
+
+    def _new_engine(self) -> Engine:
+        if not self.resources.workers:
+            return PlainLoop(self.root, self.attempt, self, self.watch)
+        from pipeline.engine.dataflow import Dataflow  # noqa: PLC0415  # Ray is imported only where it runs
+
+        return Dataflow(
+            self.root, self.attempt, self.resources, self, progress=self.progress, watch=self.watch
+        )
+
+    def commit_of(self, task: Task) -> Commit | None:
+        """Return the commit of a task, if it is done."""
+        return self.commits.get(task.step, task.unit, task.fingerprint)
+
+    def keep(self, task: Task, outcome: Outcome) -> Commit:
+        """Commit what a task made, and log what that took."""
+        commit = self.commits.put(task.step, task.unit, task.fingerprint, outcome)
+        metrics = {name: round(value, 4) for name, value in outcome.metrics.items()}
+        self.journal.log("commit", step=task.step, unit=task.unit, **metrics)
+        return commit
+
+    def give(self, task: Task, *, waited: float = 0.0) -> None:
+        """Log that a task is given to a worker, and for how many seconds it was ready before."""
+        self.journal.log("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
+
+    def begin(self, phase: Phase, step: str, total: int) -> Batch:
+        """Note that work on a phase begins."""
+        self.journal.log("begin", step=step, title=phase.title, tasks=total)
+        progress = self.progress.start(step, phase.title, total=total)
+        return _Batch(self, step, progress, self.watch.new_peak())
+
+    def step_commit(self, step: StepPlan) -> Commit | None:
+        """Return the commit of a whole step."""
+        return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
+
+    def finish(self, step: StepPlan, record: Record, flows: Mapping[str, Flow] | None = None) -> Commit:
+        """Commit a step as a whole, with what later steps read of it.
+
+        Args:
+            step: the step.
+            record: what later steps and the report read.
+            flows: of its units, if it is to have a table in the ledger.
+        """
+        folder = self.root / TEMPORARY / self.attempt / f"{step.name}-ledger"
+        files = {}
+        if flows is not None:
+            key = ledger_key(step.name)
+            write_flows(folder / key, flows)
+            sync_files(folder)
+            files[key] = digest_file(folder / key)
+        outcome = Outcome(folder, files, record.model_dump(mode="json"))
+        commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome)
+        self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
+        return commit
+
+    def changed_files(self, step: StepPlan, files: Mapping[str, FileDigest]) -> dict[str, str]:
+        """Return those of some files that are not what was committed, each with what was found.
+
+        Args:
+            step: whose workers compare them.
+            files: committed files by key.
+        """
+        changed: dict[str, str] = {}
+        phase = comparison(step, files, changed)
+        self.do_phase(step, phase)
+        return changed
+
+    def ask(self, step: StepPlan, tasks: Sequence[Task], kind: type[Reported]) -> list[Reported]:
+        """Do tasks that leave no file and are not committed; return their records in any order.
+
+        Args:
+            step: whose workers do them.
+            tasks: with units of different names.
+            kind: of their records.
+        """
+        records: list[Reported] = []
+
+        def take(_: Task, outcome: Outcome) -> None:
+            records.append(kind.model_validate(outcome.record))
+
+        self.do_phase(step, Phase("", tasks, take=take))
+        return records
+
+    def do_phase(self, step: StepPlan, phase: Phase) -> None:
+        """Do one phase and nothing else."""
+        if phase.tasks:
+            self.do([StepRun(step.name, self.needs[step.name], one_phase(phase))])
+
+    def close(self) -> None:
+        """Leave Ray."""
+        if self._engine is not None:
+            self._engine.close()
+
+
+@dataclass(eq=False)
+class _Batch:
+    """A phase at work, in the log and before people's eyes."""
+
+    execution: Execution
+    step: str
+    progress: BatchProgress
+    peak: Peak
+
+    def advance(self, *, more: bool) -> None:
+        """Count one finished task."""
+        self.progress.advance(more=more)
+
+    def end(self) -> None:
+        """Say that the phase is done."""
+        peak = self.execution.watch.end_peak(self.peak)
+        title = self.progress.title
+        self.execution.journal.log("end", step=self.step, title=title, peak_memory=peak)
+        self.progress.end()
+
+
+def comparison(step: StepPlan, files: Mapping[str, FileDigest], changed: dict[str, str]) -> Phase:
+    """Return work that compares files with what was committed and notes what was found instead."""
+
+    def take(_: Task, outcome: Outcome) -> None:
+        changed.update(HeldRecord.model_validate(outcome.record).changed)
+
+    tasks = [
+        Task(step.name, f"held-{number:05d}", compare_files, part, step.fingerprint)
+        for number, part in enumerate(held_files(files))
+    ]
+    return Phase("compare files", tasks, take=take)

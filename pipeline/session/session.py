@@ -1,0 +1,263 @@
+"""A session: one call of `shardmill run`, from the run file to the verdict.
+
+    lock -> plan -> refuse or drop what is stale -> steps -> report
+
+The only way to resume is to run again; what is committed is not done twice.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from pipeline.engine.memory import Need
+from pipeline.engine.progress import Progress
+from pipeline.engine.resources import WorkerResources
+from pipeline.engine.watch import MemoryWatch
+from pipeline.inputs.files import find_files
+from pipeline.planning.existing import find_tokenizer
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
+from pipeline.planning.needs import require_for_inputs, require_memory
+from pipeline.planning.outputs import PLAN, require_run_folder
+from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_steps, status_of
+from pipeline.report.summary import write_report
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.generators import require_generators
+from pipeline.session.audit import audit, changed_plan
+from pipeline.session.damage import settle_damage
+from pipeline.session.execution import Execution
+from pipeline.session.runner import Runner
+from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
+from pipeline.state.commits import COMMITS, Commits
+from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
+from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.steps.findings import AuditReport
+from pipeline.steps.step import Scope, StepPlan
+from pipeline.steps.table import NAMES, SCAN, planned_steps, step_needs
+from pipeline.system.disk_faults import disk_faults, making
+from pipeline.system.stopping import reason_of, signals_stop, tidying
+from stages.errors import ConfigError, Stopped, VerificationError
+
+_NAMED = 3
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What a call of `shardmill run` asks for."""
+
+    file: RunFile
+    base: Path
+    """Folder that the run file's paths are relative to."""
+    output: Path
+    workers: int
+    address: str | None = None
+    until: str | None = None
+    replace: bool = False
+
+
+def plan_session(request: RunRequest) -> list[StepStatus]:
+    """Return what a run would do, touching nothing."""
+    require_run_folder(request.output)
+    require_generators(request.file)
+    require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
+    with disk_faults(request.output):
+        adopted = find_tokenizer(request.file, request.base)
+        commits = Commits(LocalStorage(request.output))
+        found = find_files(request.file, request.base)
+        files = planned_inputs(found, commits)
+        require_for_inputs(request.file, files, workers=request.workers)
+        steps = plan_steps(request.file, files, adopted)
+        if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
+            steps = [replace(step, fingerprint="", units={}) for step in steps]
+        status = status_of(steps, commits, before=_last_plan(request.output))
+        return [scan_status(found, commits), *status]
+
+
+def run_session(request: RunRequest, *, stream: TextIO | None) -> dict[str, Any]:
+    """Run all steps up to `until`; give the report.
+
+    Raises:
+        ShardmillError: as its message says; what is committed stays.
+    """
+    if request.until is not None and request.until not in NAMES:
+        raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(NAMES)}")
+    require_run_folder(request.output)
+    needs = step_needs(Scope(request.file))
+    require_memory(request.file, needs, workers=request.workers)
+    require_generators(request.file)
+    with making(request.output, "--output"):
+        make_folder(request.output.absolute())
+    resources = WorkerResources(request.workers, request.address, request.file.resources.memory)
+    with open_execution(request.output, resources, needs=needs, stream=stream) as execution:
+        report = _steps(request, execution)
+        execution.journal.status(_outcome(report), until=request.until)
+        return report
+
+
+def verify_session(
+    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
+) -> dict[str, Any]:
+    """Check a finished run's datasets again, from their files; give the report.
+
+    `full` also trains what `verify.full` of the run file asks for.
+
+    Raises:
+        ConfigError: the folder holds no run, or one that has not made its datasets yet.
+    """
+    kept = read_plan(output)
+    file = kept_run(output, kept)
+    plan = {step.name: step for step in plan_again(file, kept)}
+    if full:
+        file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
+    resources = WorkerResources(workers, address, file.resources.memory)
+    with open_execution(output, resources, needs=step_needs(Scope(file)), stream=stream) as execution:
+        runner = Runner(Scope(file), plan, execution)
+        execution.trusting = True  # what was changed is a finding of the checks
+        found = changed_plan(kept, plan, file=output / PLAN)
+        audited = audit(execution, plan, found)
+        for name, step in planned_steps(Scope(file)):
+            if not step.is_check and execution.step_commit(plan[name]) is None:
+                _refuse_findings(audited)
+                raise ConfigError(f"{output}: step {name} is not done; finish the run first")
+        for name, step in planned_steps(Scope(file)):
+            if step.is_check:  # all before the first is done again: no old verdict beside a new decode
+                execution.commits.drop(name)
+        try:
+            runner.do(plan)
+        except Exception as error:
+            # Whatever a damaged file makes the other checks raise, the file is named. A stop, a setting
+            # and a fault of the disk have causes of their own.
+            own = isinstance(error, Stopped | ConfigError) or getattr(error, "errno", None) is not None
+            if not own:
+                _refuse_findings(audited)
+            raise
+        report = write_report(output, file, runner.records, audited=audited)
+        execution.journal.status(_outcome(report))
+        return report
+
+
+def _refuse_findings(report: AuditReport) -> None:
+    """Fail with what an audit found, if it found anything."""
+    if report.findings:
+        listed = "; ".join(f"{f.file}: {f.check}: {f.message}" for f in report.findings[:_NAMED])
+        more = f"; and {len(report.findings) - _NAMED} more" if len(report.findings) > _NAMED else ""
+        raise VerificationError(f"verify: FAIL: {listed}{more}")
+
+
+def _outcome(report: dict[str, Any]) -> str:
+    """Say in one word how a session ended."""
+    return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]
+
+
+@contextmanager
+def open_execution(
+    output: Path, resources: WorkerResources, *, needs: Mapping[str, Need], stream: TextIO | None
+) -> Iterator[Execution]:
+    """Hold a run's folder and give the means to work in it; leave both in order."""
+    attempt = new_attempt()
+    with disk_faults(output), run_lock(output), signals_stop():
+        sweep(output)
+        end_last_line(output)
+        journal = Journal(output, attempt)
+        journal.log("start", workers=resources.workers)
+        progress = Progress(journal, stream)
+        root = output.resolve()
+        commits = Commits(LocalStorage(root))
+        watch = MemoryWatch(resources.memory, progress.note)
+        execution = Execution(root, attempt, resources, commits, journal, progress, watch, needs)
+        try:
+            with watch:
+                yield execution
+        except BaseException as error:
+            with tidying():
+                journal.log("stop", error=f"{type(error).__name__}: {error}")
+                journal.status("stopped", error=reason_of(error))
+            raise
+        finally:
+            with tidying():
+                progress.close()
+                execution.close()
+                sweep(output)
+        journal.log("stop")
+
+
+def _steps(request: RunRequest, execution: Execution) -> dict[str, Any]:
+    """Do the steps in order and gather what each reports."""
+    adopted = find_tokenizer(request.file, request.base)
+    files = scan_inputs(find_files(request.file, request.base), execution)
+    execution.needs = require_for_inputs(request.file, files, workers=request.workers)
+    steps = plan_steps(request.file, files, adopted)
+    plan = {step.name: step for step in steps}
+    before = _last_plan(request.output)
+    _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
+    settle_damage(execution, plan, replace=request.replace)
+    _keep_plan(request, steps)
+    runner = Runner(Scope(request.file, files, adopted), plan, execution)
+    with forgetting_changed(execution, files):
+        runner.do(names_until(plan, request.until))
+    size = sum(file.size for file in files)
+    return write_report(request.output, request.file, runner.records, input_bytes=size)
+
+
+def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[StepStatus]) -> None:
+    """Refuse a folder that holds another run, or forget what must be made anew."""
+    stale = [status for status in steps if status.state is State.STALE]
+    if not stale:
+        return
+    if not request.replace:
+        listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
+        raise ConfigError(
+            f"{request.output}: holds a run of another config; these would be redone: {listed}."
+            " Run with --replace to redo them, or choose another folder"
+        )
+    for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
+        execution.commits.drop(status.step.name, status.stale)
+        execution.journal.log("replace", step=status.step.name)
+
+
+def _keep_plan(request: RunRequest, steps: Sequence[StepPlan]) -> None:
+    """Keep the run's config, for `status` and `verify`, and to say later what changed."""
+    content = {
+        "run": request.file.model_dump(mode="json"),
+        "steps": {
+            step.name: {
+                "fingerprint": step.fingerprint,
+                "inputs": step.inputs,
+                "config": dict(step.config),
+            }
+            for step in steps
+        },
+    }
+    text = json.dumps(content, indent=1, default=str) + "\n"
+    replace_file(request.output / PLAN, text.encode())
+
+
+def read_plan(output: Path) -> dict[str, Any]:
+    """Return what the last run in a folder kept of itself.
+
+    Raises:
+        ConfigError: the folder holds no run.
+        FormatError: run.json is damaged.
+    """
+    return read_kept_plan(output)
+
+
+def known_steps(output: Path) -> list[str]:
+    """Return the steps of the last run in a folder; during its first scan no others are known.
+
+    Raises:
+        ConfigError: the folder holds no run.
+        FormatError: run.json is damaged.
+    """
+    later = [path for path in (output / COMMITS).glob("*") if path.name != SCAN]
+    if not later and not (output / PLAN).exists() and (output / STATUS).exists():
+        return [SCAN]
+    return list(read_plan(output)["steps"])
+
+
+def _last_plan(output: Path) -> dict[str, Any]:
+    if not (output / PLAN).exists():
+        return {}
+    return {name: step["config"] for name, step in read_plan(output)["steps"].items()}

@@ -1,0 +1,1 @@
+"""What a run keeps of itself: files, commits, the log, the ledger."""

@@ -1,0 +1,335 @@
+"""Commits: a unit of work is whole or absent.
+
+    1. a worker writes its files under tmp/ATTEMPT/UNIT/, brings them to the disk, reports digests
+    2. the driver checks the digests and moves the files to their final keys
+    3. the driver creates commits/STEP/UNIT.json; that object is the commit
+
+A kill before 3 leaves files that nothing refers to; the next run makes them again, the same. Files of
+other attempts are under tmp/ only and are swept. A step that is whole has commits/STEP/_step.json, which
+names the commits of its units. A commit holds its own name and a digest of itself: a copy under another
+name, a commit that was changed and one that is missing are damage, and are never acted on.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import xxhash
+from pydantic import BaseModel, Field, JsonValue
+
+from pipeline.state.state_files import as_model, parse_object, readable
+from pipeline.state.storage import LocalStorage, is_key
+from stages.config import Config, canonical_json
+from stages.errors import DataError, FormatError
+from stages.store.digests import FileDigest, xxh3_file
+from stages.store.drawn import DRAWN_NAME
+from stages.store.manifest import MANIFEST_NAME
+
+COMMITS = "commits"
+STEP_COMMIT = "_step"
+DATASETS = "datasets"
+DRAWN_FOLDER = "drawn"
+_ENDING = ".json"
+Reported = TypeVar("Reported", bound=BaseModel)
+
+
+class Commit(Config):
+    """What a commit object holds; no time, host or path outside the run."""
+
+    step: str
+    unit: str
+    fingerprint: str
+    """Of the work: config, code version and inputs."""
+    files: dict[str, FileDigest]
+    """Final key of every file."""
+    record: dict[str, JsonValue]
+    """What the work reports: counts, and what later steps need."""
+    units: dict[str, str] = Field(default_factory=dict)
+    """Of a step that is whole: the digest of the commit of each of its units."""
+    xxh3: str = ""
+    """XXH3-128 of the canonical JSON of the other fields."""
+
+    def read(self, kind: type[Reported]) -> Reported:
+        """Return the record as what made it gave it.
+
+        Raises:
+            FormatError: it is another, as of another version of the program.
+        """
+        place = _key(self.step, self.unit)
+        return as_model(kind, self.record, Path(place), way_out=way_out(self.step))
+
+    def sealed(self) -> Self:
+        """Return the commit with the digest of what it says."""
+        return self.model_copy(update={"xxh3": content_digest(self.model_dump(mode="json"))})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker hands back: files it wrote under its attempt's folder, and its record."""
+
+    folder: Path
+    """Where the files are; their final keys are relative to it."""
+    files: Mapping[str, FileDigest]
+    record: dict[str, JsonValue] = field(default_factory=dict)
+    """Part of the commit: a function of the work alone."""
+    metrics: dict[str, float] = field(default_factory=dict)
+    """Part of the log: seconds and bytes of memory."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is there of a step."""
+
+    commits: dict[str, Commit]
+    """By unit, those that can be read."""
+    damaged: dict[str, str]
+    """By unit: which file is missing or of another size, or what is wrong with the commit object."""
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """Return the units whose commit is missing or cannot be believed, with what is wrong."""
+        return {unit: fault for unit, fault in self.damaged.items() if unit not in self.commits}
+
+
+class Commits:
+    """The commits of a run.
+
+    Args:
+        storage: where the run is.
+    """
+
+    def __init__(self, storage: LocalStorage) -> None:
+        self.storage = storage
+        self._sound: set[str] = set()
+        self._checked: set[str] = set()
+        """Steps whose earlier commits were compared; what they get later is of this session."""
+        self._seals: dict[str, str] = {}
+        """Digests of the commits that this session read or made, by key."""
+
+    def get(self, step: str, unit: str, fingerprint: str) -> Commit | None:
+        """Return the commit of a unit, if there is one of the same fingerprint.
+
+        Raises:
+            DataError: a committed file is gone or has another size.
+        """
+        commit = self._read(step, unit)
+        if commit is None or commit.fingerprint != fingerprint:
+            return None
+        fault = self._missing(commit)
+        if fault:
+            raise DataError(f"{fault}; {way_out(step)}")
+        return commit
+
+    def put(self, step: str, unit: str, fingerprint: str, outcome: Outcome) -> Commit:
+        """Check, move and commit what a worker made; or a whole step, once its units are committed.
+
+        Raises:
+            DataError: a file is not what the worker reported (the disk lost or changed bytes).
+        """
+        for key, digest in outcome.files.items():
+            if xxh3_file(outcome.folder / key) != digest.xxh3:
+                raise DataError(f"{outcome.folder / key}: changed between writing and commit")
+        for key in outcome.files:
+            self.storage.publish(outcome.folder / key, key)
+        self.storage.settle(outcome.files.keys())
+        units = self._units(step) if unit == STEP_COMMIT else {}
+        commit = Commit(
+            step=step,
+            unit=unit,
+            fingerprint=fingerprint,
+            files=dict(outcome.files),
+            record=outcome.record,
+            units=units,
+        ).sealed()
+        if not self.storage.put_new(_key(step, unit), canonical_json(commit)):
+            raise DataError(
+                f"{self.storage.root}: another process committed {step}/{unit} meanwhile; only one"
+                " run may write to a folder"
+            )
+        self._sound.add(_key(step, unit))
+        self._seals[_key(step, unit)] = commit.xxh3
+        return commit
+
+    def unchecked(self, step: str) -> dict[str, FileDigest]:
+        """Return the files of a step that were neither made nor checked in this session."""
+        if step in self._checked:
+            return {}
+        units = [unit for unit in self._names(step) if _key(step, unit) not in self._sound]
+        commits = [self._read(step, unit) for unit in units]
+        return {key: digest for commit in commits if commit for key, digest in commit.files.items()}
+
+    def mark_checked(self, step: str) -> None:
+        """Note that all files of a step are what was committed."""
+        self._checked.add(step)
+
+    def steps(self) -> list[str]:
+        """Return the names of the steps of which something is committed."""
+        folder = self.storage.path(COMMITS)
+        names = [path.name for path in folder.glob("*") if path.is_dir()]
+        return sorted(name for name in names if is_key(name))
+
+    def survey(self, step: str) -> Survey:
+        """Return what is committed of a step, and what of it is missing or damaged."""
+        commits: dict[str, Commit] = {}
+        damaged: dict[str, str] = {}
+        for unit in self._names(step):
+            try:
+                commit = self._read(step, unit)
+            except FormatError as error:
+                damaged[unit] = str(error).removesuffix(f"; {way_out(step)}")  # said once, for all
+                continue
+            if commit is not None:
+                commits[unit] = commit
+                fault = self._missing(commit)
+                if fault:
+                    damaged[unit] = fault
+        if STEP_COMMIT in commits:
+            units = commits[STEP_COMMIT].units
+            named = {unit: damaged[unit] for unit in damaged if unit in units or unit == STEP_COMMIT}
+            damaged = named | self._lost_units(step, commits)  # the rest is somebody's, and no commit
+        return Survey(commits, damaged)
+
+    def _lost_units(self, step: str, commits: dict[str, Commit]) -> dict[str, str]:
+        """Take out the commits that are not those of the whole step; say what is wrong with each."""
+        lost = {}
+        for unit, digest in commits[STEP_COMMIT].units.items():
+            place = self.storage.path(_key(step, unit))
+            if unit not in commits and not place.exists():
+                lost[unit] = f"{place}: step {step} was finished with this commit, found nothing"
+            elif unit in commits and commits[unit].xxh3 != digest:
+                lost[unit] = f"{place}: not the commit that step {step} was finished with"
+                del commits[unit]
+        return lost
+
+    def _missing(self, commit: Commit) -> str | None:
+        """Say which file of a commit is gone or of another size, or None if none is."""
+        for key, digest in commit.files.items():
+            path = self.storage.path(key)
+            try:
+                size = path.stat().st_size
+            except (FileNotFoundError, NotADirectoryError):
+                return f"{path}: committed with {digest.bytes:,} bytes, found nothing"
+            if size != digest.bytes:
+                return f"{path}: committed with {digest.bytes:,} bytes, found {size:,}"
+        return None
+
+    def all(self, step: str) -> Iterator[tuple[str, Commit]]:
+        """Yield the commits of a step."""
+        for unit in self._names(step):
+            commit = self._read(step, unit)
+            if commit is not None:
+                yield unit, commit
+
+    def drop(self, step: str, units: Collection[str] | None = None) -> None:
+        """Forget some units of a step, or all.
+
+        In this order, each removed for good before the next is touched: the commit of the whole step,
+        which vouches for the others; commits that hold a manifest; manifests; other commits; the files.
+        So a kill or a power cut on the way leaves no step that looks whole, no dataset that looks whole,
+        and no commit without its files. A manifest goes with any file that it lists, even if a kill came
+        between the manifest and its commit. A file that a commit which stays names, too, stays.
+        """
+        found = self.survey(step)
+        every = found.commits
+        known = every.keys() | found.damaged.keys() | {STEP_COMMIT}
+        chosen = [unit for unit in sorted(known) if units is None or unit in {*units, STEP_COMMIT}]
+        keys = {key for unit in chosen if unit in every for key in every[unit].files}
+        manifests = {manifest for key in keys if (manifest := _manifest_of(key)) is not None}
+        holders = [unit for unit, commit in every.items() if manifests & commit.files.keys()]
+        gone = {*holders, *chosen}
+        stay = {key for unit, commit in every.items() if unit not in gone for key in commit.files}
+        for some in (
+            [_key(step, STEP_COMMIT)],
+            [_key(step, unit) for unit in holders],
+            manifests,
+            [_key(step, unit) for unit in chosen],
+            sorted(keys - stay),
+        ):
+            self._delete(some)
+        self._sound -= {_key(step, unit) for unit in gone}
+
+    def _delete(self, keys: Collection[str]) -> None:
+        """Remove objects, and return once that would outlast a power cut."""
+        there = [key for key in keys if os.path.lexists(self.storage.path(key))]
+        for key in there:
+            self.storage.delete(key)
+            self._seals.pop(key, None)
+        self.storage.settle(there)
+
+    def _names(self, step: str) -> list[str]:
+        """Return the units that something is named after in a step's folder, sorted."""
+        folder = self.storage.path(f"{COMMITS}/{step}")
+        with readable(folder, way_out="move it away"):
+            if not folder.is_dir():
+                return []
+            names = sorted(path.name for path in folder.iterdir())
+        return [name.removesuffix(_ENDING) for name in names if _is_commit(name)]
+
+    def _units(self, step: str) -> dict[str, str]:
+        """Return the digests of the commits that make a step whole."""
+        units = {}
+        for unit in self._names(step):
+            key = _key(step, unit)
+            if unit != STEP_COMMIT and (key in self._seals or self._read(step, unit) is not None):
+                units[unit] = self._seals[key]
+        return units
+
+    def _read(self, step: str, unit: str) -> Commit | None:
+        place, then = self.storage.path(_key(step, unit)), way_out(step)
+        if place.is_symlink():
+            raise FormatError(f"{place}: is a symbolic link; {then}")
+        with readable(place, way_out=then):
+            data = self.storage.get(_key(step, unit))
+        if data is None:
+            return None
+        content = parse_object(data, place, way_out=then)
+        try:
+            found = content_digest(content)  # of what is there: a later version may have more fields
+        except ValueError:
+            found = "none, for it holds what is no JSON"  # an infinite number, half a character
+        said = content.get("xxh3", "")
+        if isinstance(said, str) and found != said:
+            raise FormatError(
+                f"{place}: holds the XXH3 {said} of its content, but its content has {found}: it"
+                f" was changed after it was written; {then}"
+            )
+        commit = as_model(Commit, content, place, way_out=then)
+        if (commit.step, commit.unit) != (step, unit):
+            raise FormatError(
+                f"{place}: is the commit of unit {commit.unit} of step {commit.step}; {then}"
+            )
+        self._seals[_key(step, unit)] = commit.xxh3
+        return commit
+
+
+def _is_commit(name: str) -> bool:
+    return name.endswith(_ENDING) and not name.startswith(".") and is_key(name)
+
+
+def content_digest(content: Mapping[str, Any]) -> str:
+    """Return the XXH3-128 of the canonical JSON of a commit's content, all but its field `xxh3`."""
+    rest = {name: value for name, value in content.items() if name != "xxh3"}
+    return xxhash.xxh3_128(canonical_json(rest)).hexdigest()
+
+
+def way_out(step: str) -> str:
+    """Say what helps where a file of a step is not what was committed."""
+    return f"restore it, or run again with --replace to make step {step} and those after it anew"
+
+
+def _key(step: str, unit: str) -> str:
+    return f"{COMMITS}/{step}/{unit}{_ENDING}"
+
+
+def _manifest_of(key: str) -> str | None:
+    """Return the key of the manifest that lists a dataset's file.
+
+    datasets/clm/train/epoch-0000/00000/input_ids.npy -> datasets/clm/train/dataset.json
+    """
+    parts = key.split("/")
+    if parts[0] != DATASETS:
+        return None
+    is_drawn = parts[3] in {DRAWN_NAME, DRAWN_FOLDER}
+    return "/".join([*parts[:3], DRAWN_NAME if is_drawn else MANIFEST_NAME])

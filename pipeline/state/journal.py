@@ -1,0 +1,134 @@
+"""The journal of a run: what happened, append-only, and how far it is, for people and machines.
+
+    DIR/log.jsonl      one line an event: start, dispatch, commit, step, stop; times stand only here
+    DIR/status.json    the state now, replaced whole
+    DIR/lock           held by the one process that may write
+
+None of it is an artifact: the bytes of shards never depend on it.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.state.state_files import as_model, read_object, require_file
+from pipeline.system.disk_faults import named
+from pipeline.system.regular_files import open_regular
+from stages.errors import FormatError, Stopped
+
+LOG = "log.jsonl"
+STATUS = "status.json"
+LOCK = "lock"
+
+
+class Status(BaseModel):
+    """What status.json says; there may be more in it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    state: str
+    pid: int | None = None
+    step: str | None = None
+    done: int | None = None
+    total: int | None = None
+    error: str | None = None
+
+
+class Journal:
+    """Writes a run's log and status.
+
+    Args:
+        root: the run's folder.
+        attempt: this run of the program.
+    """
+
+    def __init__(self, root: Path, attempt: str) -> None:
+        self._root = root
+        self._attempt = attempt
+
+    def log(self, event: str, **fields: Any) -> None:
+        """Append one event; a line is written whole or not at all."""
+        line = {"time": round(time.time(), 3), "attempt": self._attempt, "event": event, **fields}
+        data = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        descriptor = _open(self._root / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            with named(self._root / LOG):
+                os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+    def status(self, state: str, **fields: Any) -> None:
+        """Replace the status."""
+        content = {"state": state, "attempt": self._attempt, "pid": os.getpid(), **fields}
+        beside = self._root / f".{STATUS}.{self._attempt}"
+        beside.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        beside.replace(self._root / STATUS)
+
+
+def end_last_line(root: Path) -> None:
+    """End a line that a crash cut, so that the next event has its own; only the lock's holder may."""
+    log = root / LOG
+    if log.exists() and log.stat().st_size:
+        with log.open("rb+") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+
+
+def read_log(root: Path) -> Iterator[dict[str, Any]]:
+    """Yield the events of a run; a line cut by a crash is passed over."""
+    with contextlib.suppress(FileNotFoundError), os.fdopen(_open(root / LOG, os.O_RDONLY), "rb") as file:
+        for line in file:
+            with contextlib.suppress(ValueError, RecursionError):
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    yield event
+
+
+def read_status(root: Path) -> Status:
+    """Return how far a run says that it is; a damaged status is unknown, and says why."""
+    place = root / STATUS
+    try:
+        content = read_object(place, way_out="the next run writes it anew")
+        return as_model(Status, content, place, way_out="the next run writes it anew")
+    except FileNotFoundError:
+        return Status(state="unknown")
+    except (FormatError, OSError) as error:
+        return Status(state="unknown", error=str(error))
+
+
+@contextlib.contextmanager
+def run_lock(root: Path) -> Iterator[None]:
+    """Hold the run's folder; the lock goes with its holder, so none is ever left behind.
+
+    Raises:
+        Stopped: another process holds it.
+    """
+    descriptor = _open(root / LOCK, os.O_RDWR | os.O_CREAT)
+    with os.fdopen(descriptor, "r+", encoding="utf-8", errors="replace") as file:
+        try:
+            with named(root / LOCK):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            holder = file.read(20).strip() or "unknown"
+            raise Stopped(
+                f"{root}: in use by process {holder}; wait for it or stop it, then run again"
+            ) from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _open(place: Path, flags: int) -> int:
+    """Open a file of the journal; a FIFO in its place would wait for ever."""
+    return open_regular(place, partial(require_file, place, way_out="remove it and run again"), flags)

@@ -1,0 +1,190 @@
+"""Storage: named objects under a run's folder, and the three verbs that commits need.
+
+    put_new(key, data)   all or nothing, and only if there is no such object
+    get(key)             its bytes, or None
+    list(prefix)         keys, sorted
+
+An object store offers the same three (a conditional put, a get, a listing) without any rename, so the
+protocol of `pipeline.state.commits` carries over. Keys are POSIX paths of plain names.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import uuid
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from stages.errors import DataError
+from stages.store.digests import sync_path
+
+_KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
+TEMPORARY = "tmp"
+_ATTEMPT = re.compile("[0-9a-f]{12}")
+
+
+class LocalStorage:
+    """A run in a local folder (or one mounted on every node).
+
+    Args:
+        root: the run's folder.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._lasting: set[Path] = set()
+        self._own: set[Path] = set()
+
+    def path(self, key: str) -> Path:
+        """Return the place of a key; a key can never leave the root."""
+        assert is_key(key), key
+        return self.root / key
+
+    def put_new(self, key: str, data: bytes) -> bool:
+        """Write beside, then link under the key: the link fails if there is one."""
+        target = self.path(key)
+        self._require_own(target.parent)
+        self._make_folder(target.parent)
+        beside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+        try:
+            with beside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(beside, target)
+        except FileExistsError:
+            return False
+        finally:
+            beside.unlink(missing_ok=True)
+        sync_path(target.parent)
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        """Return an object's bytes, or None."""
+        try:
+            return self.path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def list(self, prefix: str) -> Iterator[str]:
+        """Yield the keys below a prefix, sorted; half-written objects have no key."""
+        for path in sorted(self.path(prefix).rglob("*")):
+            key = path.relative_to(self.root).as_posix()
+            if path.is_file() and not path.name.startswith(".") and is_key(key):
+                yield key
+
+    def delete(self, key: str) -> None:
+        """Remove an object, if there.
+
+        Raises:
+            DataError: a folder stands there, or the object is reached through a link.
+        """
+        path = self.path(key)
+        self._require_own(path.parent)
+        if path.is_dir() and not path.is_symlink():
+            raise DataError(f"{path}: is a folder, where the run had a file; move it away and run again")
+        path.unlink(missing_ok=True)
+
+    def publish(self, temporary: Path, key: str) -> None:
+        """Rename a finished file to its key.
+
+        Raises:
+            DataError: a folder stands there, or a folder above is a link.
+        """
+        target = self.path(key)
+        self._require_own(target.parent)
+        self._make_folder(target.parent)
+        if target.is_dir() and not target.is_symlink():
+            raise DataError(
+                f"{target}: is a folder, where the run puts a file; move it away and run again"
+            )
+        os.replace(temporary, target)  # noqa: PTH105  # rename(2), said plainly
+
+    def settle(self, keys: Collection[str]) -> None:
+        """Bring the folders of some keys to the disk."""
+        for folder in {self.path(key).parent for key in keys}:
+            sync_path(folder)
+
+    def _require_own(self, folder: Path) -> None:
+        """Refuse to change what a link in the run leads to: it may belong to another run."""
+        if folder in self._own:
+            return
+        own = folder
+        while folder != self.root:
+            if folder.is_symlink():
+                raise DataError(
+                    f"{folder}: is a symbolic link; the folders of a run hold its own files. Remove the"
+                    " link, and move the files that it leads to there if they are of this run"
+                )
+            folder = folder.parent
+        self._own.add(own)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder of the run, and sync its name before it holds anything.
+
+        The name is synced even if the folder is there: who made it may have been killed before the sync.
+        """
+        if folder in self._lasting:
+            return
+        if folder == self.root:
+            make_folder(folder)
+        else:
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            sync_path(folder.parent)
+        self._lasting.add(folder)
+
+
+def is_key(name: str) -> bool:
+    """Say whether a name is the key of an object: a POSIX path of plain names, none of them `..`."""
+    return _KEY.fullmatch(name) is not None and ".." not in name.split("/")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents, so that a power cut leaves them there."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in missing or [folder]:
+        with contextlib.suppress(PermissionError):  # one may write into a folder that none may list
+            sync_path(place.parent)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file's content: a kill or a power cut leaves the old or the new one, whole."""
+    beside = path.with_name(f".{path.name}")
+    beside.write_bytes(data)
+    sync_path(beside)
+    beside.replace(path)
+    sync_path(path.parent)
+
+
+def sweep(root: Path) -> None:
+    """Remove what other attempts left: files under `tmp/`, and commits never linked to their keys.
+
+    The names of commits are synced: who made the last one may have been killed before the sync.
+
+    Raises:
+        DataError: `tmp` is a link.
+    """
+    temporary = root / TEMPORARY
+    if temporary.is_symlink():
+        raise DataError(
+            f"{temporary}: is a symbolic link; finished files are moved from there into the run, so it"
+            " must be a folder. Remove the link"
+        )
+    for attempt in temporary.glob("*") if temporary.is_dir() else ():
+        if _ATTEMPT.fullmatch(attempt.name):
+            shutil.rmtree(attempt, ignore_errors=True)
+    for half_written in (root / "commits").glob("*/.*"):
+        half_written.unlink(missing_ok=True)
+    for step in (root / "commits").glob("*"):
+        sync_path(step)
+    if (root / "commits").exists():
+        sync_path(root / "commits")
+
+
+def new_attempt() -> str:
+    """Return a name for the files under `tmp/` of one run of the program."""
+    return secrets.token_hex(6)

@@ -1,0 +1,166 @@
+"""Disk faults: what the system refuses, as one line with the file, the fault and the way out.
+
+    it passes, or ends without a change of the command   Stopped, 75      ENOSPC EIO EROFS ESTALE ...
+    the command or the folder must change                ConfigError, 2   EACCES ENOTDIR EISDIR ...
+
+The system names the file only where it opens or renames one; `named` gives a write or a sync the name of
+the folder in which it failed.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.system.printable import show_bytes
+from stages.errors import ConfigError, DataError, ShardmillError, Stopped
+
+_AGAIN = "run again to resume"
+PASSING = {
+    errno.ENOSPC: f"free space and {_AGAIN}",
+    errno.EDQUOT: f"free space and {_AGAIN}",
+    errno.EIO: f"the disk or its server failed (see dmesg); once it works, {_AGAIN}",
+    errno.EROFS: f"mount it for writing and {_AGAIN}",
+    errno.ESTALE: f"its server lost it; mount it again and {_AGAIN}",
+    errno.EMFILE: f"raise the limit (ulimit -n) and {_AGAIN}",
+    errno.ENFILE: f"the system has too many files open; end other programs and {_AGAIN}",
+    errno.ENOMEM: f"free memory and {_AGAIN}",
+    errno.EAGAIN: _AGAIN,
+    errno.EBUSY: _AGAIN,
+    errno.ENOLCK: f"its file system gives no locks; mount it with locks and {_AGAIN}",
+    errno.ENOENT: f"another program removed it or its folder; {_AGAIN}",
+    errno.EREMOTEIO: f"its server failed; once it works, {_AGAIN}",
+    errno.ENXIO: f"its device is gone; attach it again and {_AGAIN}",
+    errno.ENODEV: f"its device is gone; attach it again and {_AGAIN}",
+    errno.ENOTCONN: f"its mount is gone; mount it again and {_AGAIN}",
+    errno.ETIMEDOUT: f"its server does not answer; once it does, {_AGAIN}",
+    errno.EHOSTDOWN: f"its server does not answer; once it does, {_AGAIN}",
+    errno.EHOSTUNREACH: f"its server does not answer; once it does, {_AGAIN}",
+    errno.ECONNREFUSED: f"its server does not answer; once it does, {_AGAIN}",
+    errno.ECONNRESET: f"its server ended the connection; {_AGAIN}",
+}
+"""Faults after which the same command goes on, and what must happen first."""
+LASTING = {
+    errno.EACCES: "give this user the right to it, or choose another folder",
+    errno.EPERM: "give this user the right to it, or choose another folder",
+    errno.ENOTDIR: "a file stands where a folder belongs; move it away and run again",
+    errno.EISDIR: "a folder stands where a file belongs; move it away and run again",
+    errno.ENOTEMPTY: "a folder stands where a file belongs; move it away and run again",
+    errno.EEXIST: "something else stands there; move it away and run again",
+    errno.ENAMETOOLONG: "choose a folder with a shorter path",
+    errno.ELOOP: "its links lead to each other; name the folder itself",
+    errno.EFBIG: "the file system takes no file of this size; choose a folder on another one",
+    errno.EXDEV: "the folder spans two file systems; name one that lies on one",
+    errno.EOPNOTSUPP: "the file system cannot do this; choose a folder on another one",
+    errno.ENOSYS: "the file system cannot do this; choose a folder on another one",
+    errno.EINVAL: "the file system cannot do this; choose a folder on another one",
+}
+"""Faults that stay until the command or the folder changes."""
+
+
+@contextmanager
+def disk_faults(folder: Path) -> Iterator[None]:
+    """Turn what the system refuses, here or at a worker, into a line that names the file.
+
+    Args:
+        folder: that the command writes into, named where the system names no file.
+
+    Raises:
+        Stopped: the same command can go on once the fault is gone.
+        ConfigError: it cannot.
+        DataError: a library could not read a file and does not say why.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise explained(error, folder) from error
+
+
+@contextmanager
+def making(folder: Path, option: str) -> Iterator[None]:
+    """Turn what the system refuses while a folder is made into a line that names the option.
+
+    Raises:
+        ConfigError: no folder can be there.
+        Stopped: one can, once the fault is gone.
+    """
+    try:
+        yield
+    except OSError as error:
+        fault = explained(error, folder)
+        if isinstance(fault, ConfigError):
+            place = _place(error)
+            where = "" if place is None or place == folder else f"{place}: "
+            fault = ConfigError(f"{option} {folder}: cannot be made: {where}{error.strerror}")
+        raise fault from error
+
+
+@contextmanager
+def named(place: Path) -> Iterator[None]:
+    """Yield a fault the name of the place where it happened, if the system gave it none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is not None:
+            error.filename = str(place)
+        raise
+
+
+def explained(error: OSError, folder: Path | None = None) -> ShardmillError:
+    """Return the error that says in one line what the system refused.
+
+    Args:
+        error: as the system raised it.
+        folder: that the command writes into, if it is known.
+    """
+    place = _place(error) or folder
+    what, number = "" if place is None else f"{place}: ", error.errno
+    if number is None:
+        return _of_a_library(error, what)
+    if number == errno.ENOENT and not _is_within(place, folder):
+        return ConfigError(f"{what}{os.strerror(number)}; put it back, or name another file")
+    if number in PASSING:
+        return Stopped(f"{what}{_said(number, place)}; {PASSING[number]}")
+    return ConfigError(f"{what}{os.strerror(number)}; {LASTING.get(number, 'mend that and run again')}")
+
+
+def _of_a_library(error: OSError, what: str) -> ShardmillError:
+    """Return what a library says that has no number of the system's."""
+    said = str(error) or type(error).__name__
+    if isinstance(error, ConnectionError | TimeoutError):
+        return Stopped(f"{what}{said}; {_AGAIN}")
+    return DataError(f"{what}{said}; a file there is damaged: `shardmill verify` names it")
+
+
+def _place(error: OSError) -> Path | None:
+    """Return the file of a fault; of two, the one that was to be made."""
+    name = error.filename2 or error.filename
+    return Path(os.fsdecode(name)) if isinstance(name, str | bytes | os.PathLike) else None
+
+
+def _is_within(place: Path | None, folder: Path | None) -> bool:
+    if place is None or folder is None:
+        return False
+    return place.absolute().is_relative_to(folder.absolute())
+
+
+def _said(number: int, place: Path | None) -> str:
+    """Return the fault in words, with the space that is left if it is that."""
+    if number == errno.EDQUOT:
+        return "the disk quota is used up"
+    if number != errno.ENOSPC or str(place).startswith("/dev/"):
+        return os.strerror(number)
+    free = _free(place or Path())
+    return "the disk is full" + ("" if free is None else f" ({show_bytes(free)} are left)")
+
+
+def _free(place: Path) -> int | None:
+    """Return the free bytes of the file system of a path, or None if nothing of the path is there."""
+    for folder in (place, *place.parents):
+        try:
+            return shutil.disk_usage(folder).free
+        except OSError:
+            continue
+    return None

@@ -1,0 +1,36 @@
+"""What tests of the pipeline share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray.cloudpickle
+
+from tests.pipeline import trials
+from tests.pipeline.trials import Trial, Trials
+
+
+@pytest.fixture(scope="module")
+def by_value(ray_session: None) -> Iterator[None]:  # noqa: ARG001  # Ray must run
+    """Send functions to workers by value.
+
+    They import no tests: their working_dir is empty.
+    """
+    ray.cloudpickle.register_pickle_by_value(trials)
+    yield
+    ray.cloudpickle.unregister_pickle_by_value(trials)
+
+
+@pytest.fixture
+def trial(by_value: None, tmp_path: Path) -> Iterator[Trials]:  # noqa: ARG001  # see there
+    """Return what makes a trial, which ends with the test."""
+    made: list[Trial] = []
+
+    def make(**settings: Any) -> Trial:
+        made.append(Trial(tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.flow.close()

@@ -1,0 +1,82 @@
+"""What the dataflow promises of memory: no more works at a time than has room, less if it is short."""
+
+import os
+import select
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from pipeline.engine.memory import BASE, MIB, WORKER, Need
+from pipeline.engine.watch import MemoryWatch
+from stages.errors import ConfigError
+from tests.memory_book import step_run
+from tests.pipeline.trials import Trials, chains, hold, meet, nap, phase, pids, say_who, task
+
+
+class _OnceOver(MemoryWatch):
+    """A watch that sees too much once, when it is told to."""
+
+    armed = False
+
+    @contextmanager
+    def guard(self, give_up: Callable[[], object]) -> Iterator[None]:
+        """Give up a worker at once."""
+        if self.armed:
+            self.armed = False
+            give_up()
+        yield
+
+
+def test_of_idle_workers_the_one_that_holds_most_goes_and_the_others_do_the_work(
+    trial: Trials,
+) -> None:
+    watch = _OnceOver(1 << 40, print)
+    tried = trial(watch=watch)
+    tried.do(phase(task(hold, 200), task(hold, 1)))
+    large, small = pids(tried.book)["200"], pids(tried.book)["1"]
+    assert large != small
+    process = os.pidfd_open(large)
+    watch.armed = True
+    tried.do(phase(task(say_who, 0)))
+    ended, _, _ = select.select([process], [], [], 60.0)
+    os.close(process)
+    assert ended == [process]
+    assert pids(tried.book)["0"] == small
+
+
+def test_short_of_memory_fewer_work_at_a_time_and_the_last_is_refused(trial: Trials) -> None:
+    notes: list[str] = []
+    with MemoryWatch(1, notes.append, period=0.01) as watch:
+        said = r"^resources.memory = 1 B: .* \(unit say_who.* even with one worker: the run used"
+        with pytest.raises(ConfigError, match=said):
+            trial(watch=watch).do(chains(3, 1 << 60))
+    assert notes in ([], ["memory is short: going on with 1 worker"])
+
+
+def test_no_more_work_at_a_time_than_have_room(trial: Trials) -> None:
+    room = BASE + 2 * WORKER + 150 * MIB
+    tried = trial(workers=2, memory=room)
+    large = step_run("a", phase(*(task(nap, n, "a") for n in range(3))), need=Need(100 * MIB))
+    tried.do(large)
+    assert len(set(pids(tried.book).values())) == 1
+    assert tried.notes[-1].endswith("a node has room for 1 of 2 workers in step a")
+    tried.do(step_run("b", phase(task(meet, 7, "b"), task(meet, 8, "b")), need=Need(10 * MIB)))
+    found = pids(tried.book)
+    assert found["7"] != found["8"]
+
+
+def test_an_idle_actor_ends_for_a_task_that_needs_its_room(trial: Trials) -> None:
+    tried = trial(workers=2, memory=BASE + 2 * WORKER + 50 * MIB)
+    tried.do(phase(task(meet, 1), task(meet, 2)))
+    before = set(pids(tried.book).values())
+    assert len(before) == 2
+    tried.do(step_run("b", phase(task(say_who, 3, "b")), need=Need(120 * MIB)))
+    assert pids(tried.book)["3"] in before
+
+
+def test_a_step_of_which_no_worker_fits_is_refused(trial: Trials) -> None:
+    tried = trial(workers=2, memory=BASE + WORKER)
+    need = Need(1 << 30, "lower x")
+    with pytest.raises(ConfigError, match=r"step b needs 1.531 GiB on a node .* or lower x$"):
+        tried.do(step_run("b", phase(task(say_who, 3, "b")), need=need))

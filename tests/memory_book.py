@@ -63,6 +63,9 @@ class MemoryBatch:
     def advance(self, *, more: bool) -> None:
         """Count one finished task."""
 
+    def grow(self, tasks: int) -> None:
+        """Count tasks that were not known before."""
+
     def end(self) -> None:
         """Say that the phase is done."""
         self.book.said.append(f"{self.name} ended")

@@ -63,6 +63,8 @@ class Flow:
         """The moments at which tasks became ready."""
         self._made: set[Node] = set()
         self._blocked: defaultdict[Node, list[tuple[_Active, Item]]] = defaultdict(list)
+        self._growing: defaultdict[str, list[_Active]] = defaultdict(list)
+        """Steps whose phase grows by the commits of another, by the name of that."""
 
     @property
     def is_done(self) -> bool:
@@ -147,8 +149,14 @@ class Flow:
             self._open.discard(active.step.name)
             self._free(active.step.name)
             return True
-        if not active.work.is_done or not self._open.isdisjoint(active.work.phase.until):
+        work = active.work
+        if not work.is_done or not self._open.isdisjoint(work.phase.until):
             return False
+        if work.phase.each is not None:
+            if work.phase.each.step in self._open:
+                return False
+            self._growing[work.phase.each.step].remove(active)
+            work.end()
         self._send(active, active.work.answer())
         return True
 
@@ -162,10 +170,28 @@ class Flow:
             return
         active.work = PhaseRun(active.step, phase, self._book)
         for task in active.work.waiting:
-            item = Item((active.number, active.given), task, active.work)
-            active.given += 1
-            self._lay(active, item)
+            self._number(active, task)
+        each = phase.each
+        if each is not None:
+            self._growing[each.step].append(active)
+            for source in self._active:
+                if source.step.name == each.step and source.work is not None:
+                    for commit in list(source.work.commits.values()):
+                        self._grow(active, commit)
         self._wake(active)
+
+    def _number(self, active: _Active, task: Task) -> Item | None:
+        """Put a task behind the others of its step; return it if it is ready."""
+        assert active.work is not None, "its tasks are of a phase"
+        item = Item((active.number, active.given), task, active.work)
+        active.given += 1
+        return item if self._lay(active, item) else None
+
+    def _grow(self, active: _Active, commit: Commit) -> Item | None:
+        """Add the task that a commit of another step leads to; return it if it is ready."""
+        assert active.work is not None, "its tasks are of a phase"
+        task = active.work.extend(commit)
+        return None if task is None else self._number(active, task)
 
     def _lay(self, active: _Active, item: Item) -> bool:
         """Put a task where it is ready, or where it waits for a unit; say whether it is ready."""
@@ -187,6 +213,10 @@ class Flow:
             for waiting, item in self._blocked.pop(node, ()):
                 if self._lay(waiting, item):
                     woken.append(item)
+            for growing in self._growing[active.step.name]:
+                new = self._grow(growing, work.commits[unit])
+                woken += [] if new is None else [new]
+                woken += self._wake(growing)
         return woken
 
     def _free(self, name: str) -> None:

@@ -25,6 +25,17 @@ class Where(Enum):
 
 
 @dataclass(frozen=True)
+class Each:
+    """Tasks of which each is made of a commit of another step, as soon as it is there."""
+
+    step: str
+    """Its name in the plan; it is still at work."""
+    task: Callable[[Commit], Task]
+    order: Callable[[], Sequence[str]]
+    """Gives the tasks' units in canonical order, once that step is done."""
+
+
+@dataclass(frozen=True)
 class Phase:
     """Tasks of a step that may run in any order."""
 
@@ -41,6 +52,8 @@ class Phase:
     """Names in the plan of steps that must be done, too, before the work goes on."""
     take: Callable[[Task, Outcome], None] | None = None
     """Takes what tasks found that leave no file and are not committed."""
+    each: Each | None = None
+    """Where more tasks come from."""
 
 
 Phases = Generator[Phase, dict[str, Commit], _Value]

@@ -119,6 +119,11 @@ class BatchProgress:
         self.total += more
         self._progress.show(self)
 
+    def grow(self, tasks: int) -> None:
+        """Count tasks that were not known before."""
+        self.total += tasks
+        self._progress.show(self)
+
     def end(self) -> None:
         """End the batch."""
         self._progress.end(self)

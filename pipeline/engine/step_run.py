@@ -20,6 +20,10 @@ class Batch(Protocol):
         """Count one finished task; `more` says that it was followed by another."""
         ...
 
+    def grow(self, tasks: int) -> None:
+        """Count tasks that were not known before."""
+        ...
+
     def end(self) -> None:
         """Say that the phase is done."""
         ...
@@ -89,13 +93,31 @@ class PhaseRun:
             if task is not None:
                 self.waiting.append(task)
         self._left = len(self.waiting)
-        if self.waiting and self.phase.take is None:
+        if (self.waiting or self.phase.each) and self.phase.take is None:
             self._batch = self.book.begin(self.phase, self.step.name, self._left)
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """Whether nothing of what is known of it is left to do."""
         return not self._left
+
+    def end(self) -> None:
+        """Note that nothing is left to do, and no more will come."""
+        if self._batch is not None:
+            self._batch.end()
+            self._batch = None
+
+    def extend(self, commit: Commit) -> Task | None:
+        """Return the task that a commit of another step leads to, unless it is committed itself."""
+        assert self.phase.each is not None, "all its tasks were known"
+        task = self.phase.each.task(commit)
+        chain = self._chains[task.unit] = []
+        left = self._resumed(task, chain)
+        if left is not None:
+            self._left += 1
+            if self._batch is not None:
+                self._batch.grow(1)
+        return left
 
     @property
     def need(self) -> Need:
@@ -118,8 +140,8 @@ class PhaseRun:
         following = self._resumed(self._noted(task, self.book.keep(task, outcome), chain), chain)
         self._batch.advance(more=following is not None)
         self._left -= following is None
-        if self.is_done:
-            self._batch.end()
+        if self.is_done and self.phase.each is None:
+            self.end()
         return following
 
     def take_new(self) -> list[str]:
@@ -129,7 +151,8 @@ class PhaseRun:
 
     def answer(self) -> dict[str, Commit]:
         """Return all commits by unit, in the order of the tasks, chains one after the other."""
-        return {unit: self.commits[unit] for chain in self._chains.values() for unit in chain}
+        firsts = self._chains if self.phase.each is None else self.phase.each.order()
+        return {unit: self.commits[unit] for first in firsts for unit in self._chains[first]}
 
     def _noted(self, task: Task, commit: Commit, chain: list[str]) -> Task | None:
         """Note a commit; return the task that goes on from it, if any."""

@@ -165,6 +165,10 @@ class _Batch:
         """Count one finished task."""
         self.progress.advance(more=more)
 
+    def grow(self, tasks: int) -> None:
+        """Count tasks that were not known before."""
+        self.progress.grow(tasks)
+
     def end(self) -> None:
         """Say that the phase is done."""
         peak = self.execution.watch.end_peak(self.peak)

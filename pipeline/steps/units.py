@@ -98,6 +98,11 @@ class UnitSize(Config):
         return set(cls.model_fields) - {"name"}
 
 
+def alone(size: UnitSize) -> Unit:
+    """Return a unit as if there were no other: for work that looks at none, before all are known."""
+    return Unit(first=0, **size.model_dump())
+
+
 def units_of(sizes: Iterable[UnitSize]) -> tuple[Unit, ...]:
     """Return ingest's units with the numbers of their documents."""
     units: list[Unit] = []

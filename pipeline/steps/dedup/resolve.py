@@ -6,7 +6,7 @@ holds of it what memory it has to spare; everything else passes by unit or by bl
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,27 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
         ledger=ledger,
         clusters=clusters,
     )
+
+
+class KeptRecord(UnitRecord):
+    """A unit of which every document stays."""
+
+    languages: dict[str, LanguageSize]
+
+
+def keep_all(workspace: Workspace, unit: Unit) -> KeptRecord:
+    """Keep every document of a unit."""
+    write_array(workspace.create(unit.keep), np.ones(unit.documents, np.bool_))
+    none = np.zeros(unit.documents, np.bool_)
+    flows, languages, _ = _flows(workspace, [replace(unit, first=0)], none, none)
+    return KeptRecord(flow=flows[unit.commit_name], languages=languages)
+
+
+def write_no_evidence(workspace: Workspace, _: None) -> UnitRecord:
+    """Write the tables of removals and clusters without a row."""
+    _write_table(workspace.create("dedup/removed.parquet"), REMOVED, iter(()))
+    _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, iter(()))
+    return UnitRecord()
 
 
 def _decide_run(

@@ -1,7 +1,8 @@
 """Dedup: which documents go, and for which of their duplicates."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
@@ -18,15 +19,24 @@ from pipeline.steps.dedup.pieces import (
     find_exact,
 )
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
-from pipeline.steps.dedup.resolve import LanguageSize, Resolution, ResolveRecord, resolve
+from pipeline.steps.dedup.resolve import (
+    KeptRecord,
+    LanguageSize,
+    Resolution,
+    ResolveRecord,
+    keep_all,
+    resolve,
+    write_no_evidence,
+)
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import Record, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
-from stages.ledger import Flow
+from stages.ledger import Flow, Tally, total_flow
 
 TEXT_FACTOR = 6
 """Of the longest document, where its text is compared, sampled, encoded or decoded: 190 MiB."""
@@ -34,6 +44,8 @@ KEY_BYTES = 100
 """Of a key while a piece of a band is worked on."""
 PAIRS = 192 << 20
 """The pairs of a batch with their shingles."""
+KEEP = "keep-"
+"""Begins the names of units of which all is kept."""
 
 
 class DedupRecord(Record):
@@ -63,7 +75,9 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS + text_need(scope.file))
+    most = text_need(scope.file)
+    if not streams(scope):
+        most = max(KEY_BYTES * MAX_KEYS, PAIRS + most)
     return Need(most, "lower ingest.max_document_bytes")
 
 
@@ -79,7 +93,13 @@ def section_loss(scope: Scope) -> str | None:
     )
 
 
+def _overlaps(scope: Scope) -> Sequence[str]:
+    return (INGEST.name,) if streams(scope) else ()
+
+
 def _work(job: Job) -> Work[DedupRecord]:
+    if streams(job.scope):
+        return (yield from _keep_all(job))
     config, units = job.file.dedup, units_of(job.records.of(INGEST).units)
     pieces = num_pieces(units[-1].last) if config.exact else 0
     compared = 0
@@ -101,6 +121,33 @@ def _work(job: Job) -> Work[DedupRecord]:
             compared=compared,
         )
     )
+
+
+def _keep_all(job: Job) -> Work[DedupRecord]:
+    """Keep every document, unit by unit, and leave tables of duplicates without a row."""
+
+    def keep(unit: Unit) -> Task:
+        name = unit.commit_name
+        return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
+
+    kept = yield each_unit(job, "keep every document", keep)
+    none = job.task("resolve", write_no_evidence, None)
+    yield Phase("decide what stays", [none], Where.DRIVER)
+    records = read_all(kept, KeptRecord)
+    flows = {name.removeprefix(KEEP): unit.flow for name, unit in records.items() if unit.flow}
+    languages: dict[str, Counter[str]] = {}
+    for unit in records.values():
+        for name, size in unit.languages.items():
+            languages.setdefault(name, Counter()).update(size.model_dump())
+    total = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
+    record = DedupRecord(
+        kept=total.output.documents,
+        removed={name: tally.documents for name, tally in total.gone.items()},
+        languages={name: LanguageSize(**size) for name, size in sorted(languages.items())},
+        clusters=Flow(input=Tally(bytes=0), output=Tally(bytes=0), gone={"removed": Tally(bytes=0)}),
+        compared=0,
+    )
+    return Whole(record, flows)
 
 
 def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
@@ -155,6 +202,8 @@ DEDUP = Step(
     warning=section_loss,
     need=_need,
     work=_work,
+    overlaps=_overlaps,
+    unit_of=lambda name: name.removeprefix(KEEP),
     amounts=_amounts,
     takes=Takes(INGEST.name),
     evidence=_evidence,

@@ -177,11 +177,13 @@ def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:
         drops=dict(sorted(drops.items())),
         named=tuple(named[:NAMED]),
         cleaned=sum(part.cleaned for part in parts.values()),
-        units=tuple(
-            UnitSize(name=unit.replace(".", "/", 1), **part.model_dump(include=UnitSize.taken()))
-            for unit, part in parts.items()
-        ),
+        units=tuple(size_of(unit, part) for unit, part in parts.items()),
     )
+
+
+def size_of(unit: str, part: PartRecord) -> UnitSize:
+    """Return what later steps read of a unit."""
+    return UnitSize(name=unit.replace(".", "/", 1), **part.model_dump(include=UnitSize.taken()))
 
 
 def _unit_key(unit: str) -> str | None:

@@ -88,13 +88,13 @@ class SplitRecord(Record):
 
 def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     """Count the tokens of each candidate cluster in one unit."""
-    clusters = clusters_of(workspace, work.unit)
+    clusters = clusters_of(workspace, work.unit) if work.validation.fraction else None
     tokenizer = load_tokenizer(workspace)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
         ids = fixed_bytes(table.column("id"), ID_BYTES)
-        names = list(rows_of_bytes(clusters.of(ids)))
+        names = list(rows_of_bytes(ids if clusters is None else clusters.of(ids)))
         chosen = [is_candidate(name, work.seed, config=work.validation) for name in names]
         described = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
         received += tally_of_texts(described)

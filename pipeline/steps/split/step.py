@@ -1,14 +1,15 @@
 """Split: which documents are held out, and how many shards there are."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
-from pipeline.steps.dedup.step import DEDUP, text_need
+from pipeline.steps.dedup.step import DEDUP, KEEP, text_need
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import flows_of, read_all
 from pipeline.steps.split.choice import (
     CandidateUnit,
@@ -21,7 +22,7 @@ from pipeline.steps.split.choice import (
 from pipeline.steps.split.recount import recount_held_out
 from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.units import units_of
+from pipeline.steps.units import Unit, units_of
 
 EXISTING = 512 << 20
 """The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
@@ -43,19 +44,29 @@ def _need(scope: Scope) -> Need:
     return Need(encoding_need(scope.file), "lower ingest.max_document_bytes")
 
 
+def _overlaps(scope: Scope) -> Sequence[str]:
+    return (INGEST.name, DEDUP.name) if streams(scope) else ()
+
+
+def shards_of(job: Job) -> dict[str, int]:
+    """Return the number of shards of each split, known before the split is made if units stream."""
+    made = job.records.get(SPLIT)
+    if made is not None:
+        return made.shards
+    assert job.file.packing.shards is not None, "units stream only to shards of a fixed number"
+    return {"train": job.file.packing.shards, "validation": 0}
+
+
 def _work(job: Job) -> Work[SplitRecord]:
-    file, units = job.file, units_of(job.records.of(INGEST).units)
-    counted = yield Phase(
-        "count held-out documents",
-        [
-            job.task(
-                f"{_COUNT}{unit.commit_name}",
-                count_candidates,
-                CandidateUnit(unit, file.validation, file.seed),
-            )
-            for unit in units
-        ],
-    )
+    file = job.file
+
+    def count(unit: Unit) -> Task:
+        work = CandidateUnit(unit, file.validation, file.seed)
+        name = unit.commit_name
+        return job.task(f"{_COUNT}{name}", count_candidates, work, after=[(DEDUP.name, f"{KEEP}{name}")])
+
+    counted = yield each_unit(job, "count held-out documents", count, until=(DEDUP.name,))
+    units = units_of(job.records.of(INGEST).units)
     kept = job.records.of(DEDUP).languages.values()
     size, documents = sum(one.bytes for one in kept), sum(one.documents for one in kept)
     choice = ValidationChoice(units, file.validation, file.packing, file.seed, size, documents)
@@ -73,10 +84,11 @@ SPLIT = Step(
     name="split",
     version=1,
     record=SplitRecord,
-    reads=always((TOKENIZER.name,)),
+    reads=always((DEDUP.name, TOKENIZER.name)),
     settings=_settings,
     need=_need,
     work=_work,
+    overlaps=_overlaps,
     takes=Takes(DEDUP.name),
     unit_of=lambda name: name.removeprefix(_COUNT),
     evidence=_evidence,

@@ -159,8 +159,10 @@ def groups_of(
         work: the unit.
         identities: (N, 16) uint8, ids of documents of the unit.
     """
-    clusters = clusters_of(workspace, work.unit)
-    held_out = HeldOut.read(workspace).holds(clusters.of(identities))
+    held_out = np.zeros(len(identities), np.bool_)
+    if work.validation_shards:
+        clusters = clusters_of(workspace, work.unit)
+        held_out = HeldOut.read(workspace).holds(clusters.of(identities))
     first = np.where(held_out, work.train_shards, 0)
     shards = np.where(held_out, work.validation_shards, work.train_shards)
     placed = (

@@ -1,20 +1,20 @@
 """Tokenize: every kept document as ids, in the token store."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
-from pipeline.steps.dedup.step import DEDUP
+from pipeline.steps.dedup.step import DEDUP, KEEP
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import Record, flows_of, read_all
 from pipeline.steps.recount import of_units
-from pipeline.steps.split.step import SPLIT, encoding_need
+from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.encode import LanguageTokens, StoredRecord, TokenizeUnit, tokenize_unit
 from pipeline.steps.tokenize.recount import recount_stored
-from pipeline.steps.units import units_of
+from pipeline.steps.units import Unit
 
 
 class TokenizeRecord(Record):
@@ -41,19 +41,19 @@ def store_need(scope: Scope) -> Need:
     return Need(encoding_need(file) + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
 
 
+def _overlaps(scope: Scope) -> Sequence[str]:
+    return (INGEST.name, DEDUP.name, SPLIT.name) if streams(scope) else ()
+
+
 def _work(job: Job) -> Work[TokenizeRecord]:
-    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
-    commits = yield Phase(
-        "tokenize",
-        [
-            job.task(
-                unit.commit_name,
-                tokenize_unit,
-                TokenizeUnit(unit, shards["train"], shards["validation"], job.file.seed),
-            )
-            for unit in units
-        ],
-    )
+    shards, seed = shards_of(job), job.file.seed
+
+    def encode(unit: Unit) -> Task:
+        work = TokenizeUnit(unit, shards["train"], shards["validation"], seed)
+        name = unit.commit_name
+        return job.task(name, tokenize_unit, work, after=[(DEDUP.name, f"{KEEP}{name}")])
+
+    commits = yield each_unit(job, "tokenize", encode)
     stored = read_all(commits, StoredRecord)
     languages: dict[str, Counter[str]] = {}
     for unit in stored.values():
@@ -84,6 +84,7 @@ TOKENIZE = Step(
     settings=_settings,
     need=store_need,
     work=_work,
+    overlaps=_overlaps,
     amounts=_amounts,
     takes=Takes(DEDUP.name),
     evidence=_evidence,

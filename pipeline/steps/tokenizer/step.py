@@ -1,6 +1,6 @@
 """Tokenizer: trained on a balanced sample, or taken as it is."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
@@ -10,7 +10,7 @@ from pipeline.state.ledger import let_out, settle
 from pipeline.steps.dedup.step import DEDUP, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import flows_of, read_all
-from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work, always
+from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
 from pipeline.steps.tokenizer.load import FOLDER
 from pipeline.steps.tokenizer.training import (
@@ -93,6 +93,10 @@ def training_need(file: RunFile, corpus: int, *, workers: int, languages: int = 
     return Need(needed, remedy, lowered=taken(fitting << 20))
 
 
+def _reads(scope: Scope) -> Sequence[str]:
+    return (DEDUP.name,) if scope.adopted is None else ()
+
+
 def _work(job: Job) -> Work[TokenizerRecord]:
     adopted, config = job.scope.adopted, job.file.tokenizer.train
     if adopted is not None:
@@ -133,7 +137,7 @@ TOKENIZER = Step(
     name="tokenizer",
     version=1,
     record=TokenizerRecord,
-    reads=always((DEDUP.name,)),
+    reads=_reads,
     settings=_settings,
     units=_units,
     unit_key=_unit_key,

@@ -1,0 +1,45 @@
+"""Streams: work unit by unit, where nothing that is decided of all units stands before it.
+
+Without deduplication and validation, with an existing tokenizer and a fixed number of shards, each unit
+goes on to the token store as soon as it is read.
+"""
+
+from collections.abc import Callable, Sequence
+
+from pipeline.engine.phase import Each, Phase
+from pipeline.engine.tasks import Task
+from pipeline.state.commits import Commit
+from pipeline.steps.ingest.part import PartRecord
+from pipeline.steps.ingest.step import INGEST, size_of
+from pipeline.steps.step import Job, Scope
+from pipeline.steps.units import Unit, alone, units_of
+
+
+def streams(scope: Scope) -> bool:
+    """Say whether units of a run go from file to token store one by one."""
+    file = scope.file
+    deduplicates = file.dedup.exact or file.dedup.near
+    decided = file.validation.fraction == 0 and file.packing.shards is not None
+    return decided and not deduplicates and scope.adopted is not None
+
+
+def each_unit(job: Job, title: str, task: Callable[[Unit], Task], *, until: Sequence[str] = ()) -> Phase:
+    """Return a phase with a task for each unit of ingest, which may still be at work.
+
+    Args:
+        job: of the step.
+        title: what people read.
+        task: gives the task of a unit; while ingest is at work, of a unit as if there were no other.
+        until: as for `Phase`.
+    """
+    found = job.records.get(INGEST)
+    if found is not None:
+        return Phase(title, [task(unit) for unit in units_of(found.units)], until=until)
+
+    def of(commit: Commit) -> Task:
+        return task(alone(size_of(commit.unit, commit.read(PartRecord))))
+
+    def order() -> list[str]:
+        return [task(unit).unit for unit in units_of(job.records.of(INGEST).units)]
+
+    return Phase(title, (), until=until, each=Each(INGEST.name, of, order))

@@ -58,7 +58,7 @@ class Actor:
     running: dict[Any, Item] = field(default_factory=dict)
     """At most two tasks, by where their results arrive."""
     preferred: list[Item] = field(default_factory=list)
-    """Tasks that became ready by what it did last."""
+    """Tasks that became ready by what it did, the last first."""
     given_up: bool = False
     """Whether the watch has ended its process."""
 

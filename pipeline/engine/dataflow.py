@@ -214,16 +214,23 @@ class Dataflow:
         return True
 
     def _give_ahead(self) -> None:
-        """Give a second task to actors while enough are ready; it reserves no more than the first."""
+        """Give a second task to actors while enough are ready, so that none waits for the driver."""
         for actor in self._actors:
             if len(actor.running) == 1 and actor.alone is None and not actor.given_up:
-                for item in self._flow.ready():
-                    few = self._flow.num_ready <= len(self._actors)
-                    fits = WORKER + item.work.need.bytes <= actor.reserved
-                    if fits and not few and _where(item) is Where.WORKERS:
-                        self._flow.give(item)
-                        actor.give(item)
-                        break
+                if self._flow.num_ready <= len(self._actors):
+                    return
+                self._give_one_ahead(actor)
+
+    def _give_one_ahead(self, actor: Actor) -> None:
+        """Give an actor a task that its last one made ready, or one that reserves no more memory."""
+        room = self._room(actor.node)
+        for item in (*actor.preferred, *self._flow.ready()):
+            more = WORKER + item.work.need.bytes - actor.reserved
+            fits = more <= (room if item in actor.preferred else 0)
+            if fits and _where(item) is Where.WORKERS and self._flow.is_ready(item):
+                self._flow.give(item)
+                actor.give(item)
+                return
 
     def _make_room(self, idle: Sequence[Actor], waited: Mapping[Place, float]) -> bool:
         """End an idle actor if a task waits for room; say whether one was ended."""
@@ -350,7 +357,9 @@ class Dataflow:
         item = actor.running.pop(ref)
         try:
             outcome = result_of(ref, item)
-            following, actor.preferred = self._flow.keep(item, outcome)
+            following, woken = self._flow.keep(item, outcome)
+            before = [one for one in actor.preferred if self._flow.is_ready(one)]
+            actor.preferred = [*woken, *before]
         except LostError as lost:
             actor.running[ref] = item
             if not actor.given_up:  # else it is the watch's doing, and no fault of the task

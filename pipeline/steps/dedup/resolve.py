@@ -6,7 +6,7 @@ holds of it what memory it has to spare; everything else passes by unit or by bl
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,8 @@ class Resolution:
     pieces: int
     """Pieces of the exact phase; 0 without deduplication."""
     near: bool
+    kept: bool = False
+    """Whether every document stays, and the masks are written."""
 
 
 class LanguageSize(Config):
@@ -84,11 +86,11 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
             _decide_run(workspace, work, number, work.units[start:end], decisions)
         for pairs in () if work.pieces else equal_texts(workspace, work.units):
             join_clusters(decisions, pairs)
-        for unit in work.units:
+        for unit in () if work.kept else work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
         same_text, clustered = _write_evidence(workspace, work, decisions, scratch)
-        flows, languages, clusters = _flows(workspace, work.units, same_text, clustered)
+        flows, languages, clusters = _flows(workspace, work, same_text, clustered)
     write_flows(workspace.create(ledger_key("dedup")), flows)
     ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
     assert ledger.input.documents == total, "a unit has other documents than it was counted with"
@@ -101,24 +103,9 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
     )
 
 
-class KeptRecord(UnitRecord):
-    """A unit of which every document stays."""
-
-    languages: dict[str, LanguageSize]
-
-
-def keep_all(workspace: Workspace, unit: Unit) -> KeptRecord:
-    """Keep every document of a unit."""
+def keep_all(workspace: Workspace, unit: Unit) -> UnitRecord:
+    """Keep every document of a unit, before what resolve finds of equal texts is known."""
     write_array(workspace.create(unit.keep), np.ones(unit.documents, np.bool_))
-    none = np.zeros(unit.documents, np.bool_)
-    flows, languages, _ = _flows(workspace, [replace(unit, first=0)], none, none)
-    return KeptRecord(flow=flows[unit.commit_name], languages=languages)
-
-
-def write_no_evidence(workspace: Workspace, _: None) -> UnitRecord:
-    """Write the tables of removals and clusters without a row."""
-    _write_table(workspace.create("dedup/removed.parquet"), REMOVED, iter(()))
-    _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, iter(()))
     return UnitRecord()
 
 
@@ -137,7 +124,7 @@ def _decide_run(
 
 def _flows(
     workspace: Workspace,
-    units: Sequence[Unit],
+    work: Resolution,
     same_text: NDArray[np.bool_],
     clustered: NDArray[np.bool_],
 ) -> tuple[dict[str, Flow], dict[str, LanguageSize], Flow]:
@@ -145,16 +132,17 @@ def _flows(
 
     Args:
         workspace: where the units and their keep masks are.
-        units: all units.
+        work: of all units.
         same_text: (N,), of each document whether it went as an exact duplicate.
         clustered: (N,), of each document whether it has a duplicate.
     """
     flows: dict[str, Flow] = {}
     stays, goes = _NONE, _NONE
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for unit in units:
+    for unit in work.units:
         same, members = (np.array(mask[unit.first : unit.last]) for mask in (same_text, clustered))
-        keep = np.load(workspace.create(unit.keep))
+        place = workspace.path(unit.keep) if work.kept else workspace.create(unit.keep)
+        keep = np.load(place)
         flow = Flow(input=_NONE, output=_NONE, gone={EXACT: _NONE, NEAR: _NONE})
         for first, table in row_groups(workspace, unit, ["id", "language", "text_bytes"]):
             rows = slice(first - unit.first, first - unit.first + table.num_rows)

@@ -1,7 +1,6 @@
 """Dedup: which documents go, and for which of their duplicates."""
 
 import itertools
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
@@ -20,13 +19,11 @@ from pipeline.steps.dedup.pieces import (
 )
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
 from pipeline.steps.dedup.resolve import (
-    KeptRecord,
     LanguageSize,
     Resolution,
     ResolveRecord,
     keep_all,
     resolve,
-    write_no_evidence,
 )
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
@@ -36,7 +33,7 @@ from pipeline.steps.recount import of_units
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
-from stages.ledger import Flow, Tally, total_flow
+from stages.ledger import Flow
 
 TEXT_FACTOR = 6
 """Of the longest document, where its text is compared, sampled, encoded or decoded: 190 MiB."""
@@ -75,9 +72,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = text_need(scope.file)
-    if not streams(scope):
-        most = max(KEY_BYTES * MAX_KEYS, PAIRS + most)
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS + text_need(scope.file))
     return Need(most, "lower ingest.max_document_bytes")
 
 
@@ -98,8 +93,9 @@ def _overlaps(scope: Scope) -> Sequence[str]:
 
 
 def _work(job: Job) -> Work[DedupRecord]:
-    if streams(job.scope):
-        return (yield from _keep_all(job))
+    kept = streams(job.scope)
+    if kept:
+        yield each_unit(job, "keep every document", lambda unit: _keep(job, unit))
     config, units = job.file.dedup, units_of(job.records.of(INGEST).units)
     pieces = num_pieces(units[-1].last) if config.exact else 0
     compared = 0
@@ -107,7 +103,7 @@ def _work(job: Job) -> Work[DedupRecord]:
         yield from _find_exact(job, units, pieces)
     if config.near:
         compared = yield from _find_near(job, units, pieces)
-    task = job.task("resolve", resolve, Resolution(units, pieces, config.near))
+    task = job.task("resolve", resolve, Resolution(units, pieces, config.near, kept))
     decided = yield Phase("decide what stays", [task], Where.ALONE)
     record = decided[task.unit].read(ResolveRecord)
     settle("dedup", read_flows(job.root, "dedup"), let_out(job.root, "ingest"))
@@ -123,31 +119,9 @@ def _work(job: Job) -> Work[DedupRecord]:
     )
 
 
-def _keep_all(job: Job) -> Work[DedupRecord]:
-    """Keep every document, unit by unit, and leave tables of duplicates without a row."""
-
-    def keep(unit: Unit) -> Task:
-        name = unit.commit_name
-        return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
-
-    kept = yield each_unit(job, "keep every document", keep)
-    none = job.task("resolve", write_no_evidence, None)
-    yield Phase("decide what stays", [none], Where.DRIVER)
-    records = read_all(kept, KeptRecord)
-    flows = {name.removeprefix(KEEP): unit.flow for name, unit in records.items() if unit.flow}
-    languages: dict[str, Counter[str]] = {}
-    for unit in records.values():
-        for name, size in unit.languages.items():
-            languages.setdefault(name, Counter()).update(size.model_dump())
-    total = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
-    record = DedupRecord(
-        kept=total.output.documents,
-        removed={name: tally.documents for name, tally in total.gone.items()},
-        languages={name: LanguageSize(**size) for name, size in sorted(languages.items())},
-        clusters=Flow(input=Tally(bytes=0), output=Tally(bytes=0), gone={"removed": Tally(bytes=0)}),
-        compared=0,
-    )
-    return Whole(record, flows)
+def _keep(job: Job, unit: Unit) -> Task:
+    name = unit.commit_name
+    return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
 
 
 def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
@@ -203,7 +177,6 @@ DEDUP = Step(
     need=_need,
     work=_work,
     overlaps=_overlaps,
-    unit_of=lambda name: name.removeprefix(KEEP),
     amounts=_amounts,
     takes=Takes(INGEST.name),
     evidence=_evidence,

@@ -2,6 +2,7 @@
 #
 #   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
 #   make test      set up, then the tests
+#   make quick-test  set up, then the tests that need no Ray, no training and little time (a minute)
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
@@ -34,7 +35,7 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test check lint-docker campaign clients bench faults compare gates gpu-check mutants \
+.PHONY: setup demo test quick-test coverage check lint-docker campaign clients bench faults compare gates gpu-check mutants \
   changing damaged memory scale clean
 
 setup: $(VENV)/.ready
@@ -51,6 +52,14 @@ demo: setup
 # Files in the order of their names: by the number of their tests the longest would come last.
 test: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+quick-test: setup
+	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' tests/stages tests/pipeline tests/docs
+
+# How much of the code the tests run; lines that only workers run are not seen.
+coverage: setup
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder \
+	  --cov pipeline --cov stages --cov shardmill --cov-report term
 
 check: setup lint-docker
 	$(BIN)/ruff format --check .

@@ -108,6 +108,8 @@ def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
     console = PlainConsole()
     console.show(table)
     doing = f" at {now['step']}, {now.get('done', '?')}/{now.get('total', '?')}" if "step" in now else ""
+    others = [step for step in now.get("steps_at_work", ()) if step != now.get("step")]
+    doing += f"; also at work: {', '.join(others)}" if others else ""
     console.line()
     console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
 

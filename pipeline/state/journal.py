@@ -39,6 +39,7 @@ class Status(BaseModel):
     step: str | None = None
     done: int | None = None
     total: int | None = None
+    steps_at_work: tuple[str, ...] = ()
     error: str | None = None
 
 

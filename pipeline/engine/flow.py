@@ -39,7 +39,7 @@ class _Active:
     """None once its work has ended."""
     result: Any = None
     queue: list[Item] = field(default_factory=list)
-    """A heap of the tasks that are ready."""
+    """A heap of the tasks that are ready, and of some that were given out since."""
     given: int = 0
     """Tasks that were numbered."""
 
@@ -90,6 +90,8 @@ class Flow:
     def ready(self) -> Iterator[Item]:
         """Yield the first task that is ready of each step, in canonical order."""
         for active in self._active:
+            while active.queue and active.queue[0].task.node not in self._ready:
+                heapq.heappop(active.queue)  # it was given out of its turn
             if active.queue:
                 yield active.queue[0]
 
@@ -108,13 +110,7 @@ class Flow:
 
     def give(self, item: Item) -> None:
         """Take out a task that is given to a worker."""
-        active = self._of(item)
         item.work.give(item.task, waited=time.monotonic() - self._ready.pop(item.task.node))
-        if active.queue[0] is item:
-            heapq.heappop(active.queue)
-        else:
-            active.queue.remove(item)
-            heapq.heapify(active.queue)
 
     def give_back(self, item: Item) -> None:
         """Have a task done again, whose worker is gone."""

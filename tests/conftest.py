@@ -17,6 +17,7 @@ from pipeline.session.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what needs Ray."""
     for item in items:

@@ -16,6 +16,7 @@ from ray.exceptions import (
     RayTaskError,
     WorkerCrashedError,
 )
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pipeline.engine.cluster import code_digest
 from pipeline.engine.flow import Item
@@ -36,9 +37,9 @@ class LostError(Exception):
 class RayWorker(Worker):
     """A worker as a Ray actor."""
 
-    def hello(self) -> tuple[str, int, str]:
-        """Return the digest of the code that this process imported, the process, and its node."""
-        return code_digest(), os.getpid(), ray.get_runtime_context().get_node_id()
+    def hello(self) -> tuple[str, int]:
+        """Return the digest of the code that this process imported, and the process."""
+        return code_digest(), os.getpid()
 
 
 @dataclass(eq=False)
@@ -48,13 +49,14 @@ class Actor:
     handle: ActorHandle[Any]
     hello: Any
     """Where its first answer arrives."""
+    node: str
+    """Where it is."""
     alone: Item | None
     """The task that it was started for, if for one only."""
     num_gpus: float
     started: float = field(default_factory=time.monotonic)
     pid: int = 0
     """Its process, on its node; 0 until it has started."""
-    node: str = ""
     running: dict[Any, Item] = field(default_factory=dict)
     """At most two tasks, by where their results arrive."""
     preferred: list[Item] = field(default_factory=list)
@@ -79,38 +81,45 @@ class Actor:
         self.running[call.remote(item.task)] = item
 
     def greet(self) -> None:
-        """Note its process and node once it has started.
+        """Note its process once it has started.
 
         Raises:
             Stopped: it died while starting, or imported other code than the driver.
         """
         try:
-            digest, pid, node = ray.get(self.hello, timeout=START_SECONDS)
+            digest, pid = ray.get(self.hello, timeout=START_SECONDS)
         except (*LOST, GetTimeoutError) as error:
             raise Stopped(f"a Ray actor died while starting: {error}; run again to resume") from error
         if digest != code_digest():
             raise Stopped("a node runs other code than the driver; install the same version")
-        self.pid, self.node = int(pid), node
+        self.pid = int(pid)
 
     def end(self) -> None:
         """End its process; what it was writing stays under tmp/ and is swept."""
         ray.kill(self.handle)
 
 
-def start_actor(root: Path, attempt: str, *, alone: Item | None = None, num_gpus: float = 0.0) -> Actor:
+def start_actor(
+    root: Path, attempt: str, node: str, *, alone: Item | None = None, num_gpus: float = 0.0
+) -> Actor:
     """Start an actor; Ray never starts one again by itself: the driver decides.
 
     Args:
         root: the run's folder, the same path on every node.
         attempt: this run of the program.
+        node: where it is to be, by Ray's name.
         alone: the task that it is for, if for one only; then it takes no CPU of Ray's.
         num_gpus: that Ray reserves for it.
     """
     kind = ray.remote(
-        num_cpus=1.0 if alone is None else 0.0, num_gpus=num_gpus, max_restarts=0, max_task_retries=0
+        num_cpus=1.0 if alone is None else 0.0,
+        num_gpus=num_gpus,
+        max_restarts=0,
+        max_task_retries=0,
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     )(RayWorker)
     handle = kind.remote(root, attempt)
-    return Actor(handle, handle.hello.remote(), alone, num_gpus)
+    return Actor(handle, handle.hello.remote(), node, alone, num_gpus)
 
 
 def result_of(ref: Any, item: Item) -> Outcome:

@@ -6,32 +6,29 @@ ready, and a task that does not fit lets later ones pass for some seconds only. 
 and when, changes no byte; `pipeline.engine.plain_loop` is the oracle.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import ray
 
-from pipeline.engine.actors import START_SECONDS, Actor, LostError, result_of, start_actor
+from pipeline.engine.actor_pool import ActorPool
+from pipeline.engine.actors import Actor, LostError, result_of
 from pipeline.engine.cluster import (
-    ClusterConfig,
     check_daemons,
     check_nodes,
-    node_names,
-    num_gpus,
-    ray_cluster,
 )
 from pipeline.engine.flow import Flow, Item, Place
-from pipeline.engine.memory import BASE, WORKER, fitting_workers, held_bytes
+from pipeline.engine.memory import WORKER
 from pipeline.engine.phase import Where
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
-from pipeline.engine.step_run import Book, StepRun
+from pipeline.engine.step_run import Book, StepRun, fitting
 from pipeline.engine.tasks import Node, Worker
-from pipeline.engine.watch import MemoryWatch, end_process
+from pipeline.engine.watch import MemoryWatch
 from pipeline.system.printable import show_bytes
 from stages.errors import DataError, Stopped
 
@@ -44,6 +41,8 @@ SPARE_SECONDS = 5.0
 """How long a task waits for room before idle actors are ended for it."""
 PASSED_SECONDS = 30.0
 """How long later tasks may pass one that does not fit."""
+MAX_PREFERRED = 8
+"""Tasks that an actor prefers, of those that its own made ready."""
 
 
 class Dataflow:
@@ -72,17 +71,12 @@ class Dataflow:
         progress: Progress,
         watch: MemoryWatch,
     ) -> None:
-        self._place_of_work = (root, attempt)
-        self._workers = resources.workers
-        self._resources = resources
+        self._pool = ActorPool(root, attempt, resources, progress)
+        self._memory = resources.memory
         self._book = book
         self._progress = progress
         self._watch = watch
-        self._actors: list[Actor] = []
         self._here = Worker(root, attempt)
-        self._ray = ExitStack()
-        self._nodes: list[str] = []
-        self._gpus = 0
         self._told: set[str] = set()
         self._checked = 0.0
         self._begin([])
@@ -90,16 +84,13 @@ class Dataflow:
     def do(self, steps: Sequence[StepRun]) -> None:
         """Do steps to their ends, each as soon as what it reads is there."""
         self._begin(steps)
-        with self._watch.guard(self._give_up):
+        with self._watch.guard(self._pool.give_up):
             while self._turn():
                 pass
 
     def close(self) -> None:
         """Let the actors go, and leave Ray."""
-        for actor in self._actors:
-            actor.end()
-        self._actors = []
-        self._ray.close()
+        self._pool.close()
 
     def _begin(self, steps: Sequence[StepRun]) -> None:
         self._flow = Flow(steps, self._book)
@@ -119,7 +110,7 @@ class Dataflow:
                 raise
             except Exception as error:  # noqa: BLE001  # raised when those at work are finished
                 self._failures.append((self._flow.at, error))
-        at_work = [actor for actor in self._actors if actor.running or not actor.has_started]
+        at_work = [actor for actor in self._pool.actors if actor.running or not actor.has_started]
         if self._failures and not any(actor.running for actor in at_work):
             raise min(self._failures, key=lambda failure: failure[0])[1]
         if self._flow.is_done:
@@ -131,12 +122,14 @@ class Dataflow:
         """Move the steps on, and give out what is ready."""
         self._flow.advance()
         while item := next((i for i in self._flow.ready() if _where(i) is Where.DRIVER), None):
-            self._flow.give(item)
+            self._hand(item)
+            self._flow.at = item.place
             self._flow.keep(item, self._here.run(item.task))
             self._flow.advance()
         if self._flow.num_ready:
-            self._start_ray()
-            while self._busy < self._size and self._place_next():
+            self._pool.start_ray()
+            self._place_on_gpus()
+            while self._pool.busy < self._size and self._place_next():
                 pass
             self._give_ahead()
 
@@ -145,26 +138,31 @@ class Dataflow:
     @property
     def _size(self) -> int:
         """Actors that may work at a time."""
-        return min([self._workers, *(n for name, n in self._most.items() if self._flow.is_open(name))])
-
-    @property
-    def _busy(self) -> int:
-        """Actors that work or start; those with a GPU do not count."""
-        return sum(
-            bool(actor.running) or not actor.has_started for actor in self._actors if not actor.num_gpus
+        return min(
+            [self._pool.workers, *(n for name, n in self._most.items() if self._flow.is_open(name))]
         )
 
-    def _idle(self) -> list[Actor]:
-        return [one for one in self._actors if one.has_started and not one.running and not one.given_up]
+    def _hand(self, item: Item) -> None:
+        """Note that a task is given to somebody."""
+        self._passed.pop(item.place, None)
+        self._flow.give(item)
 
-    def _room(self, node: str) -> int:
-        """Return the bytes of a node that are not reserved."""
-        held = (one.reserved for one in self._actors if one.node == node or not one.has_started)
-        return self._resources.memory - BASE - sum(held)
+    def _place_on_gpus(self) -> None:
+        """Start an actor for each task that gets a GPU; it takes none of the workers' places."""
+        for item in list(self._flow.ready()):
+            if self._gets_gpu(item) and self._pool.free_gpus > 0:
+                self._tell_room(item)
+                node = self._pool.node_with(WORKER + item.work.need.bytes)
+                if node is not None:
+                    self._hand(item)
+                    self._pool.start(node, item, num_gpus=1.0)
+
+    def _gets_gpu(self, item: Item) -> bool:
+        return self._pool.num_gpus > 0 and _where(item) is Where.TRAINER
 
     def _place_next(self) -> bool:
         """Give out a task, or start or end an actor for one; say whether anything was done."""
-        now, idle = time.monotonic(), self._idle()
+        now, idle = time.monotonic(), self._pool.idle()
         waited = {place: now - since for place, since in self._passed.items()}
         blocked = max(waited.values(), default=0.0) > PASSED_SECONDS
         for actor in idle if not blocked else ():
@@ -172,10 +170,9 @@ class Dataflow:
                 if self._flow.is_ready(item) and self._give(actor, item):
                     return True
         for item in self._flow.ready():
-            if _where(item) is Where.DRIVER:
+            if _where(item) is Where.DRIVER or self._gets_gpu(item):
                 continue
             if self._place(item, idle):
-                self._passed.pop(item.place, None)
                 return True
             self._passed.setdefault(item.place, now)
             if waited.get(item.place, 0.0) > PASSED_SECONDS:
@@ -187,57 +184,59 @@ class Dataflow:
         self._tell_room(item)
         need = WORKER + item.work.need.bytes
         if _where(item) is not Where.WORKERS:
-            gpu = self._gpus > 0 and _where(item) is Where.TRAINER
-            if gpu and sum(actor.num_gpus for actor in self._actors) >= self._gpus:
+            node = self._pool.node_with(need)
+            if node is None:
                 return False
-            if not any(self._room(node) >= need for node in self._nodes):
-                return False
-            self._flow.give(item)
-            self._start(item, num_gpus=1.0 if gpu else 0.0)
+            self._hand(item)
+            self._pool.start(node, item)
             return True
         if any(self._give(actor, item) for actor in idle):
             return True
-        starting = sum(not actor.has_started for actor in self._actors)
-        pool = sum(actor.alone is None for actor in self._actors)
-        more = pool < self._workers and starting < self._flow.num_ready
-        if more and any(self._room(node) >= need for node in self._nodes):
-            self._start(None)
-            return True
-        return False
+        starting = sum(not actor.has_started for actor in self._pool.actors)
+        pool = sum(actor.alone is None for actor in self._pool.actors)
+        more = pool < self._pool.workers and starting < self._flow.num_ready
+        node = self._pool.node_with(need) if more else None
+        if node is not None:
+            self._pool.start(node)
+        return node is not None
 
     def _give(self, actor: Actor, item: Item) -> bool:
         """Give a task to an idle actor if its node has room for it."""
-        if item.work.need.bytes > self._room(actor.node):
+        if item.work.need.bytes > self._pool.room(actor.node):
             return False
-        self._flow.give(item)
+        self._hand(item)
         actor.give(item)
         return True
 
     def _give_ahead(self) -> None:
         """Give a second task to actors while enough are ready, so that none waits for the driver."""
-        for actor in self._actors:
+        oldest = min(self._passed.values(), default=math.inf)
+        if time.monotonic() - oldest > PASSED_SECONDS:
+            return  # what has waited for so long is to have the next room
+        for actor in self._pool.actors:
             if len(actor.running) == 1 and actor.alone is None and not actor.given_up:
-                if self._flow.num_ready <= len(self._actors):
+                if self._flow.num_ready <= len(self._pool.actors):
                     return
                 self._give_one_ahead(actor)
 
     def _give_one_ahead(self, actor: Actor) -> None:
         """Give an actor a task that its last one made ready, or one that reserves no more memory."""
-        room = self._room(actor.node)
+        room = self._pool.room(actor.node)
         for item in (*actor.preferred, *self._flow.ready()):
             more = WORKER + item.work.need.bytes - actor.reserved
             fits = more <= (room if item in actor.preferred else 0)
-            if fits and _where(item) is Where.WORKERS and self._flow.is_ready(item):
-                self._flow.give(item)
+            for_workers = _where(item) is Where.WORKERS and self._flow.is_ready(item)
+            if fits and for_workers and not _breaks_chain(item, actor):
+                self._hand(item)
                 actor.give(item)
                 return
 
     def _make_room(self, idle: Sequence[Actor], waited: Mapping[Place, float]) -> bool:
         """End an idle actor if a task waits for room; say whether one was ended."""
-        if not idle and not self._busy and not self._actors:
+        if not idle and not self._pool.busy and not self._pool.actors:
             item = next(self._flow.ready(), None)
             assert item is None, f"{item}: one worker of every step has room"
-        stuck = not any(actor.running or not actor.has_started for actor in self._actors)
+        stuck = not any(actor.running or not actor.has_started for actor in self._pool.actors)
         if idle and (stuck or max(waited.values(), default=0.0) > SPARE_SECONDS):
             self._drop(idle[-1])
             return True
@@ -245,52 +244,25 @@ class Dataflow:
 
     def _tell_room(self, item: Item) -> None:
         """Refuse a step of which no worker fits; tell people if not as many fit as asked for."""
-        name, need, memory = item.task.step, item.work.need, self._resources.memory
+        name, need, memory = item.task.step, item.work.need, self._memory
         key = f"{name} {need.bytes}"
         if key in self._told:
             return
         self._told.add(key)
-        workers = self._workers
-        fitting = fitting_workers(memory, workers, step=name, need=need.bytes, remedy=need.remedy)
-        if fitting * len(self._nodes) < workers and _where(item) is Where.WORKERS:
+        workers = self._pool.workers
+        room = fitting(item.work, memory, workers)
+        if room * len(self._pool.nodes) < workers and _where(item) is Where.WORKERS:
             self._progress.note(
-                f"resources.memory = {show_bytes(memory)}: a node has room for {fitting} of"
+                f"resources.memory = {show_bytes(memory)}: a node has room for {room} of"
                 f" {workers} workers in step {name}"
             )
 
     # Actors.
 
-    def _start_ray(self) -> None:
-        if self._nodes:
-            return
-        resources = self._resources
-        self._progress.note("joining Ray" if resources.address else "starting Ray")
-        config = ClusterConfig(resources.workers, resources.address, resources.memory)
-        self._ray.enter_context(ray_cluster(config))
-        self._nodes, self._gpus = node_names(), num_gpus()
-
-    def _start(self, alone: Item | None, *, num_gpus: float = 0.0) -> None:
-        """Start an actor; one that is alone is given its task at once."""
-        actor = start_actor(*self._place_of_work, alone=alone, num_gpus=num_gpus)
-        self._actors.append(actor)
-
     def _drop(self, actor: Actor) -> None:
         """End an actor; what it was given is ready again."""
-        self._actors.remove(actor)
-        for item in actor.running.values():
+        for item in self._pool.drop(actor):
             self._flow.give_back(item)
-        if actor.alone is not None and not actor.running:
-            self._flow.give_back(actor.alone)
-        actor.end()
-
-    def _give_up(self) -> None:
-        """End the actor that is furthest over its reservation; on the watch's thread."""
-        live = [actor for actor in list(self._actors) if actor.has_started and not actor.given_up]
-        actors = [actor for actor in live if actor.running] or live
-        if actors:
-            actor = max(actors, key=lambda one: held_bytes(one.pid) - one.reserved)
-            actor.given_up = True
-            end_process(actor.pid)
 
     def _retire(self, actor: Actor) -> None:
         """Go on after an actor was given up, with fewer at a time."""
@@ -298,13 +270,13 @@ class Dataflow:
             self._drop(actor)
             return
         items = list(actor.running.values())
-        others = sum(bool(one.running) for one in self._actors) - 1
+        others = sum(bool(one.running) for one in self._pool.actors) - 1
         self._drop(actor)
         first = items[0]
-        idle = self._idle()
-        if not others and not idle:
+        rest = [] if others else list(self._pool.actors)
+        if not others and not rest:
             self._watch.refuse(first.task.name, step=first.task.step, remedy=first.work.need.remedy)
-        for one in idle:
+        for one in rest:
             self._drop(one)
         left = max(others, 1)
         self._most[first.task.step] = left
@@ -317,7 +289,7 @@ class Dataflow:
         running = {ref: actor for actor in at_work for ref in actor.running}
         starting = {actor.hello: actor for actor in at_work if not actor.has_started}
         if running or starting:
-            refs = [*running, *starting]
+            refs = [*starting, *running]
             ready, _ = ray.wait(refs, timeout=POLL_SECONDS, fetch_local=False)
             for ref in ready:  # one at most
                 if ref in starting:
@@ -328,29 +300,17 @@ class Dataflow:
         if time.monotonic() - self._checked > NODE_CHECK_SECONDS:
             check_nodes()
             self._checked = time.monotonic()
-        for actor in [actor for actor in self._actors if actor.given_up]:
+        for actor in [actor for actor in self._pool.actors if actor.given_up]:
             self._retire(actor)
-        self._give_up_waiting()
+        for item in self._pool.drop_late():
+            self._flow.give_back(item)
 
     def _welcome(self, actor: Actor) -> None:
         actor.greet()
-        if actor.alone is not None:
-            actor.give(actor.alone)
-
-    def _give_up_waiting(self) -> None:
-        """Go on without actors that do not start: the cluster has fewer CPUs than asked for."""
-        late = time.monotonic() - START_SECONDS
-        missing = [a for a in self._actors if not a.has_started and a.started < late]
-        if not missing:
-            return
-        for actor in missing:
+        if actor.alone is not None and self._failures:
             self._drop(actor)
-        if not self._actors:
-            raise Stopped(
-                f"none of {len(missing)} Ray actors started in {START_SECONDS:.0f} s; the cluster has"
-                f" {ray.available_resources().get('CPU', 0):.0f} CPUs free"
-            )
-        self._workers = len(self._actors)  # for good
+        elif actor.alone is not None:
+            actor.give(actor.alone)
 
     def _take(self, actor: Actor, ref: Any) -> None:
         """Commit a result, or deal with its failure."""
@@ -359,9 +319,9 @@ class Dataflow:
             outcome = result_of(ref, item)
             following, woken = self._flow.keep(item, outcome)
             before = [one for one in actor.preferred if self._flow.is_ready(one)]
-            actor.preferred = [*woken, *before]
+            actor.preferred = [*woken, *before][:MAX_PREFERRED]
         except LostError as lost:
-            actor.running[ref] = item
+            actor.running = {ref: item, **actor.running}
             if not actor.given_up:  # else it is the watch's doing, and no fault of the task
                 self._lose(actor, item, lost)
             return
@@ -388,6 +348,12 @@ class Dataflow:
             error.__cause__ = lost.__cause__
             self._failures.append((item.place, error))
         check_nodes()
+
+
+def _breaks_chain(item: Item, actor: Actor) -> bool:
+    """Say whether a task would come between two that read one stream, or begin another in between."""
+    of_step = [one for one in actor.running.values() if one.task.step == item.task.step]
+    return any(one.task.chained or item.task.chained for one in of_step)
 
 
 def _where(item: Item) -> Where:

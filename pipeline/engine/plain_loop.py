@@ -6,7 +6,7 @@ It is the oracle for the dataflow, and shares none of its decisions.
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.engine.step_run import Book, PhaseRun, StepRun
+from pipeline.engine.step_run import Book, PhaseRun, StepRun, fitting
 from pipeline.engine.tasks import Task, Worker
 from pipeline.engine.watch import MemoryShort, MemoryWatch
 from pipeline.state.commits import Outcome
@@ -19,11 +19,15 @@ class PlainLoop:
         root: the run's folder.
         attempt: this run of the program.
         book: what is committed.
+        memory: `resources.memory`, bytes.
         watch: says when memory runs short; then the run stops.
     """
 
-    def __init__(self, root: Path, attempt: str, book: Book, watch: MemoryWatch | None = None) -> None:
+    def __init__(
+        self, root: Path, attempt: str, book: Book, *, memory: int, watch: MemoryWatch | None = None
+    ) -> None:
         self._worker = Worker(root, attempt)
+        self._memory = memory
         self._book = book
         self._watch = watch
 
@@ -38,6 +42,8 @@ class PlainLoop:
                     step.finish(end.value)
                     break
                 work = PhaseRun(step, phase, self._book)
+                if work.waiting and phase.need is not None:
+                    fitting(work, self._memory, 0)
                 for first in work.waiting:
                     task: Task | None = first
                     while task is not None:

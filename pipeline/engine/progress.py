@@ -63,7 +63,9 @@ class Progress:
 
     def note(self, message: str) -> None:
         """Say one line."""
-        if self._stream is not None:
+        if self._bars is not None:  # which would be drawn over it
+            self._bars.console.print(printable(message), markup=False, highlight=False, soft_wrap=True)
+        elif self._stream is not None:
             print(printable(message), file=self._stream, flush=True)
 
     def show(self, batch: "BatchProgress") -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pipeline.engine.memory import Need
+from pipeline.engine.memory import Need, fitting_workers
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.state.commits import Commit, Outcome
@@ -168,6 +168,18 @@ class PhaseRun:
         if task is not None:
             self._chain_of[task.unit] = chain
         return task
+
+
+def fitting(work: PhaseRun, memory: int, workers: int) -> int:
+    """Return how many workers of a phase fit into a node's memory.
+
+    Raises:
+        ConfigError: not even one.
+    """
+    remedy = work.need.remedy
+    if remedy and work.phase.need is not None:  # what was known before the run was checked before it
+        remedy += " and run with --replace"
+    return fitting_workers(memory, workers, step=work.step.name, need=work.need.bytes, remedy=remedy)
 
 
 def one_phase(phase: Phase) -> Generator[Phase, dict[str, Commit], Mapping[str, Commit]]:

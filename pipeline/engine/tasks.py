@@ -77,6 +77,8 @@ class Task:
     fingerprint: str
     after: tuple[Node, ...] = ()
     """Units that it reads of steps that may still be at work."""
+    chained: bool = False
+    """Whether the worker holds a stream that the task which follows goes on with."""
 
     @property
     def node(self) -> Node:

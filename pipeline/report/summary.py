@@ -160,7 +160,7 @@ def _languages(records: Records) -> list[dict[str, Any]]:
     """Return documents, bytes and tokens by language, most tokens first."""
     stored = records.get(TOKENIZE)
     counts = {} if stored is None else stored.languages
-    rows = [{"language": name, **one.model_dump(exclude_none=True)} for name, one in counts.items()]
+    rows = [{"language": name, **one} for name, one in counts.items()]
     return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
 
 

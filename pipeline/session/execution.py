@@ -55,13 +55,16 @@ class Execution:
 
     def do(self, steps: Sequence[StepRun]) -> None:
         """Do steps to their ends."""
+        if not steps:
+            return
         if self._engine is None:
             self._engine = self._new_engine()
         self._engine.do(steps)
 
     def _new_engine(self) -> Engine:
         if not self.resources.workers:
-            return PlainLoop(self.root, self.attempt, self, self.watch)
+            memory = self.resources.memory
+            return PlainLoop(self.root, self.attempt, self, memory=memory, watch=self.watch)
         from pipeline.engine.dataflow import Dataflow  # noqa: PLC0415  # Ray is imported only where it runs
 
         return Dataflow(

@@ -190,13 +190,19 @@ def _steps(request: RunRequest, execution: Execution) -> dict[str, Any]:
     execution.needs = require_for_inputs(request.file, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
+    names = names_until(plan, request.until)
+    if not names and request.until != SCAN:
+        own = ", ".join(dict.fromkeys(name.partition("-")[0] for name in plan))
+        raise ConfigError(
+            f"--until {request.until}: no dataset of the run has this step; its steps: {own}"
+        )
     before = _last_plan(request.output)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, plan, replace=request.replace)
     _keep_plan(request, steps)
     runner = Runner(Scope(request.file, files, adopted), plan, execution)
     with forgetting_changed(execution, files):
-        runner.do(names_until(plan, request.until))
+        runner.do(names)
     size = sum(file.size for file in files)
     return write_report(request.output, request.file, runner.records, input_bytes=size)
 

@@ -163,10 +163,11 @@ class Job:
         *,
         fingerprint: str | None = None,
         after: Sequence[Node] = (),
+        chained: bool = False,
     ) -> Task:
         """Return a task of the step; its fingerprint is the step's unless another is given."""
         own = fingerprint or self.plan.fingerprint
-        return Task(self.plan.name, unit, function, payload, own, tuple(after))
+        return Task(self.plan.name, unit, function, payload, own, tuple(after), chained)
 
 
 @dataclass(frozen=True)

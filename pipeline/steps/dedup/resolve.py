@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
@@ -23,7 +24,6 @@ from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
 from stages.columns import CLUSTERS, REMOVED
-from stages.config import Config
 from stages.dedup.survivors import (
     KEPT,
     Decisions,
@@ -57,8 +57,8 @@ class Resolution:
     """Whether every document stays, and the masks are written."""
 
 
-class LanguageSize(Config):
-    """What is kept of a language."""
+class LanguageSize(TypedDict):
+    """What is kept of a language; of which there may be hundreds of thousands, so it is a plain dict."""
 
     documents: int
     bytes: int

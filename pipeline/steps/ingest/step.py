@@ -151,7 +151,8 @@ def _part(job: Job, item: InputFile, number: int) -> Task:
         text_split=source.text_split,
     )
     name = part.name.replace("/", ".")
-    return job.task(name, ingest_part, part, fingerprint=job.plan.units[item.key])
+    own = job.plan.units[item.key]
+    return job.task(name, ingest_part, part, fingerprint=own, chained=item.slices is None)
 
 
 def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:

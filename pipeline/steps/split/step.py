@@ -20,7 +20,7 @@ from pipeline.steps.split.choice import (
     count_candidates,
 )
 from pipeline.steps.split.recount import recount_held_out
-from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, units_of
 
@@ -42,6 +42,12 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 def _need(scope: Scope) -> Need:
     return Need(encoding_need(scope.file), "lower ingest.max_document_bytes")
+
+
+def _reads(scope: Scope) -> Sequence[str]:
+    if scope.adopted is None:  # then the tokenizer depends on what dedup kept
+        return (TOKENIZER.name,)
+    return (DEDUP.name, TOKENIZER.name)
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:
@@ -68,7 +74,7 @@ def _work(job: Job) -> Work[SplitRecord]:
     counted = yield each_unit(job, "count held-out documents", count, until=(DEDUP.name,))
     units = units_of(job.records.of(INGEST).units)
     kept = job.records.of(DEDUP).languages.values()
-    size, documents = sum(one.bytes for one in kept), sum(one.documents for one in kept)
+    size, documents = sum(one["bytes"] for one in kept), sum(one["documents"] for one in kept)
     choice = ValidationChoice(units, file.validation, file.packing, file.seed, size, documents)
     task = job.task("choose", choose_validation, choice)
     chosen = yield Phase("choose the validation split", [task], Where.DRIVER)
@@ -84,7 +90,7 @@ SPLIT = Step(
     name="split",
     version=1,
     record=SplitRecord,
-    reads=always((DEDUP.name, TOKENIZER.name)),
+    reads=_reads,
     settings=_settings,
     need=_need,
     work=_work,

@@ -1,13 +1,15 @@
 """Tokenize: a unit's kept documents to ids, each closed by its EOS, grouped by the shard it goes to."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice
+from typing import NotRequired
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import Names
@@ -28,7 +30,6 @@ from pipeline.steps.units import (
     text_slices,
 )
 from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
-from stages.config import Config
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
@@ -74,15 +75,23 @@ class _Documents:
     space_symbols: int = 0
 
 
-class LanguageTokens(Config):
+class LanguageTokens(TypedDict):
     """What the token store holds of a language."""
 
-    documents: int = 0
-    bytes: int = 0
+    documents: int
+    bytes: int
     """Of text."""
-    tokens: int = 0
-    unknown: int | None = None
-    """Tokens that stand for no piece of text; None if the tokenizer has none such."""
+    tokens: int
+    unknown: NotRequired[int]
+    """Tokens that stand for no piece of text; missing if the tokenizer has none such."""
+
+
+def language_tokens(counts: Mapping[str, int]) -> LanguageTokens:
+    """Return what was counted of a language."""
+    found = LanguageTokens(documents=counts["documents"], bytes=counts["bytes"], tokens=counts["tokens"])
+    if "unknown" in counts:
+        found["unknown"] = counts["unknown"]
+    return found
 
 
 class StoredRecord(UnitRecord):
@@ -115,7 +124,7 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
         tokens=int(lengths.sum()),
         space_symbols=documents.space_symbols,
         languages={
-            name: LanguageTokens(**counts) for name, counts in sorted(documents.languages.items())
+            name: language_tokens(counts) for name, counts in sorted(documents.languages.items())
         },
     )
 

@@ -12,7 +12,13 @@ from pipeline.steps.records import Record, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
-from pipeline.steps.tokenize.encode import LanguageTokens, StoredRecord, TokenizeUnit, tokenize_unit
+from pipeline.steps.tokenize.encode import (
+    LanguageTokens,
+    StoredRecord,
+    TokenizeUnit,
+    language_tokens,
+    tokenize_unit,
+)
 from pipeline.steps.tokenize.recount import recount_stored
 from pipeline.steps.units import Unit
 
@@ -28,7 +34,7 @@ class TokenizeRecord(Record):
     @property
     def text_bytes(self) -> int:
         """Bytes of the texts in it."""
-        return sum(counts.bytes for counts in self.languages.values())
+        return sum(counts["bytes"] for counts in self.languages.values())
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -58,12 +64,12 @@ def _work(job: Job) -> Work[TokenizeRecord]:
     languages: dict[str, Counter[str]] = {}
     for unit in stored.values():
         for name, counts in unit.languages.items():
-            languages.setdefault(name, Counter()).update(counts.model_dump(exclude_none=True))
+            languages.setdefault(name, Counter()).update(**counts)
     record = TokenizeRecord(
         documents=sum(unit.documents for unit in stored.values()),
         tokens=sum(unit.tokens for unit in stored.values()),
         space_symbols=sum(unit.space_symbols for unit in stored.values()),
-        languages={name: LanguageTokens(**counts) for name, counts in sorted(languages.items())},
+        languages={name: language_tokens(counts) for name, counts in sorted(languages.items())},
     )
     return Whole(record, flows_of(stored))
 

@@ -105,7 +105,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
         return Whole(taken[task.unit].read(TokenizerRecord))
     units = units_of(job.records.of(INGEST).units)
     languages = job.records.of(DEDUP).languages
-    sizes = {name: size.bytes for name, size in languages.items()}
+    sizes = {name: size["bytes"] for name, size in languages.items()}
     rates = sampling_rates(sizes, config)
     samples = yield Phase(
         "sample for the tokenizer",

@@ -1,0 +1,127 @@
+"""The actors of a run on their nodes: what memory is reserved there, how they start, stay and end."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import ray
+
+from pipeline.engine.actors import START_SECONDS, Actor, start_actor
+from pipeline.engine.cluster import ClusterConfig, node_names, num_gpus, ray_cluster
+from pipeline.engine.flow import Item
+from pipeline.engine.memory import BASE, held_bytes
+from pipeline.engine.progress import Progress
+from pipeline.engine.resources import WorkerResources
+from pipeline.engine.watch import end_process
+from stages.errors import Stopped
+
+
+class ActorPool:
+    """Actors that stay until they are ended; Ray starts with the first.
+
+    Args:
+        root: the run's folder, the same path on every node.
+        attempt: this run of the program.
+        resources: how many actors, where, and their memory.
+        progress: tells people.
+    """
+
+    def __init__(self, root: Path, attempt: str, resources: WorkerResources, progress: Progress) -> None:
+        self.workers = resources.workers
+        """Actors that there may be, besides those with a task or a GPU of their own."""
+        self.actors: list[Actor] = []
+        self.nodes: list[str] = []
+        self.num_gpus = 0
+        self._place = root, attempt
+        self._resources = resources
+        self._progress = progress
+        self._own_node = ""
+        self._ray = ExitStack()
+
+    @property
+    def busy(self) -> int:
+        """Actors that work or start; those with a GPU do not count."""
+        return sum(bool(one.running) or not one.has_started for one in self.actors if not one.num_gpus)
+
+    @property
+    def free_gpus(self) -> int:
+        """GPUs that no actor has."""
+        return self.num_gpus - sum(actor.num_gpus > 0 for actor in self.actors)
+
+    def idle(self) -> list[Actor]:
+        """Return the actors that wait for a task."""
+        return [one for one in self.actors if one.has_started and not one.running and not one.given_up]
+
+    def room(self, node: str) -> int:
+        """Return the bytes of a node that are not reserved."""
+        held = (one.reserved for one in self.actors if one.node == node)
+        return self._resources.memory - BASE - sum(held)
+
+    def node_with(self, need: int) -> str | None:
+        """Return the node that has most room, if it has so much."""
+        room, node = max((self.room(node), node) for node in self.nodes)
+        return node if room >= need else None
+
+    def start_ray(self) -> None:
+        """Start or join Ray, unless it runs."""
+        if self.nodes:
+            return
+        resources = self._resources
+        self._progress.note("joining Ray" if resources.address else "starting Ray")
+        config = ClusterConfig(resources.workers, resources.address, resources.memory)
+        self._ray.enter_context(ray_cluster(config))
+        self.nodes, self.num_gpus = node_names(), num_gpus()
+        self._own_node = ray.get_runtime_context().get_node_id()
+
+    def start(self, node: str, alone: Item | None = None, *, num_gpus: float = 0.0) -> None:
+        """Start an actor on a node; one that is alone is given its task once it has started."""
+        self.actors.append(start_actor(*self._place, node, alone=alone, num_gpus=num_gpus))
+
+    def drop(self, actor: Actor) -> list[Item]:
+        """End an actor; return the tasks that it had been given."""
+        self.actors.remove(actor)
+        actor.end()
+        waiting = [] if actor.alone is None or actor.running else [actor.alone]
+        return [*actor.running.values(), *waiting]
+
+    def drop_late(self) -> list[Item]:
+        """End actors that do not start: the cluster has less than it says, or than was asked for.
+
+        Returns:
+            The tasks that they had been given.
+
+        Raises:
+            Stopped: no actor is left.
+        """
+        late = time.monotonic() - START_SECONDS
+        missing = [one for one in self.actors if not one.has_started and one.started < late]
+        if not missing or ray.wait([one.hello for one in missing], timeout=0, fetch_local=False)[0]:
+            return []
+        items = [item for actor in missing for item in self.drop(actor)]
+        if any(actor.num_gpus for actor in missing):
+            self.num_gpus = 0
+            self._progress.note("no GPU of the cluster is free: going on without")
+        elif not self.actors:
+            raise Stopped(
+                f"none of {len(missing)} Ray actors started in {START_SECONDS:.0f} s; the cluster has"
+                f" {ray.available_resources().get('CPU', 0):.0f} CPUs free"
+            )
+        else:
+            self.workers = max(1, self.workers - len(missing))  # for good
+        return items
+
+    def give_up(self) -> None:
+        """End the actor of this node that is furthest over its reservation; on the watch's thread."""
+        here = [actor for actor in list(self.actors) if actor.node == self._own_node]
+        actors = [actor for actor in here if actor.has_started and not actor.given_up]
+        if actors:
+            actor = max(actors, key=lambda one: held_bytes(one.pid) - one.reserved)
+            actor.given_up = True
+            end_process(actor.pid)
+
+    def close(self) -> None:
+        """Let the actors go, and leave Ray."""
+        for actor in self.actors:
+            actor.end()
+        self.actors = []
+        self._ray.close()

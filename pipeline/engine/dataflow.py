@@ -100,6 +100,8 @@ class Dataflow:
         """Actors that may work at a time until a step is done, which took too much memory."""
         self._passed: dict[Place, float] = {}
         """When tasks first did not fit."""
+        self._vain = 0
+        """Idle actors that were given up since the last commit."""
 
     def _turn(self) -> bool:
         """Go on with what can go on, and wait for a result; say whether there is more to do."""
@@ -268,6 +270,10 @@ class Dataflow:
         """Go on after an actor was given up, with fewer at a time."""
         if not actor.running:
             self._drop(actor)
+            self._vain += 1
+            item = next(self._flow.ready(), None)
+            if self._vain >= MAX_ATTEMPTS and item is not None:  # not even idle actors fit
+                self._watch.refuse(item.task.name, step=item.task.step, remedy=item.work.need.remedy)
             return
         items = list(actor.running.values())
         others = sum(bool(one.running) for one in self._pool.actors) - 1
@@ -318,6 +324,7 @@ class Dataflow:
         try:
             outcome = result_of(ref, item)
             following, woken = self._flow.keep(item, outcome)
+            self._vain = 0
             before = [one for one in actor.preferred if self._flow.is_ready(one)]
             actor.preferred = [*woken, *before][:MAX_PREFERRED]
         except LostError as lost:

@@ -285,7 +285,7 @@ class Dataflow:
         for one in rest:
             self._drop(one)
         left = max(others, 1)
-        self._most[first.task.step] = left
+        self._most[first.work.step.name] = left
         self._watch.note(f"memory is short: going on with {left} worker{'s' if left > 1 else ''}")
 
     # Results.

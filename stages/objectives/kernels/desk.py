@@ -1,7 +1,6 @@
 """The desk of the kernels that select positions: what they take, draws in numbers, room for their work.
 
-numba's cache on disk names these classes: if one moves, caches of before must be removed. N rows, L
-tokens, V ids.
+N rows, L tokens, V ids.
 """
 
 from functools import lru_cache

@@ -244,8 +244,9 @@ def test_a_table_that_is_one_page_asks_for_its_memory_before_anything_is_read(tm
     pq.write_table(table, tmp_path / "page.parquet")
     pq.write_table(table, tmp_path / "pages.parquet", use_dictionary=False, write_batch_size=8)
     source = {"name": "a", "paths": ["page.parquet"]}
+    roomy = small_run(resources={"memory": "8GiB"}, sources=[source])  # for the tests, too
+    run_session(RunRequest(roomy, tmp_path, tmp_path / "out", 0, until="scan"), stream=None)
     file = small_run(resources={"memory": "1GiB"}, sources=[source])
-    run_session(RunRequest(file, tmp_path, tmp_path / "out", 0, until="scan"), stream=None)
     with pytest.raises(ConfigError) as error:
         plan_session(RunRequest(file, tmp_path, tmp_path / "out", 1))
     message = str(error.value)
@@ -255,6 +256,8 @@ def test_a_table_that_is_one_page_asks_for_its_memory_before_anything_is_read(tm
     assert enough
     more = small_run(resources={"memory": enough[1]}, sources=[source])
     assert plan_session(RunRequest(more, tmp_path, tmp_path / "out", 1))
-    rewritten = small_run(resources={"memory": "1GiB"}, sources=[{**source, "paths": ["pages.parquet"]}])
-    run_session(RunRequest(rewritten, tmp_path, tmp_path / "again", 0, until="scan"), stream=None)
+    source["paths"] = ["pages.parquet"]
+    roomy = small_run(resources={"memory": "8GiB"}, sources=[source])
+    run_session(RunRequest(roomy, tmp_path, tmp_path / "again", 0, until="scan"), stream=None)
+    rewritten = small_run(resources={"memory": "1GiB"}, sources=[source])
     assert plan_session(RunRequest(rewritten, tmp_path, tmp_path / "again", 1))

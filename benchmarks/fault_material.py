@@ -104,7 +104,9 @@ def make_material(folder: Path, *, seed: int, names: Iterable[str] | None = None
     if not corpus.exists():
         _write_corpus(corpus)
     file = _run_file(seed, OBJECTIVES if names is None else names)
-    run_session(RunRequest(file, corpus, output, 0, until="draw"), stream=None)
+    written_out = any(dataset.epochs_on_disk for dataset in file.datasets)
+    for step in ("shard", "draw") if written_out else ("shard",):
+        run_session(RunRequest(file, corpus, output, 0, until=step), stream=None)
     return read_material(output, file)
 
 

@@ -88,6 +88,12 @@ def run_small(corpus: Path, output: Path, *, workers: int = 0, **options: Any) -
     return run_session(request, stream=None)
 
 
+def run_datasets(corpus: Path, output: Path, **options: Any) -> None:
+    """Run over the small corpus, up to the rows of every dataset, written out or not."""
+    for step in ("shard", "draw"):
+        run_small(corpus, output, until=step, **options)
+
+
 def digests(output: Path, *folders: str) -> dict[str, str]:
     """Return the SHA-256 of every file in some folders of a run."""
     return {

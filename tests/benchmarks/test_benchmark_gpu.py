@@ -35,7 +35,7 @@ from stages.loading.dataset import open_dataset
 from stages.loading.losses import causal_lm_loss, masked_lm_loss, seq2seq_loss
 from stages.loading.torch_loader import Tensors, as_tensors
 from stages.objectives.table import KINDS
-from tests.conftest import run_small
+from tests.conftest import run_datasets
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = Sizes(layers=2, width=16, heads=2, vocabulary=4096)
@@ -101,7 +101,7 @@ def run(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"name": kind, "objective": objective, "materialized_epochs": int(kind in {"nsp", "sop"})}
         for kind, objective in OBJECTIVES.items()
     ]
-    run_small(small_corpus, output, datasets=datasets, until="draw")
+    run_datasets(small_corpus, output, datasets=datasets)
     return output
 
 

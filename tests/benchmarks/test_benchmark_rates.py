@@ -22,7 +22,7 @@ from stages.objectives.table import KINDS, read_objective
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
 from stages.tokenizer.special import special_ids
-from tests.conftest import run_small
+from tests.conftest import run_datasets
 from tests.laws.sectioned import SOURCES
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
@@ -80,7 +80,7 @@ def run(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n, text in enumerate(texts)
     ]
     (corpus / "sections" / "triples.jsonl").write_text("\n".join(map(json.dumps, triples)) + "\n")
-    run_small(
+    run_datasets(
         corpus,
         folder / "run",
         sources=SOURCES,
@@ -88,7 +88,6 @@ def run(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         tokenizer={"train": {"vocab_size": 2500}},
         packing={"seq_len": 64, "shards": 2},
         validation={"fraction": 0.0},
-        until="draw",
     )
     return folder / "run"
 

@@ -27,7 +27,7 @@ from stages.store.digests import digest_file
 from stages.store.drawn import DrawnManifest, write_drawn
 from stages.store.manifest import Manifest, write_manifest
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, special_ids
-from tests.conftest import digests, run_small
+from tests.conftest import digests, run_datasets, run_small
 from tests.laws.every_dataset import BEYOND_ROWS, DATASETS, LEARNED, MATERIALISED, OBJECTIVES
 from tests.laws.sectioned import SOURCES, sections_shown, write_sections
 
@@ -299,7 +299,7 @@ def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("ray_session")
 def test_workers_change_no_byte(finished: tuple[Path, Any], corpus: Path, tmp_path: Path) -> None:
-    run_small(corpus, tmp_path / "run", workers=2, sources=SOURCES, datasets=DATASETS, until="draw")
+    run_datasets(corpus, tmp_path / "run", workers=2, sources=SOURCES, datasets=DATASETS)
     assert digests(tmp_path / "run", "datasets") == digests(finished[0], "datasets")
 
 

@@ -17,7 +17,7 @@ from pipeline.commands.compare import JSON_NAME, PAGE_NAME, CompareRequest, comp
 from pipeline.report.comparison import COLUMNS, comparison_rows
 from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
-from tests.conftest import run_small
+from tests.conftest import run_datasets, run_small
 
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "clm": {"kind": "clm"},
@@ -56,7 +56,7 @@ NUMBERS = {
 def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of datasets to compare; epochs of pairs are written out."""
     output = tmp_path_factory.mktemp("compare") / "clean"
-    run_small(small_corpus, output, datasets=DATASETS, until="draw", **COMMON)
+    run_datasets(small_corpus, output, datasets=DATASETS, **COMMON)
     return output
 
 

@@ -268,7 +268,7 @@ def test_a_file_that_is_no_tokenizer_is_refused(folder: Path) -> None:
 
 
 def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:
-    run = session.RunRequest(run_file(request()), folder, folder / "out.work", 0, until="draw")
+    run = session.RunRequest(run_file(request()), folder, folder / "out.work", 0, until="shard")
     session.run_session(run, stream=None)
     place = next((folder / "out.work").glob("datasets/documents/train/*/*/input_ids.npy"))
     ids = np.load(place)

@@ -8,7 +8,7 @@
 name or a class.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from stages.findings import Finding
 from stages.objectives.components import WeightedObjective
-from stages.objectives.laws.chance import Lot
+from stages.objectives.laws.draws import Draws
 from stages.objectives.laws.rows import Broken
+from stages.objectives.laws.shown import ShownRows
 from stages.objectives.learning import LearningSettings
 from stages.objectives.material import Material
 from stages.objectives.objective import Objective, kind_name
@@ -111,7 +112,7 @@ class LaidOut(NamedTuple):
     columns: Mapping[str, NDArray[np.generic]]
 
 
-class DrawTally(Protocol):
+class RowTally(Protocol):
     """Counts what must hold of the columns of a shard, some rows at a time."""
 
     def add(self, rows: StoredRows, epochs: Sequence[Columns]) -> None:
@@ -126,10 +127,9 @@ def no_tally(config: Objective, vocabulary: Vocabulary, convention: str) -> None
     del config, vocabulary, convention
 
 
-def no_lots(columns: Columns, config: Objective, vocabulary: Vocabulary) -> Iterable[Lot]:
-    """Say that nothing is drawn by lot of which the columns tell how often."""
-    del columns, config, vocabulary
-    return ()
+def nothing_drawn(draws: Draws, config: Objective, rows: ShownRows) -> None:
+    """Say that nothing is drawn by lot of which the columns tell."""
+    del draws, config, rows
 
 
 def no_layout_of_its_own(documents: Documents, config: Objective, widths: Widths) -> None:
@@ -170,9 +170,9 @@ class Kind(Generic[Config_contra]):
     """How its models are asked for a token."""
     laws: Callable[[StoredRows, Columns, Config_contra, Vocabulary], Broken]
     """What must hold of every row, whatever was drawn for it."""
-    lots: Callable[[Columns, Config_contra, Vocabulary], Iterable[Lot]] = no_lots
-    """What is drawn by lot, of which the columns tell how often."""
-    tally: Callable[[Config_contra, Vocabulary, str], DrawTally | None] = no_tally
+    draws: Callable[[Draws, Config_contra, ShownRows], None] = nothing_drawn
+    """Counts what is drawn by lot, as the columns of rows tell it that break none of the laws."""
+    tally: Callable[[Config_contra, Vocabulary, str], RowTally | None] = no_tally
     """Counts what must hold of columns under a label convention; None: rows are put together again, and
     drawn again, which tells all."""
     matches: Callable[[StoredRows, Columns, Config_contra, Vocabulary], Same] | None = None

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from stages.errors import ConfigError, FormatError
 from stages.objectives.components import WeightedObjective, choose_by_weight
-from stages.objectives.kind import Composite, DrawTally, Kind
+from stages.objectives.kind import Composite, Kind, RowTally
 from stages.objectives.kinds.mixture import MIXTURE
 from stages.objectives.kinds.ul2 import DENOISERS
 from stages.objectives.objective import Objective, one_of
@@ -104,7 +104,7 @@ def questions_of(objective: Objective) -> Questions:
     return kind.questions or (first if all(other == first for other in others) else Questions())
 
 
-def tally_of(objective: Objective, vocabulary: Vocabulary, convention: str) -> DrawTally | None:
+def tally_of(objective: Objective, vocabulary: Vocabulary, convention: str) -> RowTally | None:
     """Return what counts an objective's columns by its own laws; None if it has none."""
     if components_of(objective):
         return None

@@ -1,36 +1,76 @@
 """Columns: what is wrong with the columns of a shard's rows, counted part by part.
 
 A kind's own laws say what must hold of every row (stages/objectives/laws/). Each row of a mixture is
-held to its component's laws. What is drawn by lot follows the binomial law, within 5 sigma.
+held to its component's laws. What was drawn by lot is counted of rows that break none, and must lie
+within 5 sigmas.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from stages.findings import Finding
-from stages.objectives.laws.chance import Lot, binomial, deviation
+from stages.objectives.laws.draws import Draws, Line
+from stages.objectives.laws.mixture import count_documents
 from stages.objectives.laws.rows import LAWS
+from stages.objectives.laws.shown import ShownRows
 from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows
-from stages.objectives.table import components_of, kind_of
+from stages.objectives.table import components_of, kind_of, weighted_components
 from stages.objectives.vocabulary import Vocabulary
-from stages.verify.drawn import Items
+
+IDS = ("input_ids", "decoder_input_ids", "original_ids")
+"""Columns of ids; a trainer looks each of them up."""
 
 
-@dataclass
-class _Drawn:
-    """How often something happened that is drawn by lot."""
+def count_outside(columns: Columns, vocabulary: Vocabulary) -> int:
+    """Count ids that are none of a vocabulary's."""
+    ids = [columns[name] for name in IDS if name in columns]
+    return sum(int(np.count_nonzero((part < 0) | (part >= vocabulary.size))) for part in ids)
 
-    probability: float
-    number: int = 0
-    of: int = 0
 
-    def add(self, lot: Lot) -> None:
-        self.number += int(np.count_nonzero(lot.happened))
-        self.of += int(np.count_nonzero(lot.could))
+def count_draws(draws: Draws, objective: Objective, rows: ShownRows) -> None:
+    """Count what was drawn of some rows, those of a composite by the laws of their components."""
+    parts = weighted_components(objective)
+    if not parts:
+        kind_of(objective).draws(draws, objective, rows)
+        return
+    ids = [columns["objective_id"] for columns in rows.epochs]
+    for found in ids:
+        draws.exact("objective_id is as laid out", found != rows.stored.components)
+    for number, (name, _, part) in enumerate(parts):
+        chosen = np.flatnonzero(ids[0] == number)
+        if len(chosen):
+            count_draws(draws.within(f"{name}: "), part, rows.take(chosen))
+
+
+class DrawCounter:
+    """What was drawn of the rows of one objective, shard by shard.
+
+    Args:
+        objective: as the manifest has it.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._counted = Draws()
+        self._shard: object = None
+
+    def add(self, rows: ShownRows) -> None:
+        """Count the next rows."""
+        if rows.shard is not self._shard:
+            self._shard = rows.shard
+            self._counted.close_shard()
+            parts = weighted_components(self._objective)
+            if parts:
+                count_documents(self._counted, parts, rows.shard)
+        count_draws(self._counted, self._objective, rows)
+
+    def lines(self) -> list[Line]:
+        """Return all laws of which anything was counted."""
+        self._counted.close_shard()
+        return self._counted.lines()
 
 
 class ColumnTally:
@@ -45,40 +85,34 @@ class ColumnTally:
         self._objective = objective
         self._vocabulary = vocabulary
         self._wrong: Counter[str] = Counter()
-        self._drawn: dict[tuple[int, str], _Drawn] = {}
+        self._draws = DrawCounter(objective)
 
-    def add(self, stored: StoredRows, columns: Columns) -> None:
-        """Look at the next rows, as stored and as the loader gives them."""
+    def add(self, stored: StoredRows, columns: Columns) -> bool:
+        """Look at the next rows, as stored and as the loader gives them; say whether they are sound."""
+        before = self._wrong.total()
         parts = components_of(self._objective)
-        if not parts:
-            self._add(0, stored, columns, self._objective)
-            return
         for number, part in enumerate(parts):
             chosen = np.flatnonzero(columns["objective_id"] == number)
             some = {name: column[chosen] for name, column in columns.items()}
-            self._add(number, stored.take(chosen), some, part)
+            self._add(stored.take(chosen), some, part)
+        if not parts:
+            self._add(stored, columns, self._objective)
+        return self._wrong.total() == before
 
-    def _add(self, component: int, stored: StoredRows, columns: Columns, objective: Objective) -> None:
-        kind = kind_of(objective)
-        for law, rows in kind.laws(stored, columns, objective, self._vocabulary):
+    def _add(self, stored: StoredRows, columns: Columns, objective: Objective) -> None:
+        for law, rows in kind_of(objective).laws(stored, columns, objective, self._vocabulary):
             self._wrong[law] += int(np.count_nonzero(rows))
-        for lot in kind.lots(columns, objective, self._vocabulary):
-            found = self._drawn.setdefault((component, lot.what), _Drawn(lot.probability))
-            found.add(lot)
 
-    def watch(self, items: Iterable[Items]) -> Iterator[Items]:
-        """Return items as they come, each looked at."""
-        for part in items:
-            for columns in part.epochs:
-                self.add(part.rows, columns)
-            yield part
+    def watch(self, parts: Iterable[ShownRows]) -> Iterator[ShownRows]:
+        """Return rows as they come, each looked at."""
+        for rows in parts:
+            sound = [self.add(rows.stored, columns) for columns in rows.epochs]
+            outside = sum(count_outside(columns, self._vocabulary) for columns in rows.epochs)
+            if all(sound) and not outside:
+                self._draws.add(rows)
+            yield rows
 
     def findings(self) -> list[Finding]:
         """Return what was found."""
         found = [Finding(law, f"{count:,} {LAWS[law]}") for law, count in self._wrong.items() if count]
-        for (_, what), drawn in self._drawn.items():
-            mean, variance = binomial(drawn.of, drawn.probability)
-            if abs(drawn.number - mean) > deviation(variance):
-                law = f"the law says {mean:,.1f} +- {deviation(variance):,.1f}"
-                found.append(Finding("rate", f"{drawn.number:,} of {drawn.of:,} {what}; {law}"))
-        return found
+        return found + [Finding("draws", str(line)) for line in self._draws.lines() if not line.passed]

@@ -10,37 +10,28 @@ all rows are drawn again as they were (pipeline/steps/verify/columns.py), but th
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.findings import Finding
 from stages.objectives.drawing import draw_material, draw_plainly, matches
+from stages.objectives.laws.shown import ShownRows
 from stages.objectives.material import Material
 from stages.objectives.objective import Objective
 from stages.objectives.rows import Columns, StoredRows, Widths
 from stages.objectives.table import traits_of
 from stages.objectives.vocabulary import Vocabulary
+from stages.verify.columns import count_outside
 
 _REDRAWN = 256
 """Rows of each part that are drawn again by the plain functions, which are slow: up to 1 us a token."""
-IDS = ("input_ids", "decoder_input_ids", "original_ids")
-
-
-@dataclass(frozen=True, eq=False)
-class Items:
-    """N rows of a shard, in order."""
-
-    rows: StoredRows
-    """As they are on disk, keyed for epoch 0."""
-    epochs: tuple[Columns, ...]
-    """What the loader gives of them: one epoch, or two if epochs differ."""
 
 
 def drawn_findings(
     objective: Objective,
-    items: Iterable[Items],
+    items: Iterable[ShownRows],
     vocabulary: Vocabulary,
     widths: Widths,
     *,
@@ -58,9 +49,9 @@ def drawn_findings(
     wrong = dict.fromkeys(_LAWS, 0)
     for part in items:
         for epoch, columns in enumerate(part.epochs):
-            stored = replace(part.rows, epoch=epoch)
+            stored = replace(part.stored, epoch=epoch)
             back = matches(stored, columns, objective, vocabulary, material)
-            wrong["ids_in_range"] += _outside(columns, vocabulary)
+            wrong["ids_in_range"] += count_outside(columns, vocabulary)
             wrong["not_restored"] += int(np.count_nonzero(~back))
             if not traits_of(objective).model:
                 wrong["redrawn"] += not_redrawn(
@@ -79,11 +70,6 @@ _LAWS = {
 def broken_laws(wrong: Mapping[str, int]) -> list[Finding]:
     """Return a finding for each law that so many rows or ids break."""
     return [Finding(check, f"{count:,} {_LAWS[check]}") for check, count in wrong.items() if count]
-
-
-def _outside(columns: Columns, vocabulary: Vocabulary) -> int:
-    ids = [columns[name] for name in IDS if name in columns]
-    return sum(int(np.count_nonzero((part < 0) | (part >= vocabulary.size))) for part in ids)
 
 
 def not_redrawn(

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from stages.findings import Finding
+from stages.objectives.laws.shown import ShownRows
 from stages.objectives.material import Material
 from stages.objectives.objective import Objective
 from stages.objectives.rows import Widths
 from stages.objectives.table import tally_of, traits_of
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.columns import ColumnTally
-from stages.verify.drawn import Items, broken_laws, drawn_findings, not_redrawn
+from stages.verify.drawn import broken_laws, drawn_findings, not_redrawn
 
 
 def num_epochs(objective: Objective) -> int:
@@ -24,7 +25,7 @@ def num_epochs(objective: Objective) -> int:
 
 def label_findings(
     objective: Objective,
-    items: Iterable[Items],
+    items: Iterable[ShownRows],
     *,
     convention: str,
     vocabulary: Vocabulary,
@@ -52,8 +53,8 @@ def label_findings(
         return [*found, *columns.findings()]
     wrong = 0
     for part in watched:
-        own.add(part.rows, part.epochs)
+        own.add(part.stored, part.epochs)
         for epoch, drawn in enumerate(part.epochs) if traits.dynamic else ():
-            stored = replace(part.rows, epoch=epoch)
+            stored = replace(part.stored, epoch=epoch)
             wrong += not_redrawn(stored, drawn, objective, vocabulary, widths)
     return [*own.findings(), *broken_laws({"redrawn": wrong}), *columns.findings()]

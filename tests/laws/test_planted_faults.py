@@ -96,9 +96,9 @@ def test_every_planted_fault_is_caught_and_not_by_a_digest(
 
 LAWS = {
     ("fim", "labels shifted by 1"): "label_alignment",
-    ("whole-word", "every selected token masked"): "rate",
+    ("whole-word", "every selected token masked"): "draws",
     ("whole-word", "a special id as a replacement"): "special_shown",
-    ("sop", "labels on all tokens"): "rate",
+    ("sop", "labels on all tokens"): "draws",
     ("unigram", "one replaced label inverted"): "replaced",
     ("unigram", "an original id is another"): "original_ids",
     ("model", "a selected place is none"): "replaced",

@@ -20,14 +20,15 @@ from stages.loading.segments import dense_segments
 from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
 from stages.objectives.electra import Generator
+from stages.objectives.laws.shown import Shard, ShownRows
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
+from stages.pieces import pieces_of
 from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
 from stages.verify import labels
-from stages.verify.drawn import Items
 
 _ROW_TOKENS = 1 << 20
 """Tokens whose labels are looked at together: 8 MiB a column."""
@@ -115,7 +116,7 @@ def _columns(
             yield Finding("drawn", "no epoch stands on disk, and none can be drawn")
     yield from labels.label_findings(
         dataset.objective,
-        _items(dataset, number, epochs),
+        _shown(dataset, number, epochs, material),
         convention=dataset.manifest.label_convention,
         vocabulary=dataset.vocabulary,
         widths=dataset.widths,
@@ -169,9 +170,11 @@ def _alone(
     return {**columns, "position_ids": position_ids, "segment_ids": segment_ids}
 
 
-def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Items]:
+def _shown(
+    dataset: ShardDataset, number: int, num_epochs: int, material: Material | None
+) -> Iterator[ShownRows]:
     """Yield the rows of a shard as the loader gives them, beside what is stored of them."""
-    shards = dataset.manifest.shards
+    shards, shard = dataset.manifest.shards, _shard(dataset.reader, number, material)
     first = sum(shard.rows for shard in shards[:number])
     step = max(2, _ROW_TOKENS // dataset.widths.stored // 2 * 2)
     for start in range(0, shards[number].rows, step):
@@ -180,7 +183,16 @@ def _items(dataset: ShardDataset, number: int, num_epochs: int) -> Iterator[Item
         for epoch in reversed(range(num_epochs)):
             dataset.set_epoch(epoch)
             epochs.append(dataset.batch(first + part))
-        yield Items(dataset.reader.stored(number, part, 0), tuple(reversed(epochs)))
+        stored = dataset.reader.stored(number, part, 0)
+        yield ShownRows(stored, tuple(reversed(epochs)), dataset.vocabulary, shard)
+
+
+def _shard(reader: SplitReader, number: int, material: Material | None) -> Shard:
+    """Return a shard as laws ask for it."""
+    whole = reader.whole_shard(number) if material is None else material.shard
+    spelling = None if material is None else material.spelling
+    pieces = None if spelling is None else pieces_of(spelling.pieces)
+    return Shard(whole, reader.mapped(number).columns.get("objective_id"), pieces)
 
 
 def _misshapen(

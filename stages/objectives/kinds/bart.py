@@ -3,6 +3,7 @@
 from stages.objectives.bart import BART, add_noise, restore_bart, widths_bart
 from stages.objectives.kind import Draw, Kind, Written
 from stages.objectives.laws.rows import Broken, targets
+from stages.objectives.laws.targets import count_bart
 from stages.objectives.learning import TARGET_TOKENS
 from stages.objectives.material import Material
 from stages.objectives.permuted_sentences import permute_and_add_noise
@@ -61,5 +62,6 @@ DENOISING = Kind(
     questions=lambda _: Questions(),
     written=Written(draw=_draw_with),
     laws=_laws,
+    draws=count_bart,
     mixes=True,
 )

@@ -1,17 +1,15 @@
 """Replaced token detection, as the program knows it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from stages.objectives.electra import Generator, ReplacedTokens, replace_tokens, restore_electra
 from stages.objectives.generated import replace_by_model
 from stages.objectives.kind import Draw, Kind, Same, Written
-from stages.objectives.laws.chance import Lot
+from stages.objectives.laws.masks import count_electra
 from stages.objectives.laws.rows import Broken, replaced, segments
 from stages.objectives.learning import LearningSettings
 from stages.objectives.material import Material
-from stages.objectives.mlm import Selection, select_positions
+from stages.objectives.mlm import select_positions
 from stages.objectives.questions import Questions
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.traits import Traits
@@ -79,14 +77,6 @@ def _laws(rows: StoredRows, columns: Columns, config: ReplacedTokens, vocabulary
     yield from replaced(rows, columns, vocabulary)
 
 
-def _lots(columns: Columns, config: ReplacedTokens, vocabulary: Vocabulary) -> Iterator[Lot]:
-    if config.selection is not Selection.BERNOULLI:
-        return
-    could = (columns["labels"] != IGNORED) & ~vocabulary.special(columns["original_ids"])
-    selected = columns["selected"] != 0
-    yield Lot("positions are selected", selected, could, config.mask_probability)
-
-
 ELECTRA = Kind(
     config=ReplacedTokens,
     traits=_traits,
@@ -99,6 +89,6 @@ ELECTRA = Kind(
     questions=lambda _: Questions(),
     written=Written(draw=_draw_with, matches=_matches),
     laws=_laws,
-    lots=_lots,
+    draws=count_electra,
     mixes=True,
 )

@@ -1,19 +1,16 @@
 """Filling in the middle, as the program knows it."""
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from stages.objectives.fim import FIM, GROWTH, fill_in_middle, fim_ids, restore_fim
 from stages.objectives.fim_characters import GROWTH as CHARACTER_GROWTH
 from stages.objectives.fim_characters import check_text, fill_in_text
 from stages.objectives.kind import Draw, Kind, Same, Written
-from stages.objectives.laws.chance import Lot
+from stages.objectives.laws.fim import count_fim
 from stages.objectives.laws.rows import (
     Broken,
     covered_of,
     no_label_is_pad,
-    segment_opens,
     segments,
     unshifted,
 )
@@ -81,16 +78,6 @@ def _laws(rows: StoredRows, columns: Columns, config: FIM, vocabulary: Vocabular
     yield "label_missing", ((columns["labels"] != IGNORED) != wanted).any(axis=1)
 
 
-def _lots(columns: Columns, config: FIM, vocabulary: Vocabulary) -> Iterator[Lot]:
-    if config.level == "character":  # rates are those of sources, and a segment may have no room
-        return
-    ids = columns["input_ids"]
-    opens = segment_opens(columns["segment_ids"])
-    opens &= ids != vocabulary.named("eos")  # nothing of an empty text is filled in
-    transformed = opens & (ids == vocabulary.named("fim_prefix"))
-    yield Lot("segments are transformed", transformed, opens, config.fim_rate)
-
-
 FILL_IN_MIDDLE = Kind(
     config=FIM,
     traits=_traits,
@@ -103,6 +90,6 @@ FILL_IN_MIDDLE = Kind(
     questions=lambda _: Questions(Form.NEXT, Form.MIDDLE),
     written=Written(draw=_draw_with, matches=_matches, count=_count),
     laws=_laws,
-    lots=_lots,
+    draws=count_fim,
     mixes=True,
 )

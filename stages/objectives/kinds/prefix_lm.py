@@ -11,6 +11,7 @@ from stages.objectives.laws.rows import (
     targets,
     unshifted,
 )
+from stages.objectives.laws.targets import count_prefixes
 from stages.objectives.learning import TARGET_TOKENS, LearningSettings
 from stages.objectives.prefix_lm import (
     PrefixLM,
@@ -102,5 +103,6 @@ PREFIX_LM = Kind(
     lay_out=_lay_out,
     stored_columns=_stored_columns,
     laws=_laws,
+    draws=count_prefixes,
     mixes=True,
 )

@@ -1,13 +1,11 @@
 """Next sentence and sentence order prediction, as the program knows them."""
 
-from collections.abc import Iterable, Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.kind import Documents, Kind, LaidOut, Same, Written
-from stages.objectives.kinds.mlm import MLM, mask_lots, needs_words
-from stages.objectives.laws.chance import Lot
+from stages.objectives.kinds.mlm import MLM, needs_words
+from stages.objectives.laws.pairs import count_nsp, count_sop
 from stages.objectives.laws.rows import Broken, masked, no_label_is_pad, segments
 from stages.objectives.learning import MASKED_TOKENS
 from stages.objectives.material import Material
@@ -135,16 +133,6 @@ def _laws_order(
     yield from _laws(rows, columns, vocabulary, label_name(config), None)
 
 
-def _lots_next(columns: Columns, config: NextSentence, vocabulary: Vocabulary) -> Iterable[Lot]:
-    return mask_lots(columns, config.mask, vocabulary)
-
-
-def _lots_order(columns: Columns, config: SentenceOrder, vocabulary: Vocabulary) -> Iterator[Lot]:
-    label = columns[label_name(config)]
-    yield Lot("pairs have changed places", label == 1, label != IGNORED, config.swap_rate)
-    yield from mask_lots(columns, config.mask, vocabulary)
-
-
 def _lay_out(documents: Documents, widths: Widths, *, short_rate: float, borrow_rate: float) -> LaidOut:
     """Lay out sentences in rows of two halves, with the room of each row for another document's text."""
     from stages.packing.pairs import PairRules, pack_pairs  # noqa: PLC0415  # numba takes half a second
@@ -190,7 +178,7 @@ NEXT_SENTENCE = Kind(
     questions=lambda _: Questions(Form.MASK, Form.MASK),
     written=Written(draw=_draw_with, matches=_matches_next, count=_count_next),
     laws=_laws_next,
-    lots=_lots_next,
+    draws=count_nsp,
     least_row=LEAST_PAIR,
     lay_out=_lay_out_next,
     stored_columns=_room,
@@ -207,7 +195,7 @@ SENTENCE_ORDER = Kind(
     questions=lambda _: Questions(Form.MASK, Form.MASK),
     written=Written(draw=_draw_with, matches=_matches_order, count=_count_order),
     laws=_laws_order,
-    lots=_lots_order,
+    draws=count_sop,
     least_row=LEAST_PAIR,
     lay_out=_lay_out_order,
 )

@@ -2,6 +2,7 @@
 
 from stages.objectives.kind import Documents, Draw, Kind, LaidOut, Same
 from stages.objectives.laws.rows import Broken, views
+from stages.objectives.laws.views import count_simcse
 from stages.objectives.learning import LearningSettings
 from stages.objectives.questions import Questions
 from stages.objectives.rows import Columns, StoredRows, Widths
@@ -64,6 +65,7 @@ SIMCSE = Kind(
     learning=lambda _: LearningSettings(labelled_tokens=2_000, learning_rate=2e-3, gated=False),
     questions=lambda _: Questions(),
     laws=_laws,
+    draws=count_simcse,
     matches=_matches,
     lay_out=_lay_out,
 )

@@ -2,6 +2,7 @@
 
 from stages.objectives.kind import Draw, Kind
 from stages.objectives.laws.rows import Broken, targets
+from stages.objectives.laws.targets import count_spans
 from stages.objectives.learning import TARGET_TOKENS
 from stages.objectives.questions import Form, Questions
 from stages.objectives.rows import Columns, StoredRows
@@ -44,5 +45,6 @@ SPAN_CORRUPTION = Kind(
     questions=lambda _: Questions(Form.SPAN, Form.SPAN),
     refuse=refuse_sentinels,
     laws=_laws,
+    draws=count_spans,
     mixes=True,
 )

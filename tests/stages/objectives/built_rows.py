@@ -7,8 +7,11 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from stages.objectives.rows import StoredRows
-from stages.objectives.vocabulary import vocabulary_of
+from stages.objectives.laws.draws import Draws
+from stages.objectives.laws.shown import Shard, ShownRows
+from stages.objectives.rows import Columns, StoredRows, segment_starts
+from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from stages.objectives.whole_shard import WholeShard
 
 SPECIAL = {
     name: number
@@ -76,10 +79,27 @@ def other_keys(rows: StoredRows) -> list[StoredRows]:
     ]
 
 
+def shown(rows: StoredRows, *epochs: Columns, vocabulary: Vocabulary = VOCABULARY) -> ShownRows:
+    """Return rows beside what is made of them, of a shard in which each segment is a document."""
+    row, start = segment_starts(rows)
+    segments = {
+        "row_ptr": rows.segment_ptr,
+        "start": start,
+        "length": rows.segment_length,
+        "doc": np.arange(len(row)),
+        "doc_offset": np.zeros(len(row), np.int64),
+    }
+    whole = WholeShard(rows.input_ids, segments, len(row))
+    return ShownRows(rows, epochs, vocabulary, Shard(whole, rows.components))
+
+
 def sigmas(found: float, number: int, probability: float) -> float:
-    """Return how far a count is from that of so many independent events, in standard deviations."""
-    variance = number * probability * (1 - probability)
-    return abs(found - number * probability) / math.sqrt(variance)
+    """Return how far a count is from that of so many independent events, as the laws have it."""
+    draws = Draws()
+    draws.share("", number, int(found), probability)
+    (line,) = draws.lines()
+    assert line.sigmas is not None
+    return abs(line.sigmas)
 
 
 def chi_square_sigmas(found: NDArray[np.integer], expected: NDArray[np.float64]) -> float:

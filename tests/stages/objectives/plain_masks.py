@@ -70,12 +70,6 @@ def selecting_draw(rows: StoredRows, number: int, place: int) -> int:
     return leading << 48 | block(Tag.MASK_REST, place)[0] >> 16
 
 
-def sigmas(found: int, number: int, probability: float) -> float:
-    """Return how far a count is from what is expected of so many draws, in standard deviations."""
-    variance = number * probability * (1 - probability)
-    return abs(found - number * probability) / math.sqrt(variance)
-
-
 def single_draws(rows: StoredRows, tag: Tag, number: int, place: int) -> tuple[int, int]:
     first, second = draw_u64(rows.key(tag), np.array([number], np.uint64), block=place)[0].tolist()
     return first, second

@@ -12,6 +12,7 @@ from stages.objectives.kernels import mlm as compiled
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.stages.objectives.built_rows import sigmas
 from tests.stages.objectives.plain_masks import (
     PAD,
     SPECIAL,
@@ -22,7 +23,6 @@ from tests.stages.objectives.plain_masks import (
     maskable,
     plain_masks,
     plain_words,
-    sigmas,
     stored,
 )
 

@@ -22,6 +22,7 @@ from stages.objectives.kernels import mlm as compiled
 from stages.objectives.mlm import MaskedLM, Selection, expected_counts, mask_tokens, restore_mlm
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from tests.stages.objectives.built_rows import sigmas
 from tests.stages.objectives.plain_masks import (
     MASK,
     SPECIAL,
@@ -33,7 +34,6 @@ from tests.stages.objectives.plain_masks import (
     many,
     maskable,
     plain_masks,
-    sigmas,
     stored,
 )
 

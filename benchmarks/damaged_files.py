@@ -32,6 +32,7 @@ from typing import Any
 from damaged_run import make_run
 from file_damages import CUT, DELETED, OF_FILES, OF_TABLES, Case, Undo, cases_of, damaged
 
+from pipeline.report.content import RunReport
 from pipeline.session.session import RunRequest, run_session, verify_session
 from stages.errors import ShardmillError
 
@@ -94,7 +95,7 @@ def _run(case: Case, request: RunRequest, undo: Undo) -> Said:
     return said
 
 
-def _verify(output: Path) -> dict[str, Any]:
+def _verify(output: Path) -> RunReport:
     return verify_session(output, workers=0, address=None, stream=None)
 
 
@@ -118,7 +119,7 @@ def _names(case: Case, how: str, text: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(case.step)}(?![\w-])", text) is not None
 
 
-def _called(call: Callable[[], dict[str, Any]]) -> tuple[bool, str]:
+def _called(call: Callable[[], RunReport]) -> tuple[bool, str]:
     """Call a session; say whether it found anything, and all that it said."""
     try:
         report = call()

@@ -8,12 +8,15 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipeline.main import main
 from stages.errors import VerificationError
+
+if TYPE_CHECKING:
+    from pipeline.report.content import RunReport
 
 app = typer.Typer(
     name="shardmill",
@@ -281,9 +284,8 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def _require_pass(report: dict[str, Any]) -> None:
-    verdicts = report.get("verify") or {}
-    failed = [name for name, verdict in verdicts.items() if not verdict["passed"]]
+def _require_pass(report: "RunReport") -> None:
+    failed = [name for name, verdict in report["verify"].items() if not verdict["passed"]]
     findings = (report.get("audit") or {"findings": []})["findings"]
     if findings:
         failed = ["files of the run (run again with --replace to repair them)", *failed]

@@ -80,7 +80,7 @@ def small_run(**changes: Any) -> RunFile:
     return RunFile.model_validate({**content, **changes})
 
 
-def run_small(corpus: Path, output: Path, *, workers: int = 0, **options: Any) -> dict[str, Any]:
+def run_small(corpus: Path, output: Path, *, workers: int = 0, **options: Any) -> Any:
     """Run over the small corpus, up to the shards unless told otherwise."""
     until = options.pop("until", "shard")
     replace = options.pop("replace", False)

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
+from pipeline.report.content import ExportReport, RowContent, RunReport
 from pipeline.report.inspection import describe_row
 from pipeline.run_file.config import load_run_file
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
@@ -41,7 +42,7 @@ def run(  # noqa: PLR0913  # one parameter an option
     replace: bool = False,
     settings: Sequence[str] = (),
     stream: TextIO | None = None,
-) -> dict[str, Any]:
+) -> RunReport:
     """Run, or resume, and return the report; what is committed is not done again.
 
     Args:
@@ -76,7 +77,7 @@ def verify(
     address: str | None = None,
     full: bool = False,
     stream: TextIO | None = None,
-) -> dict[str, Any]:
+) -> RunReport:
     """Check the datasets of a finished run again, from their files, and return the report.
 
     Args:
@@ -95,7 +96,7 @@ def verify(
 
 def inspect(
     folder: str | Path, dataset: str, *, split: str = "train", row: int = 0, epoch: int = 0
-) -> dict[str, Any]:
+) -> RowContent:
     """Return a row as a person reads it: tokens, masks, spans, targets and documents.
 
     Args:
@@ -121,7 +122,7 @@ def export(
     split: str | None = None,
     epoch: int = 0,
     stream: TextIO | None = None,
-) -> dict[str, Any]:
+) -> ExportReport:
     """Write a dataset in the files of another trainer, and return what was written and how it is read.
 
     Args:

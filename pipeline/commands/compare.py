@@ -9,17 +9,23 @@ texts and the settings, in whatever order they are named.
 
 import json
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.planning.outputs import require_local
-from pipeline.report.comparison import render_comparison
+from pipeline.report.comparison import (
+    ComparedContent,
+    ComparisonReport,
+    MeanContent,
+    ModelContent,
+    render_comparison,
+)
 from pipeline.run_file.datasets import SPLITS, find_dataset, finished_splits
 from pipeline.session.session import read_plan
 from pipeline.state.commits import STEP_COMMIT, Commits
@@ -71,7 +77,7 @@ class _Run:
     """Of held-out documents the language and the source."""
 
 
-def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> dict[str, Any]:
+def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> ComparisonReport:
     """Train and ask a model for each dataset and seed; write what came out, and give it.
 
     Raises:
@@ -93,18 +99,18 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> dict[
     with making(folder, "--output"):  # before hours of training, not after
         make_folder(folder.absolute())
     progress = Progress(None, stream)
-    records: list[dict[str, Any]] = []
+    records: list[ComparedContent] = []
     for run in runs:
         for name in chosen[run.folder]:
             shown = name if len(runs) == 1 else f"{run.name}/{name}"
             batch = progress.start("compare", shown, total=request.settings.seeds)
-            records.append({"name": shown} | _measured(run, name, texts, request.settings, batch))
+            records.append(_measured(run, name, shown, texts, request.settings, batch))
             batch.end()
     progress.close()
     report = _report(request, runs, texts, records)
     with disk_faults(folder):
         _write(folder, report)
-    return report | {"output": str(folder)}
+    return {**report, "output": str(folder)}
 
 
 def _chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path, list[str]]:
@@ -135,12 +141,12 @@ def _names(folders: Sequence[Path]) -> list[str]:
 
 
 def _open_run(folder: Path, name: str) -> _Run:
-    steps, commits = read_plan(folder)["steps"], Commits(LocalStorage(folder))
+    steps, commits = read_plan(folder).steps, Commits(LocalStorage(folder))
     records = Records()
     for step in (INGEST, SPLIT, TOKENIZE):
         commit = None
         if step.name in steps:
-            commit = commits.get(step.name, STEP_COMMIT, steps[step.name]["fingerprint"])
+            commit = commits.get(step.name, STEP_COMMIT, steps[step.name].fingerprint)
         if commit is None:
             raise ConfigError(f"{folder}: step {step.name} is not done; finish the run first")
         records.put(step.name, commit.read(step.record))
@@ -180,9 +186,9 @@ def _beginnings(
         start += length
 
 
-def _measured(
-    run: _Run, name: str, texts: Chosen, settings: CompareSettings, batch: BatchProgress
-) -> dict[str, Any]:
+def _measured(  # a dataset of a run, under its name, and how it is measured
+    run: _Run, name: str, shown: str, texts: Chosen, settings: CompareSettings, batch: BatchProgress
+) -> ComparedContent:
     """Measure the models of one dataset, or say why there are none."""
     import torch  # noqa: PLC0415  # seconds to import, and only this command needs it here
 
@@ -191,29 +197,31 @@ def _measured(
 
     folder = find_dataset(run.folder, name)
     manifest = read_manifest(folder / finished_splits(folder)[0])
-    about = {
+    about: ComparedContent = {
+        "name": shown,
         "run": str(run.folder),
         "dataset": name,
         "objective": manifest.objective,
         "fingerprint": manifest.fingerprint,
     }
     if traits_of(read_objective(manifest.objective)).label_convention == PAIRS:
-        return about | {"reason": "its rows have no labels: views are told from those of other texts"}
+        return {**about, "reason": "its rows have no labels: views are told from those of other texts"}
     if len(finished_splits(folder)) < len(SPLITS):
-        return about | {"reason": "it has no validation split to measure on"}
+        return {**about, "reason": "it has no validation split to measure on"}
     training, heldout = (open_dataset(folder, split=split) for split in SPLITS)
     examination = Examination(_texts(run, texts), texts, _classes(run, texts), run.ids)
     try:
         prepared = prepare(training, heldout, examination, settings=settings)
     except (ConfigError, DataError) as error:  # of another dataset there may be much to say
-        return about | {"reason": str(error)}
+        return {**about, "reason": str(error)}
     cuda = torch.cuda.is_available()
     machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
-    models = []
+    models: list[ModelContent] = []
     for seed in range(1, settings.seeds + 1):
-        models.append(to_json(asdict(measure(prepared, settings, seed=seed, machine=machine))))
+        measured = measure(prepared, settings, seed=seed, machine=machine)
+        models.append(cast("ModelContent", to_json(asdict(measured))))
         batch.advance(more=False)
-    return about | {"device": machine.device, "mean": _means(models), "models": models}
+    return {**about, "device": machine.device, "mean": _means(models), "models": models}
 
 
 def _texts(run: _Run, texts: Chosen) -> dict[bytes, Text]:
@@ -242,10 +250,10 @@ _NUMBERS = (
 )
 
 
-def _means(models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float] | None]:
+def _means(models: Sequence[ModelContent]) -> dict[str, MeanContent | None]:
     """Return the mean and the standard deviation of each number over the seeds; None if it has none."""
-    flat = [{**model, **(model["memorised"] or {})} for model in models]
-    means: dict[str, dict[str, float] | None] = {}
+    flat = [cast("dict[str, float | None]", {**one, **(one["memorised"] or {})}) for one in models]
+    means: dict[str, MeanContent | None] = {}
     for name in (*_NUMBERS, *(kind.name for kind in fields(Memorised))):
         values = [model.get(name) for model in flat]
         known = [value for value in values if value is not None]
@@ -258,8 +266,8 @@ def _means(models: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float] | 
 
 
 def _report(
-    request: CompareRequest, runs: Sequence[_Run], texts: Chosen, records: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
+    request: CompareRequest, runs: Sequence[_Run], texts: Chosen, records: Sequence[ComparedContent]
+) -> ComparisonReport:
     """Return what came out, with what all models have in common."""
     classes = _classes(runs[0], texts)
     return {
@@ -273,7 +281,7 @@ def _report(
     }
 
 
-def _write(folder: Path, report: dict[str, Any]) -> None:
+def _write(folder: Path, report: ComparisonReport) -> None:
     text = json.dumps(report, indent=1, ensure_ascii=False, allow_nan=False)
     (folder / JSON_NAME).write_text(text + "\n", encoding="utf-8")
     (folder / PAGE_NAME).write_text(render_comparison(report), encoding="utf-8")

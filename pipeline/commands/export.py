@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from pydantic import BaseModel
 
@@ -40,6 +40,7 @@ from pipeline.commands.export_folder import (
 )
 from pipeline.engine.progress import Progress
 from pipeline.planning.outputs import require_local
+from pipeline.report.content import ExportReport
 from pipeline.run_file.datasets import find_dataset, finished_splits
 from pipeline.state.journal import LOCK, run_lock
 from pipeline.state.state_files import parse_model, read_bytes
@@ -80,7 +81,7 @@ class Verdict(BaseModel):
     """Of each split that was checked."""
 
 
-def export_dataset(request: ExportRequest, *, stream: TextIO | None) -> dict[str, Any]:
+def export_dataset(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
     """Export a dataset, or go on with it; give what was written and how it is read.
 
     Raises:
@@ -93,7 +94,7 @@ def export_dataset(request: ExportRequest, *, stream: TextIO | None) -> dict[str
         return _export(request, stream=stream)
 
 
-def _export(request: ExportRequest, *, stream: TextIO | None) -> dict[str, Any]:
+def _export(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
     """Export a dataset; what the disk refuses is raised as it comes."""
     format_ = find_format(request.format)
     require_local(request.folder, "DIR")
@@ -296,7 +297,7 @@ def _report(
     summary: Summary,
     *,
     already: bool,
-) -> dict[str, Any]:
+) -> ExportReport:
     """Return what the export holds, and how it is read."""
     return {
         "dataset": request.dataset,

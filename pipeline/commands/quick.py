@@ -26,6 +26,7 @@ from pipeline.commands.export_folder import (
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import State
+from pipeline.report.content import QuickReport
 from pipeline.run_file.config import RunFile, explain
 from pipeline.session import session
 from pipeline.steps.shard.step import SHARD
@@ -61,7 +62,7 @@ class QuickRequest:
         return self.work or self.to.with_name(f"{self.to.name}.work")
 
 
-def quick_export(request: QuickRequest, *, stream: TextIO | None) -> dict[str, Any]:
+def quick_export(request: QuickRequest, *, stream: TextIO | None) -> QuickReport:
     """Tokenize texts and export them, or go on with it; give the reports of both halves.
 
     Raises:

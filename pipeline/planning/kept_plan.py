@@ -24,18 +24,24 @@ _WAY_OUT = "delete it and run the run file again, which writes it anew; what is 
 _Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
 
 
-class _KeptStep(BaseModel):
+class KeptStep(BaseModel):
+    """A step of the last run."""
+
     fingerprint: str
     inputs: tuple[str, ...]
     config: dict[str, Any]
+    """As JSON gives it; what its step makes of it is its own."""
 
 
-class _KeptPlan(BaseModel):
+class KeptPlan(BaseModel):
+    """What the last run in a folder kept of itself."""
+
     run: dict[str, Any]
-    steps: dict[_Name, _KeptStep]
+    """The run file with every default, as JSON gives it."""
+    steps: dict[_Name, KeptStep]
 
 
-def read_kept_plan(output: Path) -> dict[str, Any]:
+def read_kept_plan(output: Path) -> KeptPlan:
     """Return what the last run in a folder kept of itself.
 
     Raises:
@@ -52,14 +58,13 @@ def read_kept_plan(output: Path) -> dict[str, Any]:
                 " writes it anew; what is committed stays"
             ) from error
         raise ConfigError(f"{output}: holds no run (no {PLAN}); name the --output of one") from error
-    as_model(_KeptPlan, content, place, way_out=_WAY_OUT)
-    return content
+    return as_model(KeptPlan, content, place, way_out=_WAY_OUT)
 
 
-def kept_run(output: Path, kept: dict[str, Any]) -> RunFile:
+def kept_run(output: Path, kept: KeptPlan) -> RunFile:
     """Return the run file that run.json holds.
 
     Raises:
         FormatError: it is none.
     """
-    return as_model(RunFile, without_shards(kept["run"]), output / PLAN, way_out=_WAY_OUT)
+    return as_model(RunFile, without_shards(kept.run), output / PLAN, way_out=_WAY_OUT)

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from pipeline.inputs.files import InputFile
+from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.steps.step import Scope, StepPlan
@@ -82,15 +82,15 @@ def names_until(plan: Mapping[str, StepPlan], until: str | None) -> set[str]:
     return {*wanted, *(before for name in wanted for before in steps_before(plan, name))}
 
 
-def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:
+def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
     """Return the steps of a run as the settings in its run.json give them, without its input files.
 
     Raises:
         ConfigError: run.json says nothing of the input files or of the tokenizer.
     """
     try:
-        steps = kept["steps"]
-        named = steps["ingest"]["config"]["files"].items()
+        steps = kept.steps
+        named = steps["ingest"].config["files"].items()
         files = [
             InputFile(source, path, Path(path), 0, digest)
             for key, digest in named
@@ -98,7 +98,7 @@ def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:
         ]
         adopted = None
         if run.tokenizer.path is not None:
-            ((kind, what),) = steps["tokenizer"]["config"]["tokenizer"].items()
+            ((kind, what),) = steps["tokenizer"].config["tokenizer"].items()
             found = what["sha256"], TokenizerKind(kind), what["special_ids"]
             adopted = Adoption(Path(run.tokenizer.path), *found, vocab_size=0, loss=None)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -109,19 +109,19 @@ def plan_again(run: RunFile, kept: Mapping[str, Any]) -> list[StepPlan]:
 
 
 def status_of(
-    steps: Sequence[StepPlan], commits: Commits, *, before: Mapping[str, Any]
+    steps: Sequence[StepPlan], commits: Commits, *, before: Mapping[str, KeptStep]
 ) -> list[StepStatus]:
     """Compare the plan with what is committed.
 
     Args:
         steps: the plan.
         commits: what is there.
-        before: the configs of the last run in this folder, by step, to say what changed.
+        before: the steps of the last run in this folder, to say what changed.
     """
     return [_status(step, commits, before.get(step.name)) for step in steps]
 
 
-def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) -> StepStatus:
+def _status(step: StepPlan, commits: Commits, before: KeptStep | None) -> StepStatus:
     survey = commits.survey(step.name)
     found = dict(survey.commits)
     whole = found.pop(STEP_COMMIT, None)
@@ -140,11 +140,11 @@ def _status(step: StepPlan, commits: Commits, before: Mapping[str, Any] | None) 
     return StepStatus(step, State.NEW, 0)
 
 
-def _changes(step: StepPlan, before: Mapping[str, Any] | None) -> str:
+def _changes(step: StepPlan, before: KeptStep | None) -> str:
     """Say which settings differ from the last run's."""
     if before is None:
         return "made with other settings"
-    old, new = _flat(before), _flat(json.loads(canonical_json(dict(step.config))))
+    old, new = _flat(before.config), _flat(json.loads(canonical_json(dict(step.config))))
     changed = [
         f"{key}: {_show(old.get(key))} -> {_show(new.get(key))}"
         for key in sorted(old.keys() | new.keys())
@@ -156,12 +156,12 @@ def _changes(step: StepPlan, before: Mapping[str, Any] | None) -> str:
     return ", ".join(changed[:3]) + more
 
 
-def _show(value: Any) -> str:
+def _show(value: object) -> str:
     text = "absent" if value is None else str(value)
     return text if len(text) <= 24 else text[:21] + "..."  # noqa: PLR2004  # a digest's first half
 
 
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+def _flat(value: object, prefix: str = "") -> dict[str, object]:
     if not isinstance(value, Mapping):
         return {prefix: value}
     return {

@@ -1,10 +1,11 @@
 """The comparison as one page and as a table: what models of one budget came to, dataset by dataset."""
 
 from importlib.resources import files
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from rich.table import Table
 
+from pipeline.report.content import Curve, JsonObject
 from pipeline.report.page import loss_chart, page_environment
 from pipeline.report.plain import PlainTable
 
@@ -24,18 +25,58 @@ COLUMNS = {
 """The numbers that are shown, with their headings; `fresh` is what `going_on` is."""
 
 
-def render_comparison(report: dict[str, Any]) -> str:
+class MeanContent(TypedDict):
+    """A number over the seeds."""
+
+    mean: float
+    deviation: float
+
+
+class ModelContent(TypedDict):
+    """What one model came to; there is more in it."""
+
+    seed: int
+    curve: Curve
+    memorised: dict[str, float] | None
+
+
+class ComparedContent(TypedDict):
+    """One dataset: what its models came to, or why there are none."""
+
+    name: str
+    run: str
+    dataset: str
+    objective: JsonObject
+    fingerprint: str
+    reason: NotRequired[str]
+    device: NotRequired[str]
+    mean: NotRequired[dict[str, MeanContent | None]]
+    models: NotRequired[list[ModelContent]]
+
+
+class ComparisonReport(TypedDict):
+    """What models of one budget came to: compare.json."""
+
+    format_version: int
+    settings: dict[str, int | float]
+    runs: dict[str, str]
+    texts: dict[str, int]
+    classes: list[str] | None
+    majority: float | None
+    datasets: list[ComparedContent]
+    output: NotRequired[str]
+
+
+def render_comparison(report: ComparisonReport) -> str:
     """Return the HTML of a comparison."""
     source = files("pipeline.report").joinpath("comparison.html.j2").read_text(encoding="utf-8")
     headings, rows = comparison_rows(report)
-    charts = {
-        record["name"]: loss_chart(
-            {f"seed {model['seed']}": model["curve"] for model in record["models"]},
-            record["mean"]["unigram_entropy"]["mean"],
-        )
-        for record in report["datasets"]
-        if "models" in record
-    }
+    charts = {}
+    for record in report["datasets"]:
+        entropy = record.get("mean", {}).get("unigram_entropy")
+        if entropy is not None:
+            curves = {f"seed {model['seed']}": model["curve"] for model in record["models"]}
+            charts[record["name"]] = loss_chart(curves, entropy["mean"])
     return (
         page_environment()
         .from_string(source)
@@ -43,7 +84,7 @@ def render_comparison(report: dict[str, Any]) -> str:
     )
 
 
-def comparison_table(report: dict[str, Any]) -> Table:
+def comparison_table(report: ComparisonReport) -> Table:
     """Return the table that people read on a terminal."""
     headings, rows = comparison_rows(report)
     table = PlainTable("dataset", *headings).right()
@@ -52,7 +93,7 @@ def comparison_table(report: dict[str, Any]) -> Table:
     return table
 
 
-def comparison_rows(report: dict[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def comparison_rows(report: ComparisonReport) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return the headings, and each dataset with its numbers; those that no dataset has are left out."""
     measured = [record for record in report["datasets"] if "mean" in record]
     shown = [key for key in COLUMNS if any(record["mean"][key] for record in measured)]
@@ -60,7 +101,7 @@ def comparison_rows(report: dict[str, Any]) -> tuple[list[str], list[tuple[str, 
     return [COLUMNS[key][0] for key in shown], rows
 
 
-def _cell(key: str, value: dict[str, float] | None) -> str:
+def _cell(key: str, value: MeanContent | None) -> str:
     if value is None:
         return "-"
     form = COLUMNS[key][1]

@@ -7,13 +7,14 @@ colour, and in signs that are read without any.
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
+from pipeline.report.content import PieceContent, RowContent, SequenceContent, TokenContent
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
@@ -53,7 +54,7 @@ _STYLES = {
 }
 
 
-def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int) -> dict[str, Any]:
+def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int) -> RowContent:
     """Return a row of a finished dataset, by its number in stored order, as plain values.
 
     Raises:
@@ -79,12 +80,12 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
         "epoch": epoch,
         "objective": rows.manifest.objective,
         "documents": list(_documents(rows, shard, number)),
-        **{key: int(column) for key, column in columns.items() if column.ndim == 0},
+        "numbers": {key: int(column) for key, column in columns.items() if column.ndim == 0},
         "sequences": list(_sequences(rows, columns, tokenizer)),
     }
 
 
-def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[dict[str, Any]]:
+def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceContent]:
     """Yield the pieces of documents that lie in a row."""
     path = rows.folder / rows.manifest.shards[shard].path
     segments = {
@@ -95,12 +96,13 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[dict[str, A
     for segment in range(*segments["row_ptr"][row : row + 2]):
         (document,) = table.slice(int(segments["doc"][segment]), 1).to_pylist()
         names = ("start", "length", "doc_offset")
-        yield {**{name: int(segments[name][segment]) for name in names}, **document}
+        places = {name: int(segments[name][segment]) for name in names}
+        yield cast("PieceContent", {**places, **document})
 
 
 def _sequences(
     rows: ShardDataset, columns: Mapping[str, NDArray[np.int64]], tokenizer: RunTokenizer
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[SequenceContent]:
     """Yield the row's sequences of tokens, padding left out."""
     pad = rows.vocabulary.named("pad")
     inputs = np.atleast_2d(columns["input_ids"])
@@ -125,7 +127,7 @@ def _cells(
     labels: NDArray[np.int64] | None,
     original: NDArray[np.int64] | None,
     tokenizer: RunTokenizer,
-) -> list[dict[str, Any]]:
+) -> list[TokenContent]:
     """Return each token with its role, and what stood there if it is not what is shown."""
     truth = ids
     if original is not None:
@@ -133,13 +135,13 @@ def _cells(
     elif labels is not None and rows.manifest.label_convention == "masked":
         truth = np.where(labels == IGNORED, ids, labels)
     shown, was = tokenizer.pieces(ids.tolist()), tokenizer.pieces(truth.tolist())
-    cells = []
+    cells: list[TokenContent] = []
     for place, number in enumerate(ids.tolist()):
         label = None if labels is None else int(labels[place])
         role = _role(rows, number, int(truth[place]), label)
-        cell = {"id": number, "piece": shown[place], "role": role.value}
+        cell: TokenContent = {"id": number, "piece": shown[place], "role": role.value}
         if truth[place] != number:
-            cell |= {"was_id": int(truth[place]), "was": was[place]}
+            cell["was_id"], cell["was"] = int(truth[place]), was[place]
         cells.append(cell)
     return cells
 
@@ -156,7 +158,7 @@ def _role(rows: ShardDataset, shown: int, truth: int, label: int | None) -> Role
     return Role.SILENT if convention == "unshifted" and label == IGNORED else Role.TEXT
 
 
-def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
+def print_row(content: RowContent, *, as_json: bool) -> None:
     """Print a described row."""
     if as_json:
         print_json(content)
@@ -172,9 +174,7 @@ def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
         f" {content['row_in_shard']:,} there), epoch {content['epoch']}"
     )
     console.line(f"{content['objective']['kind']}: {parameters}")
-    numbers = [
-        f"{key} {value}" for key, value in content.items() if key.endswith(("_length", "_id", "_label"))
-    ]
+    numbers = [f"{key} {value}" for key, value in content["numbers"].items()]
     if numbers:
         console.line(", ".join(numbers))
     console.show(_table(content["documents"]))
@@ -192,7 +192,7 @@ def print_row(content: Mapping[str, Any], *, as_json: bool) -> None:
     console.show(legend)
 
 
-def _table(documents: list[dict[str, Any]]) -> PlainTable:
+def _table(documents: list[PieceContent]) -> PlainTable:
     table = PlainTable("stored at", "document", "language", "place")
     for part in documents:
         first, length = part["doc_offset"], part["length"]
@@ -205,7 +205,7 @@ def _table(documents: list[dict[str, Any]]) -> PlainTable:
     return table
 
 
-def _text(cells: list[dict[str, Any]]) -> Text:
+def _text(cells: list[TokenContent]) -> Text:
     """Return tokens as running text; what is not as it was is shown as [now|before]."""
     text = Text()
     for cell in cells:

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypedDict
 
 import jinja2
 
+from pipeline.report.content import Curve, LanguageContent, RunReport
 from pipeline.system.printable import printable
 
 MAX_LANGUAGES = 100
@@ -19,7 +20,7 @@ _TICKS = 8
 """Most lines across a drawing."""
 
 
-def render_page(report: dict[str, Any]) -> str:
+def render_page(report: RunReport) -> str:
     """Return the HTML of a run's report."""
     source = files("pipeline.report").joinpath("report.html.j2").read_text(encoding="utf-8")
     languages, others = first_languages(report["languages"], MAX_LANGUAGES)
@@ -55,17 +56,38 @@ def _finalized(value: Any) -> Any:
 
 
 def first_languages(
-    rows: Sequence[Mapping[str, Any]], most: int
-) -> tuple[list[Mapping[str, Any]], dict[str, Any] | None]:
+    rows: Sequence[LanguageContent], most: int
+) -> tuple[list[LanguageContent], LanguageContent | None]:
     """Return the first rows of a table of languages, and the sum of the others if there are some."""
     shown, rest = list(rows[:most]), rows[most:]
     if not rest:
         return shown, None
-    total = {key: sum(row[key] for row in rest) for key in ("documents", "bytes", "tokens")}
-    return shown, {"language": f"{len(rest):,} others", **total}
+    others: LanguageContent = {
+        "language": f"{len(rest):,} others",
+        "documents": sum(row["documents"] for row in rest),
+        "bytes": sum(row["bytes"] for row in rest),
+        "tokens": sum(row["tokens"] for row in rest),
+    }
+    return shown, others
 
 
-def loss_chart(curves: dict[str, Any], level: float) -> dict[str, Any]:
+class Chart(TypedDict):
+    """A drawing of curves: where everything stands, in pixels."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    bottom: float
+    lines: dict[str, str]
+    """Of each curve its points."""
+    level: float
+    ticks: list[tuple[float, str]]
+    """Heights of lines, and the losses that they stand for."""
+    steps: int
+
+
+def loss_chart(curves: Mapping[str, Curve], level: float) -> Chart:
     """Return the drawing of loss curves: points in a box of 640 by 220, axes and a level."""
     losses: list[float] = [loss for curve in curves.values() for _, loss in curve if loss is not None]
     low, high = min([*losses, level]), max([*losses, level])

@@ -4,10 +4,10 @@ import contextlib
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from pipeline.report.content import StepContent
 from pipeline.state.journal import read_log
 from pipeline.steps.step import Amounts, Records
 from pipeline.steps.table import SCAN, step_of
@@ -54,9 +54,7 @@ class _Cost:
         return sum(last - first for first, last in self.spans.values())
 
 
-def step_metrics(
-    output: Path, records: Records, *, input_bytes: int | None = None
-) -> list[dict[str, Any]]:
+def step_metrics(output: Path, records: Records, *, input_bytes: int | None = None) -> list[StepContent]:
     """Return for each step that did something: units, documents, bytes, tokens, seconds, memory, rate.
 
     `peak_memory` is the most that all processes of the run held on the driver's node, in bytes; rates
@@ -73,7 +71,7 @@ def step_metrics(
                 costs[event.step].add(event)
     amounts_of = {name: step_of(name).amounts(record, records) for name, record in records.items()}
     amounts_of[SCAN] = Amounts(bytes=input_bytes)
-    rows = []
+    rows: list[StepContent] = []
     for name in sorted(costs, key=[SCAN, *amounts_of, *costs].index):
         cost = costs[name]
         amounts = amounts_of.get(name, Amounts())

@@ -1,10 +1,20 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import cast
 
+from pipeline.report.content import (
+    AuditContent,
+    DocumentsContent,
+    FlowContent,
+    JsonObject,
+    LanguageContent,
+    RunReport,
+    SplitContent,
+    VerdictContent,
+)
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
@@ -32,7 +42,7 @@ def write_report(
     *,
     audited: AuditReport | None = None,
     input_bytes: int | None = None,
-) -> dict[str, Any]:
+) -> RunReport:
     """Sum up a run; write DIR/report/report.json and report.html, and the verdicts.
 
     Raises:
@@ -44,7 +54,7 @@ def write_report(
     text = json.dumps(report, indent=1, ensure_ascii=False)
     (folder / "report.json").write_text(text + "\n", encoding="utf-8")
     (folder / "report.html").write_text(render_page(report), encoding="utf-8")
-    for name, verdict in (report["verify"] or {}).items():
+    for name, verdict in report["verify"].items():
         place = output / "verify" / name / "verdict.json"
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(json.dumps(verdict, indent=1) + "\n", encoding="utf-8")
@@ -58,7 +68,7 @@ def summarise(
     *,
     audited: AuditReport | None = None,
     input_bytes: int | None = None,
-) -> dict[str, Any]:
+) -> RunReport:
     """Return the report of a run that has come as far as its records."""
     found = records.datasets(VERIFY)
     verdicts = {one.name: found[one.name] for one in file.datasets if one.name in found}
@@ -67,14 +77,14 @@ def summarise(
         sound = audited is None or not audited.findings
         passed = sound and all(verdict.passed for verdict in verdicts.values())
     tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
-    report: dict[str, Any] = {
+    report: RunReport = {
         "name": file.name,
         "output": str(output),
         "sources": {s.name: {"license": s.license} for s in file.sources},
         "passed": passed,
-        "audit": audited.model_dump(mode="json") if audited else None,
+        "audit": cast("AuditContent", audited.model_dump(mode="json")) if audited else None,
         "ledger": {
-            name: record.ledger.model_dump(mode="json")
+            name: cast("FlowContent", record.ledger.model_dump(mode="json"))
             for name, record in records.items()
             if record.ledger is not None
         },
@@ -83,31 +93,36 @@ def summarise(
         "warnings": list(filter(None, _warnings(file, records))),
         "languages": _languages(records),
         "split": None if split is None else _plain(split),
-        "datasets": {name: _plain(one)["splits"] for name, one in records.datasets(SHARD).items()},
-        "epochs_on_disk": {name: _plain(one)["splits"] for name, one in records.datasets(DRAW).items()},
-        "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()} or None,
+        "datasets": {
+            name: cast("dict[str, SplitContent]", _plain(one)["splits"])
+            for name, one in records.datasets(SHARD).items()
+        },
+        "epochs_on_disk": {
+            name: cast("JsonObject", _plain(one)["splits"])
+            for name, one in records.datasets(DRAW).items()
+        },
+        "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
     _require_conservation(report, records)
     return report
 
 
-def _plain(record: Record) -> dict[str, Any]:
+def _plain(record: Record) -> JsonObject:
     """Return a record as JSON, without what the report has in places of its own."""
     content = record.model_dump(mode="json", exclude={"ledger", "warnings"})
-    plain: dict[str, Any] = _without_flows(content)
-    return plain
+    return cast("JsonObject", _without_flows(content))
 
 
-def _verdict(verdict: VerdictRecord) -> dict[str, Any]:
+def _verdict(verdict: VerdictRecord) -> VerdictContent:
     """Return a verdict as JSON; `returned` is there if not every text comes back as it was."""
-    content = _plain(verdict)
+    content = cast("VerdictContent", _plain(verdict))
     if not content["returned"]:
         del content["returned"]
     return content
 
 
-def _without_flows(content: Any) -> Any:
+def _without_flows(content: object) -> object:
     """Return JSON without the flows of units, which the ledger sums up."""
     if not isinstance(content, dict):
         return content
@@ -134,9 +149,9 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
         )
 
 
-def _documents(records: Records) -> dict[str, Any]:
+def _documents(records: Records) -> DocumentsContent:
     ingest, dedup = records.get(INGEST), records.get(DEDUP)
-    documents: dict[str, Any] = {
+    documents: DocumentsContent = {
         "read": 0,
         "dropped": {},
         "named_drops": [],
@@ -152,19 +167,19 @@ def _documents(records: Records) -> dict[str, Any]:
             "text_bytes": sum(unit.text_bytes for unit in ingest.units),
         }
     if dedup is not None:
-        documents |= {"removed": dedup.removed, "kept": dedup.kept}
+        documents["removed"], documents["kept"] = dedup.removed, dedup.kept
     return documents
 
 
-def _languages(records: Records) -> list[dict[str, Any]]:
+def _languages(records: Records) -> list[LanguageContent]:
     """Return documents, bytes and tokens by language, most tokens first."""
     stored = records.get(TOKENIZE)
     counts = {} if stored is None else stored.languages
-    rows = [{"language": name, **one} for name, one in counts.items()]
+    rows: list[LanguageContent] = [{"language": name, **one} for name, one in counts.items()]
     return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
 
 
-def _require_conservation(report: Mapping[str, Any], records: Records) -> None:
+def _require_conservation(report: RunReport, records: Records) -> None:
     """Documents and tokens add up, or the run fails."""
     documents = report["documents"]
     if "kept" in documents:

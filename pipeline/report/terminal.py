@@ -2,11 +2,24 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pipeline.engine.memory import MIB
 from pipeline.planning.plan import State, StepStatus
-from pipeline.report.comparison import comparison_table
+from pipeline.report.comparison import ComparisonReport, comparison_table
+from pipeline.report.content import (
+    AuditContent,
+    DocumentsContent,
+    ExportReport,
+    GateContent,
+    LanguageContent,
+    LearningContent,
+    PlannedContent,
+    QuickReport,
+    RunReport,
+    SplitContent,
+    StepContent,
+    VerdictContent,
+)
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.state.commits import STEP_COMMIT
@@ -28,7 +41,7 @@ _MARKS = {
 
 def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
     """Print the steps: what is done, what would run, what would be redone and why."""
-    rows: list[dict[str, Any]] = [
+    rows: list[PlannedContent] = [
         {
             "step": status.step.name,
             "state": status.state.value,
@@ -64,7 +77,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
         console.line("A run into this folder needs --replace to redo what is stale or damaged.")
 
 
-def print_report(report: dict[str, Any], *, as_json: bool) -> None:
+def print_report(report: RunReport, *, as_json: bool) -> None:
     """Print the report of a run."""
     if as_json:
         print_json(report)
@@ -83,7 +96,7 @@ def print_report(report: dict[str, Any], *, as_json: bool) -> None:
         console.line(f"warning: {warning}")
     if report["audit"]:
         _print_audit(console, report["audit"])
-    for name, verdict in (report["verify"] or {}).items():
+    for name, verdict in report["verify"].items():
         _print_verdict(console, name, verdict)
     console.line(f"report: {report['output']}/report/report.html")
 
@@ -114,7 +127,7 @@ def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
     console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
 
 
-def _documents(documents: dict[str, Any]) -> PlainTable:
+def _documents(documents: DocumentsContent) -> PlainTable:
     table = PlainTable("documents", "").right()
     table.add("read", f"{documents['read']:,}")
     for reason, count in documents["dropped"].items():
@@ -127,7 +140,7 @@ def _documents(documents: dict[str, Any]) -> PlainTable:
     return table
 
 
-def _languages(rows: list[dict[str, Any]]) -> PlainTable:
+def _languages(rows: list[LanguageContent]) -> PlainTable:
     table = PlainTable("language", "documents", "bytes", "tokens", "bytes/token").right()
     shown, others = first_languages(rows, MAX_LANGUAGES)
     for row in [*shown, *([] if others is None else [others])]:
@@ -137,17 +150,17 @@ def _languages(rows: list[dict[str, Any]]) -> PlainTable:
     return table
 
 
-def _datasets(datasets: dict[str, Any]) -> PlainTable:
-    names = ("rows", "documents", "tokens", "tokens_cut")
-    table = PlainTable("dataset", *names).right()
+def _datasets(datasets: dict[str, dict[str, SplitContent]]) -> PlainTable:
+    table = PlainTable("dataset", "rows", "documents", "tokens", "tokens_cut").right()
     for dataset, splits in datasets.items():
         for split, totals in splits.items():
-            table.add(f"{dataset}/{split}", *(f"{totals[name]:,}" for name in names))
+            counts = totals["rows"], totals["documents"], totals["tokens"], totals["tokens_cut"]
+            table.add(f"{dataset}/{split}", *map("{:,}".format, counts))
     table.add("")
     return table
 
 
-def _steps(rows: list[dict[str, Any]]) -> PlainTable:
+def _steps(rows: list[StepContent]) -> PlainTable:
     names = ("units", "documents", "MB", "M tokens", "when, s", "wall s", "CPU s", "MB/s", "MiB held")
     table = PlainTable("step", *names).right()
     for row in rows:
@@ -168,7 +181,7 @@ def _steps(rows: list[dict[str, Any]]) -> PlainTable:
     return table
 
 
-def _print_audit(console: PlainConsole, audit: dict[str, Any]) -> None:
+def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
     mark = "FAIL" if audit["findings"] else "PASS"
     console.line(f"verify the run's files: {mark}")
     for finding in audit["findings"][:MAX_FINDINGS]:
@@ -181,7 +194,7 @@ def _print_audit(console: PlainConsole, audit: dict[str, Any]) -> None:
         console.line(f"  files      {files} are as they were committed; the ledger adds up")
 
 
-def _print_verdict(console: PlainConsole, name: str, verdict: dict[str, Any]) -> None:
+def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent) -> None:
     checked = verdict["checked"]
     mark = "PASS" if verdict["passed"] else "FAIL"
     console.line(f"verify {name}: {mark}")
@@ -203,7 +216,7 @@ def _print_verdict(console: PlainConsole, name: str, verdict: dict[str, Any]) ->
         _print_learning(console, learning)
 
 
-def _returned(verdict: dict[str, Any]) -> str:
+def _returned(verdict: VerdictContent) -> str:
     """Say how documents come back from their ids; those of an existing tokenizer may not all do."""
     if not verdict.get("returned"):
         return f"{verdict['checked']['documents']:,} documents decode to their texts"
@@ -219,7 +232,7 @@ def _returned(verdict: dict[str, Any]) -> str:
     )
 
 
-def _print_learning(console: PlainConsole, learning: dict[str, Any]) -> None:
+def _print_learning(console: PlainConsole, learning: LearningContent) -> None:
     if "reason" in learning:
         console.line(f"  learning   not proven: {learning['reason']}")
         _print_failed_gates(console, learning["gates"])
@@ -244,7 +257,7 @@ def _print_learning(console: PlainConsole, learning: dict[str, Any]) -> None:
     _print_failed_gates(console, learning["gates"])
 
 
-def _print_failed_gates(console: PlainConsole, gates: list[dict[str, Any]]) -> None:
+def _print_failed_gates(console: PlainConsole, gates: list[GateContent]) -> None:
     for gate in gates:
         if not gate["passed"]:
             console.line(
@@ -257,7 +270,7 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3f}"
 
 
-def print_export(report: dict[str, Any], *, as_json: bool) -> None:
+def print_export(report: ExportReport, *, as_json: bool) -> None:
     """Print what an export holds, and the lines that read it."""
     if as_json:
         print_json(report)
@@ -276,14 +289,16 @@ def print_export(report: dict[str, Any], *, as_json: bool) -> None:
     console.lines(report["read"])
 
 
-def print_quick(report: dict[str, Any], *, as_json: bool) -> None:
+def print_quick(report: QuickReport, *, as_json: bool) -> None:
     """Print what was read, what was checked, what was exported and where the run is."""
     if as_json:
         print_json(report)
         return
     console = PlainConsole()
     run = report["run"]
-    console.show(_documents({k: v for k, v in run["documents"].items() if k != "removed"}))
+    documents = run["documents"].copy()
+    documents.pop("removed", None)  # nothing is compared
+    console.show(_documents(documents))
     for warning in run["warnings"]:
         console.line(f"warning: {warning}")
     for name, verdict in run["verify"].items():
@@ -294,7 +309,7 @@ def print_quick(report: dict[str, Any], *, as_json: bool) -> None:
     print_export(report["export"], as_json=False)
 
 
-def print_comparison(report: dict[str, Any], *, as_json: bool) -> None:
+def print_comparison(report: ComparisonReport, *, as_json: bool) -> None:
     """Print what models of one budget came to."""
     if as_json:
         print_json(report)

@@ -11,8 +11,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
+from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.plan import steps_before
 from pipeline.session.damage import left_over
 from pipeline.session.execution import Execution
@@ -56,9 +56,9 @@ def audit(
     return AuditReport(files=files, bytes=size, findings=every)
 
 
-def changed_plan(kept: Mapping[str, Any], plan: Mapping[str, StepPlan], *, file: Path) -> list[FoundIn]:
+def changed_plan(kept: KeptPlan, plan: Mapping[str, StepPlan], *, file: Path) -> list[FoundIn]:
     """Return where run.json's own steps are not those that its settings give."""
-    steps = kept["steps"]
+    steps = kept.steps
     names = list(dict.fromkeys(chain(plan, steps)))
     return [
         FoundIn(
@@ -68,7 +68,7 @@ def changed_plan(kept: Mapping[str, Any], plan: Mapping[str, StepPlan], *, file:
             " run the run file again",
         )
         for name in names
-        if name not in plan or name not in steps or plan[name].fingerprint != steps[name]["fingerprint"]
+        if name not in plan or name not in steps or plan[name].fingerprint != steps[name].fingerprint
     ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from pipeline.engine.memory import Need
 from pipeline.engine.progress import Progress
@@ -18,10 +18,11 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.inputs.files import find_files
 from pipeline.planning.existing import find_tokenizer
-from pipeline.planning.kept_plan import kept_run, read_kept_plan
+from pipeline.planning.kept_plan import KeptPlan, KeptStep, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_steps, status_of
+from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.generators import require_generators
@@ -75,7 +76,7 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
         return [scan_status(found, commits), *status]
 
 
-def run_session(request: RunRequest, *, stream: TextIO | None) -> dict[str, Any]:
+def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     """Run all steps up to `until`; give the report.
 
     Raises:
@@ -98,7 +99,7 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> dict[str, Any]
 
 def verify_session(
     output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
-) -> dict[str, Any]:
+) -> RunReport:
     """Check a finished run's datasets again, from their files; give the report.
 
     `full` also trains what `verify.full` of the run file asks for.
@@ -146,7 +147,7 @@ def _refuse_findings(report: AuditReport) -> None:
         raise VerificationError(f"verify: FAIL: {listed}{more}")
 
 
-def _outcome(report: dict[str, Any]) -> str:
+def _outcome(report: RunReport) -> str:
     """Say in one word how a session ended."""
     return {True: "done", False: "failed verification", None: "stopped as asked"}[report["passed"]]
 
@@ -183,7 +184,7 @@ def open_execution(
         journal.log("stop")
 
 
-def _steps(request: RunRequest, execution: Execution) -> dict[str, Any]:
+def _steps(request: RunRequest, execution: Execution) -> RunReport:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
     files = scan_inputs(find_files(request.file, request.base), execution)
@@ -240,7 +241,7 @@ def _keep_plan(request: RunRequest, steps: Sequence[StepPlan]) -> None:
     replace_file(request.output / PLAN, text.encode())
 
 
-def read_plan(output: Path) -> dict[str, Any]:
+def read_plan(output: Path) -> KeptPlan:
     """Return what the last run in a folder kept of itself.
 
     Raises:
@@ -260,10 +261,10 @@ def known_steps(output: Path) -> list[str]:
     later = [path for path in (output / COMMITS).glob("*") if path.name != SCAN]
     if not later and not (output / PLAN).exists() and (output / STATUS).exists():
         return [SCAN]
-    return list(read_plan(output)["steps"])
+    return list(read_plan(output).steps)
 
 
-def _last_plan(output: Path) -> dict[str, Any]:
+def _last_plan(output: Path) -> Mapping[str, KeptStep]:
     if not (output / PLAN).exists():
         return {}
-    return {name: step["config"] for name, step in read_plan(output)["steps"].items()}
+    return read_plan(output).steps

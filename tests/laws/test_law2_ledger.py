@@ -39,7 +39,7 @@ def finished(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return output
 
 
-def again(corpus: Path, output: Path, **options: Any) -> dict[str, Any]:
+def again(corpus: Path, output: Path, **options: Any) -> Any:
     """Run, or run again, through every step unless told otherwise."""
     until = options.pop("until", None)
     return run_small(corpus, output, datasets=DATASETS, verify=WITHOUT_LEARNING, until=until, **options)
@@ -70,6 +70,7 @@ def named(run: Path) -> set[tuple[str, str]]:
     """Verify in this process; return the (file, check) of every finding about the run's files."""
     report = verify_session(run, workers=0, address=None, stream=None)
     assert report["passed"] is False
+    assert report["audit"] is not None
     return {(finding["file"], finding["check"]) for finding in report["audit"]["findings"]}
 
 
@@ -84,7 +85,7 @@ def kinds(run: Path) -> Iterator[str]:
 
 
 def test_every_step_has_flows_and_takes_what_the_one_before_let_out(finished: Path) -> None:
-    plan = read_plan(finished)["steps"]
+    plan = read_plan(finished).steps
     flows = {name: read_flows(finished, name) for name in ("ingest", *UNITS)}
     for name, before in zip(UNITS, ("ingest", "dedup", "dedup", "tokenize"), strict=True):
         let_out = {unit: flow.output for unit, flow in flows[before].items()}

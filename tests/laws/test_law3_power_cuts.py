@@ -314,7 +314,7 @@ def test_a_run_cut_at_any_moment_is_finished_by_the_same_command_with_the_same_b
         whole = [(step, STEP_COMMIT) in before for step in FLOW]
         assert whole == sorted(whole, reverse=True), f"{where}: a step is there, one before it is not"
         if before:
-            assert read_plan(root)["run"]["name"] == "tiny", where
+            assert read_plan(root).run["name"] == "tiny", where
         with _no_syncs():
             assert _run(corpus, root, seq_len) == expected[seq_len], where
         after = _commits(root)

@@ -198,7 +198,7 @@ def test_a_document_lost_from_the_token_store_is_found(copied: Path) -> None:
 
 
 def test_a_sound_run_passes_with_every_gate(copied: Path) -> None:
-    report = verify_session(copied, workers=0, address=None, stream=None)
+    report: Any = verify_session(copied, workers=0, address=None, stream=None)
     verdict = report["verify"]["clm"]
     assert verdict["findings"] == []
     assert verdict["passed"], verdict["learning"]

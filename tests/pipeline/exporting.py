@@ -18,7 +18,7 @@ def build_both(run: Path) -> Path:
     return run
 
 
-def export(run: Path, to: Path, format_: str = "megatron", **options: Any) -> dict[str, Any]:
+def export(run: Path, to: Path, format_: str = "megatron", **options: Any) -> Any:
     """Export the run's dataset."""
     return export_dataset(ExportRequest(run, "tiny", format_, to, **options), stream=None)
 

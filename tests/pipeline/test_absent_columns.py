@@ -34,7 +34,7 @@ def records(count: int, **more: Any) -> list[dict[str, Any]]:
     return [{"id": n, "lang": "en", "text": f"a text with the number {n}", **more} for n in range(count)]
 
 
-def ingest(corpus: Path, output: Path, **options: Any) -> dict[str, Any]:
+def ingest(corpus: Path, output: Path, **options: Any) -> Any:
     """Ingest a folder's files as one source."""
     unit_size = options.pop("unit_size", "64MiB")
     bad = options.pop("max_bad_fraction", 0.05)

@@ -7,7 +7,7 @@ compared is named with its reason, and does not stop the others.
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typer.testing import CliRunner
@@ -70,7 +70,7 @@ def raw(small_corpus: Path, finished: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(finished: Path) -> dict[str, Any]:
+def report(finished: Path) -> Any:
     return compare_datasets(CompareRequest((finished,), settings=SETTINGS), stream=None)
 
 
@@ -141,9 +141,10 @@ def test_a_dataset_alone_or_in_another_order_has_the_same_numbers(
 
 def test_seeds_are_models_of_their_own_and_their_spread_is_told(finished: Path, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"seeds": 2})
-    (record,) = compare_datasets(CompareRequest((finished,), ("clm",), tmp_path, settings), stream=None)[
-        "datasets"
-    ]
+    compared: Any = compare_datasets(
+        CompareRequest((finished,), ("clm",), tmp_path, settings), stream=None
+    )
+    (record,) = compared["datasets"]
     first, second = (model["loss"] for model in record["models"])
     assert first != second
     assert record["mean"]["loss"]["mean"] == pytest.approx((first + second) / 2)
@@ -161,7 +162,7 @@ def test_runs_are_compared_on_texts_of_both_and_in_any_order(
     assert [record["name"] for record in both["datasets"]] == ["clean/clm", "raw/clm"]
     assert both["texts"]["repeated"] > 0
     for record in both["datasets"]:
-        (model,) = record["models"]
+        (model,) = (cast("dict[str, Any]", one) for one in record["models"])
         assert model["memorised"].keys() == {"repeated", "once", "fresh"}
         assert model["memorised"]["fresh"] == model["going_on"]
 
@@ -220,7 +221,7 @@ def test_a_spread_of_nothing_is_not_shown_and_one_of_a_mean_of_nothing_is() -> N
     shown = dict.fromkeys(COLUMNS) | {"labelled_tokens": {"mean": 7.0, "deviation": 0.0}}
     steady = shown | {"loss": {"mean": 2.0, "deviation": 0.0}}
     spread = shown | {"loss": {"mean": 0.0, "deviation": 0.5}}
-    report = {"datasets": [{"name": n, "mean": mean} for n, mean in (("a", steady), ("b", spread))]}
+    report: Any = {"datasets": [{"name": n, "mean": mean} for n, mean in (("a", steady), ("b", spread))]}
     headings, rows = comparison_rows(report)
     assert headings == ["labels", "loss"]
     assert rows == [("a", ["7", "2.00"]), ("b", ["7", "0.00 ±0.50"])]

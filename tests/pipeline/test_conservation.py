@@ -33,7 +33,7 @@ def records(reference: Path) -> dict[str, Any]:
     return {step: record(step) for step in steps}
 
 
-def summed(content: Mapping[str, Any], output: Path) -> dict[str, Any]:
+def summed(content: Mapping[str, Any], output: Path) -> Any:
     """Return the summary of a run whose steps reported this."""
     records = Records()
     for name, record in content.items():

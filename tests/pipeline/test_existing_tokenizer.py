@@ -84,7 +84,7 @@ def run_file(name: str, **changes: Any) -> RunFile:
     return RunFile.model_validate({**content, **changes})
 
 
-def run_it(corpus: Path, output: Path, file: RunFile, **options: Any) -> dict[str, Any]:
+def run_it(corpus: Path, output: Path, file: RunFile, **options: Any) -> Any:
     return run_session(
         RunRequest(file, corpus, output, options.pop("workers", 0), **options), stream=None
     )
@@ -106,7 +106,7 @@ def made(name: str, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return output
 
 
-def report_of(made: Path) -> dict[str, Any]:
+def report_of(made: Path) -> Any:
     report: dict[str, Any] = json.loads((made / "found.json").read_text())
     return report
 

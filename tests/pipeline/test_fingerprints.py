@@ -14,6 +14,7 @@ import pytest
 from pydantic import create_model
 
 from pipeline.inputs.files import InputFile
+from pipeline.planning.kept_plan import KeptPlan
 from pipeline.planning.plan import plan_again, plan_steps
 from pipeline.run_file.config import RunFile
 from pipeline.steps.step import StepPlan
@@ -134,8 +135,12 @@ def test_kinds_without_a_setting_have_fingerprints_of_their_own() -> None:
 def test_the_plan_can_be_made_again_from_what_the_run_keeps() -> None:
     file = run_file()
     steps = plan_steps(file, FILES)
-    plain = {step.name: {"config": json.loads(json.dumps(dict(step.config)))} for step in steps}
-    again = plan_again(RunFile.model_validate(file.model_dump(mode="json")), {"steps": plain})
+    plain = {
+        step.name: {"fingerprint": "", "inputs": [], "config": json.loads(json.dumps(dict(step.config)))}
+        for step in steps
+    }
+    kept = KeptPlan.model_validate({"run": file.model_dump(mode="json"), "steps": plain})
+    again = plan_again(RunFile.model_validate(kept.run), kept)
     assert [(s.name, s.fingerprint) for s in again] == [(s.name, s.fingerprint) for s in steps]
     assert all(isinstance(step, StepPlan) for step in again)
 

@@ -50,7 +50,7 @@ CONTRAST = {
 }
 
 
-def report_of(learning: dict[str, Any] | None) -> dict[str, Any]:
+def report_of(learning: dict[str, Any] | None) -> Any:
     """A report that holds one verdict and nothing else to speak of."""
     checked = {"rows": 3, "documents": 2, "tokens": 40, "padding": 1}
     verdict = {"passed": True, "findings": [], "learning": learning, "checked": checked}
@@ -119,5 +119,5 @@ def test_what_is_reported_alone_says_so() -> None:
 def test_the_terminal_says_what_failed_and_what_was_measured(
     learning: dict[str, Any] | None, line: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    print_report({**report_of(learning), "output": str(tmp_path)}, as_json=False)
+    print_report(report_of(learning) | {"output": str(tmp_path)}, as_json=False)
     assert line in capsys.readouterr().out

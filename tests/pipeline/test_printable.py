@@ -66,7 +66,7 @@ def test_json_for_machines_is_obeyed_by_no_terminal_and_reads_back(value: Any) -
     text.encode()
 
 
-def report_of(evil: str, *, languages: int = 1) -> dict[str, Any]:
+def report_of(evil: str, *, languages: int = 1) -> Any:
     """Return a report in which every text of other people is evil."""
     counts = {"documents": 3, "bytes": 30, "tokens": 9}
     finding = {"file": evil, "check": evil, "message": evil}
@@ -121,6 +121,7 @@ def inspected(evil: str) -> dict[str, Any]:
         "row_in_shard": 0,
         "epoch": 0,
         "objective": {"kind": evil, "key": evil},
+        "numbers": {},
         "documents": [{**document, **place}],
         "sequences": [{"name": evil, "padding": 0, "tokens": [token]}],
     }
@@ -190,7 +191,8 @@ def test_notes_of_progress_are_printed_plainly() -> None:
 
 def test_a_comparison_is_printed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
     record = {"name": EVIL, "mean": {key: {"mean": 1.0, "deviation": 0.0} for key in COLUMNS}}
-    PlainConsole(least_width=200).show(comparison_table({"datasets": [record]}))
+    report: Any = {"datasets": [record]}
+    PlainConsole(least_width=200).show(comparison_table(report))
     printed = capsys.readouterr().out
     assert r"\x1b]0;owned" in printed
     assert not obeyed(printed)

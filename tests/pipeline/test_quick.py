@@ -53,7 +53,7 @@ def request(**changes: Any) -> QuickRequest:
     return replace(asked, **changes)
 
 
-def quick(**changes: Any) -> dict[str, Any]:
+def quick(**changes: Any) -> Any:
     return quick_export(request(**changes), stream=None)
 
 

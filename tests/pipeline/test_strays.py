@@ -75,7 +75,7 @@ def test_the_steps_of_a_run_are_known_from_its_first_scan_on(
     run_small(small_corpus, tmp_path, until="scan")
     (tmp_path / "run.json").unlink()  # a kill before it was written
     assert known_steps(tmp_path) == ["scan"]
-    assert known_steps(reference) == list(read_plan(reference)["steps"])
+    assert known_steps(reference) == list(read_plan(reference).steps)
 
 
 def test_a_damaged_commit_is_refused_with_one_way_out(own: Path, small_corpus: Path) -> None:

@@ -1,0 +1,270 @@
+"""What the commands return and print with --json: the keys of each report, and what stands there."""
+
+from typing import NotRequired, TypedDict
+
+from pydantic import JsonValue
+
+JsonObject = dict[str, JsonValue]
+"""What a record or a config says of itself."""
+Curve = list[tuple[int, float | None]]
+"""Steps and their losses; None where a loss is not finite."""
+
+
+class FindingContent(TypedDict):
+    """One broken law, and the file that breaks it."""
+
+    file: str
+    check: str
+    message: str
+
+
+class AuditContent(TypedDict):
+    """What an audit looked at, and what it found."""
+
+    files: int
+    bytes: int
+    findings: list[FindingContent]
+
+
+class TallyContent(TypedDict):
+    """Documents, and what they hold, as far as a step counts it."""
+
+    documents: int
+    ids: str
+    bytes: int | None
+    tokens: int | None
+    rows: int | None
+
+
+class FlowContent(TypedDict):
+    """What came into a step, what left it, and what is gone by reason."""
+
+    input: TallyContent
+    output: TallyContent
+    gone: dict[str, TallyContent]
+
+
+class DocumentsContent(TypedDict):
+    """What became of the documents that were read."""
+
+    read: int
+    dropped: dict[str, int]
+    named_drops: list[str]
+    cleaned: int
+    text_bytes: int
+    removed: NotRequired[dict[str, int]]
+    kept: NotRequired[int]
+
+
+class LanguageContent(TypedDict):
+    """One language of the token store."""
+
+    language: str
+    documents: int
+    bytes: int
+    tokens: int
+    unknown: NotRequired[int]
+
+
+class SplitContent(TypedDict):
+    """One split of a dataset."""
+
+    rows: int
+    documents: int
+    tokens: int
+    tokens_cut: int
+    padding: int
+    fingerprint: str
+
+
+class GateContent(TypedDict):
+    """A bound, and the number that was held to it."""
+
+    name: str
+    value: float | None
+    relation: str
+    bound: float
+    passed: bool
+
+
+class SupplyContent(TypedDict):
+    """How fast the loader was."""
+
+    wait_share: float
+    tokens_per_second: float
+    mfu: float | None
+
+
+class ResumeContent(TypedDict):
+    """A training that stopped and went on."""
+
+    steps: int
+    max_difference: float
+    supply: SupplyContent
+
+
+class ContrastContent(TypedDict):
+    """Views told from those of other texts."""
+
+    loss: float | None
+    chance: float
+    curve: Curve
+
+
+class LearningContent(TypedDict):
+    """What training showed; there is more in it."""
+
+    device: str
+    gated: bool
+    passed: bool
+    gates: list[GateContent]
+    reason: NotRequired[str]
+    contrast: NotRequired[ContrastContent]
+    loss: float | None
+    unigram_entropy: float | None
+    control_loss: float | None
+    resume: ResumeContent
+
+
+class CheckedContent(TypedDict):
+    """What was looked at."""
+
+    rows: int
+    documents: int
+    tokens: int
+    padding: int
+
+
+class VerdictContent(TypedDict):
+    """The verdict on a dataset."""
+
+    passed: bool
+    findings: list[FindingContent]
+    learning: LearningContent | None
+    checked: CheckedContent
+    fingerprints: dict[str, str | None]
+    returned: NotRequired[dict[str, int]]
+
+
+class StepContent(TypedDict):
+    """What a step cost, over all attempts."""
+
+    step: str
+    units: int
+    documents: int | None
+    bytes: int | None
+    tokens: int | None
+    began: float
+    ended: float
+    wall_seconds: float
+    worker_seconds: float
+    cpu_seconds: float
+    peak_memory: int
+    bytes_per_second: int | None
+
+
+class RunReport(TypedDict):
+    """The report of a run: report/report.json."""
+
+    name: str
+    output: str
+    sources: dict[str, dict[str, str | None]]
+    passed: bool | None
+    """None until every dataset was verified."""
+    audit: AuditContent | None
+    ledger: dict[str, FlowContent]
+    documents: DocumentsContent
+    tokenizer: JsonObject | None
+    warnings: list[str]
+    languages: list[LanguageContent]
+    split: JsonObject | None
+    datasets: dict[str, dict[str, SplitContent]]
+    epochs_on_disk: dict[str, JsonObject]
+    verify: dict[str, VerdictContent]
+    steps: list[StepContent]
+
+
+class PlannedContent(TypedDict):
+    """One step of a plan."""
+
+    step: str
+    state: str
+    units_committed: int
+    why: str
+    warning: str | None
+    reads: list[str]
+    fingerprint: str | None
+
+
+class ExportReport(TypedDict):
+    """What an export holds, and how it is read."""
+
+    dataset: str
+    format: str
+    client: str
+    to: str
+    already: bool
+    epoch: int | None
+    splits: dict[str, JsonObject]
+    contents: list[str]
+    bytes: int
+    files: dict[str, JsonObject]
+    read: str
+    notes: list[str]
+
+
+class QuickReport(TypedDict):
+    """What `quick` made: a run and its export."""
+
+    work: str
+    run: RunReport
+    export: ExportReport
+
+
+class PieceContent(TypedDict):
+    """A piece of a document in a row."""
+
+    start: int
+    length: int
+    doc_offset: int
+    own_id: str | None
+    id: str
+    source: str
+    language: str
+    path: str
+    position: int
+    tokens: int
+
+
+class TokenContent(TypedDict):
+    """A token, and what stood there if it is not what is shown."""
+
+    id: int
+    piece: str
+    role: str
+    was_id: NotRequired[int]
+    was: NotRequired[str]
+
+
+class SequenceContent(TypedDict):
+    """The tokens of one column, padding left out."""
+
+    name: str
+    padding: int
+    tokens: list[TokenContent]
+
+
+class RowContent(TypedDict):
+    """A row as a person reads it."""
+
+    dataset: str
+    split: str
+    row: int
+    shard: str
+    row_in_shard: int
+    epoch: int
+    objective: JsonObject
+    numbers: dict[str, int]
+    """Columns that are one number a row."""
+    documents: list[PieceContent]
+    sequences: list[SequenceContent]

@@ -54,7 +54,8 @@ test: setup
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 quick-test: setup
-	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' tests/stages tests/pipeline tests/docs
+	$(BIN)/python -m pytest --numprocesses auto -m 'not slow' --hypothesis-profile quick \
+	  tests/stages tests/pipeline tests/docs
 
 # How much of the code the tests run; lines that only workers run are not seen.
 coverage: setup

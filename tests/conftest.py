@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import zstandard
 
@@ -17,11 +18,15 @@ from pipeline.session.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 
+_LONG = {"ray_session", "reference", "followed"}
+"""Fixtures that take seconds."""
+hypothesis.settings.register_profile("quick", max_examples=10)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what needs Ray."""
+    """Mark as slow what needs Ray or a run that was made for many tests."""
     for item in items:
-        if "ray_session" in getattr(item, "fixturenames", ()):
+        if _LONG & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 

@@ -15,6 +15,8 @@ from pipeline.steps.ingest.unreadable import MIN_RECORDS
 from stages.errors import ConfigError
 from tests.conftest import run_small
 
+pytestmark = pytest.mark.slow
+
 KEYS: dict[str, dict[str, Any]] = {
     "text_column": {"text_column": "wrong"},
     "section_columns": {"section_columns": ["wrong"]},

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
+pytestmark = pytest.mark.slow
+
 RUN = """
 [[sources]]
 name = "s"

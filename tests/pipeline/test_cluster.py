@@ -13,6 +13,8 @@ import ray
 from pipeline.engine.cluster import ClusterConfig, ray_cluster
 from stages.errors import ConfigError, Stopped
 
+pytestmark = pytest.mark.slow
+
 
 def too_slow(**_: object) -> NoReturn:
     """Stand for `ray.init` on a machine that is too busy: it raises nothing more telling."""

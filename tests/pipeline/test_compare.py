@@ -19,6 +19,8 @@ from stages.comparing.settings import CompareSettings
 from stages.errors import ConfigError
 from tests.conftest import run_datasets, run_small
 
+pytestmark = pytest.mark.slow
+
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "clm": {"kind": "clm"},
     "mlm": {"kind": "mlm"},

@@ -13,6 +13,8 @@ from stages.errors import ConfigError
 from tests.memory_book import step_run
 from tests.pipeline.trials import Trials, chains, hold, meet, nap, phase, pids, say_who, task
 
+pytestmark = pytest.mark.slow
+
 
 class _OnceOver(MemoryWatch):
     """A watch that sees too much once, when it is told to."""

@@ -36,6 +36,8 @@ from stages.tokenizer.existing import TokenizerKind
 from tests.conftest import digests
 from tests.stages.tokenizer.existing_files import EXTRA, data_of, kind_of_file, texts
 
+pytestmark = pytest.mark.slow
+
 SPAN = {"kind": "span_corruption", "mean_noise_span_length": 4.0}
 BERT = {"special": {"eos": "[SEP]", "bos": "[CLS]"}}
 CHARACTERS = {"kind": "fim", "level": "character", "fim_rate": 1.0}

@@ -17,6 +17,8 @@ from stages import errors
 from stages.errors import Interrupted, ShardmillError, Stopped, VerificationError
 from tests.conftest import small_run
 
+pytestmark = pytest.mark.slow
+
 NOT_LEARNED = {"learning": False}
 
 

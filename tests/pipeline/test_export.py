@@ -25,6 +25,8 @@ from stages.export.table import FORMATS
 from tests.pipeline.exporting import ENDS, SPLITS, TRAIN, build_both, contents, export
 from tests.stages.export.built_dataset import EOS, MODEL, build_dataset
 
+pytestmark = pytest.mark.slow
+
 PARTS = [
     *(f"train/{n:05d}" for n in range(3)),
     "train/end",

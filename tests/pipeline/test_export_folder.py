@@ -22,6 +22,8 @@ from stages.store.manifest import FORMAT_VERSION, MANIFEST_NAME
 from tests.pipeline.exporting import SPLITS, TRAIN, build_both, contents, export
 from tests.stages.export.built_dataset import EOS, build_dataset
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

@@ -28,6 +28,8 @@ from stages.config import canonical_json
 from stages.errors import ConfigError, DataError, VerificationError
 from tests.conftest import bundled_lines, run_small, small_run
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ["own_id", "language", "text_bytes", "digest", "text"]
 ONLY_TEXT: dict[str, Any] = {"sources": [{"name": "s", "paths": ["a.*"]}]}
 """Of records that have no other column."""

@@ -16,6 +16,8 @@ from stages.objectives.rows import IGNORED
 from tests.conftest import run_small
 from tests.pipeline.test_cli import one_line, shardmill
 
+pytestmark = pytest.mark.slow
+
 OBJECTIVES: dict[str, dict[str, Any]] = {
     "mlm": {"kind": "mlm", "mask_probability": 0.3, "mask_share": 0.5, "random_share": 0.25},
     "t5": {"kind": "span_corruption"},

@@ -30,6 +30,8 @@ from stages.export.table import FORMATS
 from tests.stages.tokenizer.existing_files import data_of, texts
 from tests.stages.tokenizer.test_pieces import SAMPLE
 
+pytestmark = pytest.mark.slow
+
 WRITTEN = "a text that says <|endoftext|> and </s>"
 
 

@@ -34,6 +34,8 @@ from stages.errors import ChangedInputError, ConfigError, DataError, Stopped
 from stages.reading.checked import BLOCK_BYTES
 from tests.conftest import digests
 
+pytestmark = pytest.mark.slow
+
 LINE = b'{"text": "a line of a file of lines"}\n'
 OTHER = b'{"text": "a word of a file of words"}\n'
 

@@ -11,6 +11,8 @@ import pytest
 
 from pipeline.state.journal import run_lock
 
+pytestmark = pytest.mark.slow
+
 TEXT = "дир é 😀"
 CLOSED = [numbers for count in (1, 2, 3) for numbers in itertools.combinations((0, 1, 2), count)]
 OPENS = """

@@ -46,6 +46,8 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.sampling import balanced_targets
 from tests.conftest import run_small, small_run
 
+pytestmark = pytest.mark.slow
+
 TRAIN = {"vocab_size": 4096, "sample_size": "1MiB"}
 NORMALISED = {"train": {**TRAIN, "normalization": "nmt_nfkc"}}
 KINDS = {

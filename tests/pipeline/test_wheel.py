@@ -13,6 +13,8 @@ from pathlib import Path
 import pydantic
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import stages.kernels
 
+pytestmark = pytest.mark.slow
+
 CALLER = """
 from stages.kernels import kernel
 from stages.callee import Pair, added

@@ -46,6 +46,8 @@ from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
 from stages.store.digests import xxh3_file
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(20)
 FILES = (("a", "one.jsonl"), ("a", "two.jsonl"), ("b", "one.jsonl"))
 """Source and path, in canonical order."""

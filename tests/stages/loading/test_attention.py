@@ -99,6 +99,7 @@ def test_documents_in_other_blocks_are_skipped() -> None:
     assert flex_block_masks(batch, "bidirectional")["attention_mask"].to_dense().sum() == 9
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("attention", ATTENTIONS)
 def test_flex_attention_computes_what_dense_attention_does(attention: str) -> None:

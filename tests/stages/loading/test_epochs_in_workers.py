@@ -30,6 +30,7 @@ from stages.loading.dataset import ShardDataset, open_dataset
 from tests.stages.loading.test_masked_rows import write_masked
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata calls it
     pytest.mark.filterwarnings("ignore:`isinstance:FutureWarning"),  # Lightning does
     pytest.mark.filterwarnings("ignore:The .* does not have many workers"),  # it advises more

@@ -30,6 +30,8 @@ from stages.store.digests import FileDigest
 from tests.stages.loading.test_batches import numbered
 from tests.stages.loading.test_dataset import SHARD, write_dataset
 
+pytestmark = pytest.mark.slow
+
 STARTS = ["fork", "spawn"]
 
 

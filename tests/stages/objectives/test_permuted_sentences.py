@@ -119,6 +119,7 @@ def test_labels_are_the_row_as_it_was(documents: Sentences, ratio: float) -> Non
     assert columns["input_ids"].tolist() == noisy["input_ids"].tolist()
 
 
+@pytest.mark.slow
 def test_every_order_is_as_likely_and_the_share_of_rows_is_the_asked_one() -> None:
     rows, shard = packed([[[11], [12], [13], [14]]], 5)
     many = replace(

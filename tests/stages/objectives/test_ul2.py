@@ -173,6 +173,7 @@ def test_the_presets_are_those_of_their_papers() -> None:
     assert weights == [1.0, 3.0, 0.0]
 
 
+@pytest.mark.slow
 def test_documents_get_denoisers_in_their_shares_and_none_of_weight_zero() -> None:
     config = UL2(weights=(0.0, 1.0, 2.0, 0.0, 3.0, 1.0, 0.0))
     hashes = np.random.default_rng(2).integers(0, 2**64, 100_000, np.uint64, endpoint=False)

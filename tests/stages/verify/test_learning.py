@@ -39,6 +39,8 @@ from stages.verify.rows import (
 from stages.verify.training import learning_rate, step_rows, train
 from tests.stages.verify.languages import MASK, NUM_IDS, arrays_of, language, masked, restored, rows_of
 
+pytestmark = pytest.mark.slow
+
 QUICK = LearningSettings(
     min_order_ablation=0.3,
     row_length=32,

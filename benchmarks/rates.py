@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
-from stages.objectives.laws.draws import LIMIT, Line
-from stages.objectives.laws.shown import Shard, ShownRows
+from stages.objectives.laws.draws import LIMIT, LawResult
+from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.objective import Objective
 from stages.pieces import Pieces
 from stages.tokenizer.encode import Tokenizer
@@ -39,7 +39,7 @@ _SHOWN = 1e-3
 """Shares below it are printed with an exponent."""
 
 
-def measure(parts: Iterable[ShownRows], objective: Objective) -> list[Line]:
+def measure(parts: Iterable[ShownRows], objective: Objective) -> list[LawResult]:
     """Return the laws of an objective as parts of a dataset, shard by shard, keep them."""
     draws = DrawCounter(objective)
     for rows in parts:
@@ -80,7 +80,7 @@ def _epochs(dataset: ShardDataset) -> int:
     return _EPOCHS
 
 
-def _shard(dataset: ShardDataset, number: int) -> Shard:
+def _shard(dataset: ShardDataset, number: int) -> ShardContext:
     """Return a shard as laws ask for it."""
     reader, traits, sources = dataset.reader, dataset.reader.traits, None
     if traits.sources:
@@ -88,7 +88,7 @@ def _shard(dataset: ShardDataset, number: int) -> Shard:
         sources = tuple(pq.read_table(path, columns=["source"]).column("source").to_pylist())
     pieces = _pieces(dataset.folder / dataset.manifest.tokenizer.file) if traits.encodes_text else None
     components = reader.mapped(number).columns.get("objective_id")
-    return Shard(reader.whole_shard(number, sources=sources), components, pieces)
+    return ShardContext(reader.whole_shard(number, sources=sources), components, pieces)
 
 
 @cache
@@ -97,7 +97,7 @@ def _pieces(tokenizer: Path) -> Pieces:
     return Pieces(Tokenizer.load(tokenizer).piece_bytes())
 
 
-def print_line(dataset: str, line: Line) -> None:
+def print_line(dataset: str, line: LawResult) -> None:
     """Print one law."""
     verdict = "" if line.passed else "  WRONG"
     name = f"{dataset:16} {line.law:52}"

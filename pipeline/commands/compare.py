@@ -39,7 +39,7 @@ from pipeline.steps.units import Unit, units_of
 from pipeline.system.disk_faults import disk_faults, making
 from stages.comparing.classes import Classes, classes_of
 from stages.comparing.settings import CompareSettings, IdCounts, Memorised
-from stages.comparing.texts import TEXT_TOKENS, Chosen, RunTexts, Text, choose_texts
+from stages.comparing.texts import TEXT_TOKENS, Beginning, Chosen, RunTexts, choose_texts
 from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
@@ -176,7 +176,7 @@ def _add_unit(run: _Run, unit: Unit, *, train_groups: int) -> None:
 
 def _beginnings(
     ids: NDArray[np.integer], lengths: NDArray[np.int64], num_bytes: NDArray[np.int64]
-) -> Iterator[Text]:
+) -> Iterator[Beginning]:
     """Yield the first tokens of each document, those that stand for text alone."""
     start = 0
     for length in lengths.tolist():
@@ -224,7 +224,7 @@ def _measured(  # a dataset of a run, under its name, and how it is measured
     return {**about, "device": machine.device, "mean": _means(models), "models": models}
 
 
-def _texts(run: _Run, texts: Chosen) -> dict[bytes, Text]:
+def _texts(run: _Run, texts: Chosen) -> dict[bytes, Beginning]:
     training, heldout = run.texts.training, run.texts.heldout
     known = {name: training[name] for name in (*texts.repeated, *texts.once)}
     return known | {name: heldout[name] for name in texts.fresh}

@@ -73,7 +73,7 @@ class ExportRequest:
     epoch: int = 0
 
 
-class Verdict(BaseModel):
+class KeptVerdict(BaseModel):
     """What an export asks of `verify`; there is more in it."""
 
     passed: bool
@@ -158,7 +158,7 @@ def _require_verified(request: ExportRequest, source: ExportSource) -> None:
         data = read_bytes(place, way_out=way_out)
     except FileNotFoundError:
         return
-    verdict = parse_model(Verdict, data, place, way_out=way_out)
+    verdict = parse_model(KeptVerdict, data, place, way_out=way_out)
     checked = verdict.fingerprints.get(source.split, source.manifest.fingerprint)
     if not verdict.passed and checked == source.manifest.fingerprint:
         raise VerificationError(
@@ -180,13 +180,13 @@ def _identity(request: ExportRequest, format_: Format, sources: Sequence[ExportS
     )
 
 
-Part = tuple[str, partial[None]]
+ExportPart = tuple[str, partial[None]]
 """The name of a part, and what writes it, given the files."""
 
 
-def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[Part]:
+def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[ExportPart]:
     """Return the parts in the order in which they are written."""
-    parts: list[Part] = []
+    parts: list[ExportPart] = []
     for source in sources:
         parts += [
             (f"{source.split}/{shard:05d}", partial(format_.write_part, source, shard))
@@ -197,7 +197,7 @@ def _parts(format_: Format, sources: Sequence[ExportSource]) -> list[Part]:
 
 
 def _write_whole(
-    to: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+    to: Path, identity: Identity, parts: Sequence[ExportPart], *, stream: TextIO | None
 ) -> Summary:
     """Write all parts beside the target, and give the folder its name."""
     refuse_target(to)
@@ -220,7 +220,7 @@ def _write_whole(
 
 
 def _write_parts(
-    folder: Path, identity: Identity, parts: Sequence[Part], *, stream: TextIO | None
+    folder: Path, identity: Identity, parts: Sequence[ExportPart], *, stream: TextIO | None
 ) -> Summary:
     """Write the parts that are not done, each with its line in the journal."""
     done = resume_parts(folder, identity)

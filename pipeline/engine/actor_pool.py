@@ -8,10 +8,10 @@ import ray
 
 from pipeline.engine.actors import START_SECONDS, Actor, start_actor
 from pipeline.engine.cluster import ClusterConfig, node_names, num_gpus, ray_cluster
-from pipeline.engine.flow import Item
 from pipeline.engine.memory import BASE, held_bytes
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
+from pipeline.engine.schedule import Item
 from pipeline.engine.watch import end_process
 from stages.errors import Stopped
 

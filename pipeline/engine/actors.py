@@ -19,8 +19,8 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pipeline.engine.cluster import code_digest
-from pipeline.engine.flow import Item
 from pipeline.engine.memory import WORKER
+from pipeline.engine.schedule import Item
 from pipeline.engine.tasks import Worker
 from pipeline.state.commits import Outcome
 from stages.errors import ShardmillError, Stopped

@@ -21,11 +21,11 @@ from pipeline.engine.cluster import (
     check_daemons,
     check_nodes,
 )
-from pipeline.engine.flow import Flow, Item, Place
 from pipeline.engine.memory import WORKER
 from pipeline.engine.phase import Where
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
+from pipeline.engine.schedule import Item, Rank, Schedule
 from pipeline.engine.step_run import Book, StepRun, fitting
 from pipeline.engine.tasks import Node, Worker
 from pipeline.engine.watch import MemoryWatch
@@ -93,12 +93,12 @@ class Dataflow:
         self._pool.close()
 
     def _begin(self, steps: Sequence[StepRun]) -> None:
-        self._flow = Flow(steps, self._book)
-        self._failures: list[tuple[Place, Exception]] = []
+        self._schedule = Schedule(steps, self._book)
+        self._failures: list[tuple[Rank, Exception]] = []
         self._losses: defaultdict[Node, int] = defaultdict(int)
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
-        self._passed: dict[Place, float] = {}
+        self._passed: dict[Rank, float] = {}
         """When tasks first did not fit."""
         self._vain = 0
         """Idle actors that were given up since the last commit."""
@@ -111,24 +111,24 @@ class Dataflow:
             except Stopped:
                 raise
             except Exception as error:  # noqa: BLE001  # raised when those at work are finished
-                self._failures.append((self._flow.at, error))
+                self._failures.append((self._schedule.at, error))
         at_work = [actor for actor in self._pool.actors if actor.running or not actor.has_started]
         if self._failures and not any(actor.running for actor in at_work):
             raise min(self._failures, key=lambda failure: failure[0])[1]
-        if self._flow.is_done:
+        if self._schedule.is_done:
             return False
         self._wait(at_work)
         return True
 
     def _go_on(self) -> None:
         """Move the steps on, and give out what is ready."""
-        self._flow.advance()
-        while item := next((i for i in self._flow.ready() if _where(i) is Where.DRIVER), None):
+        self._schedule.advance()
+        while item := next((i for i in self._schedule.ready() if _where(i) is Where.DRIVER), None):
             self._hand(item)
-            self._flow.at = item.place
-            self._flow.keep(item, self._here.run(item.task))
-            self._flow.advance()
-        if self._flow.num_ready:
+            self._schedule.at = item.place
+            self._schedule.keep(item, self._here.run(item.task))
+            self._schedule.advance()
+        if self._schedule.num_ready:
             self._pool.start_ray()
             self._place_on_gpus()
             while self._pool.busy < self._size and self._place_next():
@@ -141,17 +141,17 @@ class Dataflow:
     def _size(self) -> int:
         """Actors that may work at a time."""
         return min(
-            [self._pool.workers, *(n for name, n in self._most.items() if self._flow.is_open(name))]
+            [self._pool.workers, *(n for name, n in self._most.items() if self._schedule.is_open(name))]
         )
 
     def _hand(self, item: Item) -> None:
         """Note that a task is given to somebody."""
         self._passed.pop(item.place, None)
-        self._flow.give(item)
+        self._schedule.give(item)
 
     def _place_on_gpus(self) -> None:
         """Start an actor for each task that gets a GPU; it takes none of the workers' places."""
-        for item in list(self._flow.ready()):
+        for item in list(self._schedule.ready()):
             if self._gets_gpu(item) and self._pool.free_gpus > 0:
                 self._tell_room(item)
                 node = self._pool.node_with(WORKER + item.work.need.bytes)
@@ -169,9 +169,9 @@ class Dataflow:
         blocked = max(waited.values(), default=0.0) > PASSED_SECONDS
         for actor in idle if not blocked else ():
             for item in actor.preferred:
-                if self._flow.is_ready(item) and self._give(actor, item):
+                if self._schedule.is_ready(item) and self._give(actor, item):
                     return True
-        for item in self._flow.ready():
+        for item in self._schedule.ready():
             if _where(item) is Where.DRIVER or self._gets_gpu(item):
                 continue
             if self._place(item, idle):
@@ -196,7 +196,7 @@ class Dataflow:
             return True
         starting = sum(not actor.has_started for actor in self._pool.actors)
         pool = sum(actor.alone is None for actor in self._pool.actors)
-        more = pool < self._pool.workers and starting < self._flow.num_ready
+        more = pool < self._pool.workers and starting < self._schedule.num_ready
         node = self._pool.node_with(need) if more else None
         if node is not None:
             self._pool.start(node)
@@ -217,26 +217,26 @@ class Dataflow:
             return  # what has waited for so long is to have the next room
         for actor in self._pool.actors:
             if len(actor.running) == 1 and actor.alone is None and not actor.given_up:
-                if self._flow.num_ready <= len(self._pool.actors):
+                if self._schedule.num_ready <= len(self._pool.actors):
                     return
                 self._give_one_ahead(actor)
 
     def _give_one_ahead(self, actor: Actor) -> None:
         """Give an actor a task that its last one made ready, or one that reserves no more memory."""
         room = self._pool.room(actor.node)
-        for item in (*actor.preferred, *self._flow.ready()):
+        for item in (*actor.preferred, *self._schedule.ready()):
             more = WORKER + item.work.need.bytes - actor.reserved
             fits = more <= (room if item in actor.preferred else 0)
-            for_workers = _where(item) is Where.WORKERS and self._flow.is_ready(item)
+            for_workers = _where(item) is Where.WORKERS and self._schedule.is_ready(item)
             if fits and for_workers and not _breaks_chain(item, actor):
                 self._hand(item)
                 actor.give(item)
                 return
 
-    def _make_room(self, idle: Sequence[Actor], waited: Mapping[Place, float]) -> bool:
+    def _make_room(self, idle: Sequence[Actor], waited: Mapping[Rank, float]) -> bool:
         """End an idle actor if a task waits for room; say whether one was ended."""
         if not idle and not self._pool.busy and not self._pool.actors:
-            item = next(self._flow.ready(), None)
+            item = next(self._schedule.ready(), None)
             assert item is None, f"{item}: one worker of every step has room"
         stuck = not any(actor.running or not actor.has_started for actor in self._pool.actors)
         if idle and (stuck or max(waited.values(), default=0.0) > SPARE_SECONDS):
@@ -264,14 +264,14 @@ class Dataflow:
     def _drop(self, actor: Actor) -> None:
         """End an actor; what it was given is ready again."""
         for item in self._pool.drop(actor):
-            self._flow.give_back(item)
+            self._schedule.give_back(item)
 
     def _retire(self, actor: Actor) -> None:
         """Go on after an actor was given up, with fewer at a time."""
         if not actor.running:
             self._drop(actor)
             self._vain += 1
-            item = next(self._flow.ready(), None)
+            item = next(self._schedule.ready(), None)
             if self._vain >= MAX_ATTEMPTS and item is not None:  # not even idle actors fit
                 self._watch.refuse(item.task.name, step=item.task.step, remedy=item.work.need.remedy)
             return
@@ -309,7 +309,7 @@ class Dataflow:
         for actor in [actor for actor in self._pool.actors if actor.given_up]:
             self._retire(actor)
         for item in self._pool.drop_late():
-            self._flow.give_back(item)
+            self._schedule.give_back(item)
 
     def _welcome(self, actor: Actor) -> None:
         actor.greet()
@@ -323,9 +323,9 @@ class Dataflow:
         item = actor.running.pop(ref)
         try:
             outcome = result_of(ref, item)
-            following, woken = self._flow.keep(item, outcome)
+            following, woken = self._schedule.keep(item, outcome)
             self._vain = 0
-            before = [one for one in actor.preferred if self._flow.is_ready(one)]
+            before = [one for one in actor.preferred if self._schedule.is_ready(one)]
             actor.preferred = [*woken, *before][:MAX_PREFERRED]
         except LostError as lost:
             actor.running = {ref: item, **actor.running}

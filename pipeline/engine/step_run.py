@@ -13,7 +13,7 @@ from pipeline.engine.tasks import Task
 from pipeline.state.commits import Commit, Outcome
 
 
-class Batch(Protocol):
+class PhaseProgress(Protocol):
     """A phase as people see it."""
 
     def advance(self, *, more: bool) -> None:
@@ -40,7 +40,7 @@ class Book(Protocol):
         """Commit what a task made."""
         ...
 
-    def begin(self, phase: Phase, step: str, total: int) -> Batch:
+    def begin(self, phase: Phase, step: str, total: int) -> PhaseProgress:
         """Note that work on a phase begins."""
         ...
 
@@ -82,7 +82,7 @@ class PhaseRun:
     _chain_of: dict[str, list[str]] = field(default_factory=dict)
     """The chain of each unit that was given out."""
     _new: list[str] = field(default_factory=list)
-    _batch: Batch | None = None
+    _batch: PhaseProgress | None = None
     _left: int = 0
 
     def __post_init__(self) -> None:

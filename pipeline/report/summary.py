@@ -22,7 +22,7 @@ from pipeline.steps.dedup.step import DEDUP, section_loss
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import Record
+from pipeline.steps.records import StepRecord
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
@@ -108,7 +108,7 @@ def summarise(
     return report
 
 
-def _plain(record: Record) -> JsonObject:
+def _plain(record: StepRecord) -> JsonObject:
     """Return a record as JSON, without what the report has in places of its own."""
     content = record.model_dump(mode="json", exclude={"ledger", "warnings"})
     return cast("JsonObject", _without_flows(content))

@@ -22,7 +22,7 @@ from pipeline.state.ledger import flow_faults, ledger_key, read_flows
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import Record
+from pipeline.steps.records import StepRecord
 from pipeline.steps.step import Evidence, Records, StepPlan
 from pipeline.steps.table import SCAN, step_of
 from pipeline.steps.units import units_of
@@ -180,7 +180,7 @@ def _total(flows: Mapping[str, Flow]) -> Flow:
 
 
 def _recorded(
-    execution: Execution, name: str, flows: Mapping[str, Flow], record: Record
+    execution: Execution, name: str, flows: Mapping[str, Flow], record: StepRecord
 ) -> Iterator[FoundIn]:
     """Hold what the commits of a step record of its flows to its table."""
     if record.ledger != _total(flows):

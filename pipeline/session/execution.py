@@ -10,7 +10,7 @@ from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.engine.resources import WorkerResources
-from pipeline.engine.step_run import Batch, StepRun, one_phase
+from pipeline.engine.step_run import PhaseProgress, StepRun, one_phase
 from pipeline.engine.tasks import Task
 from pipeline.engine.watch import MemoryWatch, Peak
 from pipeline.state.commits import STEP_COMMIT, Commit, Commits, Outcome, Reported
@@ -18,7 +18,7 @@ from pipeline.state.journal import Journal
 from pipeline.state.ledger import ledger_key, write_flows
 from pipeline.state.storage import TEMPORARY
 from pipeline.steps.held import HeldRecord, compare_files, held_files
-from pipeline.steps.records import Record
+from pipeline.steps.records import StepRecord
 from pipeline.steps.step import StepPlan
 from stages.ledger import Flow
 from stages.store.digests import FileDigest, digest_file, sync_files
@@ -86,7 +86,7 @@ class Execution:
         """Log that a task is given to a worker, and for how many seconds it was ready before."""
         self.journal.log("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
 
-    def begin(self, phase: Phase, step: str, total: int) -> Batch:
+    def begin(self, phase: Phase, step: str, total: int) -> PhaseProgress:
         """Note that work on a phase begins."""
         self.journal.log("begin", step=step, title=phase.title, tasks=total)
         progress = self.progress.start(step, phase.title, total=total)
@@ -96,7 +96,9 @@ class Execution:
         """Return the commit of a whole step."""
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
 
-    def finish(self, step: StepPlan, record: Record, flows: Mapping[str, Flow] | None = None) -> Commit:
+    def finish(
+        self, step: StepPlan, record: StepRecord, flows: Mapping[str, Flow] | None = None
+    ) -> Commit:
         """Commit a step as a whole, with what later steps read of it.
 
         Args:

@@ -17,7 +17,7 @@ class UnitRecord(Config):
     """What went through the unit; None if no documents do."""
 
 
-class Record(Config):
+class StepRecord(Config):
     """What a step reports of itself; part of its last commit."""
 
     ledger: Flow | None = None

@@ -22,12 +22,12 @@ from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.run_file.fingerprints import fingerprint_of, full_settings
 from pipeline.state.commits import STEP_COMMIT
-from pipeline.steps.records import Record
+from pipeline.steps.records import StepRecord
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.units import Unit
 from stages.ledger import Flow
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=StepRecord)
 _Value = TypeVar("_Value")
 
 
@@ -101,9 +101,9 @@ class Records:
     """What the steps of a run reported, as far as they are done."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, StepRecord] = {}
 
-    def put(self, name: str, record: Record) -> None:
+    def put(self, name: str, record: StepRecord) -> None:
         """Keep the record of a step under its name in the plan."""
         self._records[name] = record
 
@@ -125,7 +125,7 @@ class Records:
         names = [name.removeprefix(begin) for name in self._records if name.startswith(begin)]
         return {name: self.of(step, name) for name in names}
 
-    def items(self) -> Iterator[tuple[str, Record]]:
+    def items(self) -> Iterator[tuple[str, StepRecord]]:
         """Yield all of them by name in the plan."""
         yield from self._records.items()
 

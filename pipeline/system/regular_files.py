@@ -17,7 +17,7 @@ _KINDS = {
     stat.S_IFBLK: "a block device",
 }
 
-Check = Callable[[str | None], None]
+Refuse = Callable[[str | None], None]
 """Takes what stands there instead of a regular file, None if one does; raises to refuse it."""
 
 
@@ -30,7 +30,7 @@ def kind_of(mode: int) -> str | None:
     return None if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "no regular file")
 
 
-def open_regular(path: Path, check: Check, flags: int = os.O_RDONLY) -> int:
+def open_regular(path: Path, check: Refuse, flags: int = os.O_RDONLY) -> int:
     """Open a file that `check` takes, and return its descriptor.
 
     Args:
@@ -55,7 +55,7 @@ def open_regular(path: Path, check: Check, flags: int = os.O_RDONLY) -> int:
     return descriptor
 
 
-def read_regular(path: Path, check: Check) -> bytes:
+def read_regular(path: Path, check: Refuse) -> bytes:
     """Return the bytes of a file that `check` takes.
 
     Raises:

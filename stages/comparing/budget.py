@@ -31,7 +31,7 @@ from stages.verify.rows import (
     predicted_labels,
     take_rows,
 )
-from stages.verify.training import Draw, Trainer, draws_of, learning_rate
+from stages.verify.training import Stream, Trainer, draws_of, learning_rate
 
 Curve = tuple[tuple[int, float], ...]
 """(step, mean loss of the steps since the last point)."""
@@ -118,7 +118,7 @@ def with_rare_labels(rows: LabelledRows, kept: NDArray[np.int64]) -> LabelledRow
 
 def step_rows(rows: LabelledRows, *, step_tokens: int, seed: int) -> list[NDArray[np.int64]]:
     """Return the rows of each step: all once, in an order of the seed, as many tokens a step."""
-    order = draws_of(seed, Draw.ROW_ORDER).permutation(len(rows.labels))
+    order = draws_of(seed, Stream.ROW_ORDER).permutation(len(rows.labels))
     ends = np.cumsum(tokens_read(rows)[order])
     steps = max(1, round(int(ends[-1]) / step_tokens))
     of_step = (ends - 1) * steps // ends[-1]

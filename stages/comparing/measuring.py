@@ -15,14 +15,14 @@ from stages.comparing.classes import Classes
 from stages.comparing.probes import bits_per_byte, frequency_bits, knowledge, linear_accuracy
 from stages.comparing.questions import ask
 from stages.comparing.settings import Compared, CompareSettings, IdCounts, Memorised
-from stages.comparing.texts import Chosen, Text, Texts
+from stages.comparing.texts import Beginning, Chosen, Texts
 from stages.loading.dataset import ShardDataset
 from stages.objectives.questions import Form
 from stages.objectives.table import questions_of
 from stages.verify.learning import measured_loss
 from stages.verify.model import reproducible
 from stages.verify.rows import LabelledRows, count_labelled, frequent_ids, log_unigram
-from stages.verify.training import CPU, Draw, Machine, TrainedModel, Trainer, draws_of
+from stages.verify.training import CPU, Machine, Stream, TrainedModel, Trainer, draws_of
 
 _KINDS = {"fresh", "repeated", "once"}
 
@@ -55,7 +55,7 @@ class Prepared:
     going_on: Mapping[str, LabelledRows]
     """Questions by the kind of text; none if no row asks so."""
     filling_in: LabelledRows | None
-    fresh: tuple[Text, ...]
+    fresh: tuple[Beginning, ...]
     frequencies: float
     examination: Examination
 
@@ -77,7 +77,7 @@ def prepare(
     kept = frequent_ids(reading.rows, settings.max_ids)
     forms, vocabulary, chosen = questions_of(training.objective), training.vocabulary, examination.chosen
 
-    def texts(names: Sequence[bytes]) -> list[Text]:
+    def texts(names: Sequence[bytes]) -> list[Beginning]:
         return [examination.texts[name] for name in names]
 
     def questions(names: Sequence[bytes], form: Form, *, within: bool = False) -> LabelledRows:
@@ -101,9 +101,9 @@ def prepare(
     )
 
 
-def draw_places(texts: Sequence[Text], places: int) -> list[list[int]]:
+def draw_places(texts: Sequence[Beginning], places: int) -> list[list[int]]:
     """Return the places that are asked for of each text, one in each of so many equal parts of it."""
-    shares = (draws_of(0, Draw.PLACES).random((len(texts), places)) + np.arange(places)) / places
+    shares = (draws_of(0, Stream.PLACES).random((len(texts), places)) + np.arange(places)) / places
     return [
         sorted({1 + int(share * (len(text) - 1)) for share in some})
         for text, some in zip(texts, shares, strict=True)

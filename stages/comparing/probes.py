@@ -21,7 +21,7 @@ from stages.comparing.budget import with_rare_labels
 from stages.comparing.classes import Classes
 from stages.comparing.questions import whole_texts
 from stages.comparing.settings import IdCounts
-from stages.comparing.texts import Text
+from stages.comparing.texts import Beginning
 from stages.verify.model import TinyTransformer, autocast, heldout_loss, known_of
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, take_rows
 
@@ -30,7 +30,7 @@ _ROWS = 64
 _RIDGE = 1.0
 
 
-def frequency_bits(texts: Sequence[Text], places: Sequence[Sequence[int]], ids: IdCounts) -> float:
+def frequency_bits(texts: Sequence[Beginning], places: Sequence[Sequence[int]], ids: IdCounts) -> float:
     """Return what tokens at some places of texts cost by their frequency alone, in bits per byte."""
     asked = np.concatenate([text[some] for text, some in zip(texts, places, strict=True)])
     return float(ids.frequency_costs()[asked].sum()) / math.log(2) / int(ids.num_bytes[asked].sum())
@@ -48,7 +48,7 @@ def bits_per_byte(
 
 @torch.no_grad()
 def knowledge(
-    model: TinyTransformer, texts: Sequence[Text], *, kept: NDArray[np.int64], attention: str
+    model: TinyTransformer, texts: Sequence[Beginning], *, kept: NDArray[np.int64], attention: str
 ) -> NDArray[np.float64]:
     """Return the mean of what the model knows at the tokens of each text, (D, K), or its encoder."""
     rows = with_rare_labels(whole_texts(texts, attention=attention), kept)

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.comparing.texts import Text
+from stages.comparing.texts import Beginning
 from stages.objectives.questions import Form
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
@@ -29,7 +29,7 @@ ATTENTION = {
 
 
 def ask(
-    texts: Sequence[Text],
+    texts: Sequence[Beginning],
     places: Sequence[Sequence[int]],
     *,
     form: Form,
@@ -57,7 +57,7 @@ def ask(
     )
 
 
-def whole_texts(texts: Sequence[Text], *, attention: str) -> LabelledRows:
+def whole_texts(texts: Sequence[Beginning], *, attention: str) -> LabelledRows:
     """Return texts as rows without labels, to be read and not asked about: a prefix is all of a text."""
     rows = _padded([text.tolist() for text in texts], attention)
     lengths = np.array([len(text) for text in texts], np.int64)
@@ -75,7 +75,7 @@ class _Question:
 
 
 def _question(
-    before: Text, token: np.integer, after: Text, form: Form, vocabulary: Vocabulary
+    before: Beginning, token: np.integer, after: Beginning, form: Form, vocabulary: Vocabulary
 ) -> _Question:
     eos, pad = vocabulary.named("eos"), vocabulary.named("pad")
     head, tail, asked = before.tolist(), after.tolist(), int(token)

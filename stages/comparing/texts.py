@@ -21,8 +21,8 @@ TEXT_TOKENS = 64
 _LEAST_TOKENS = 8
 """Fewest tokens of a text that is asked about."""
 
-Text = NDArray[np.integer]
-Texts = dict[bytes, Text]
+Beginning = NDArray[np.integer]
+Texts = dict[bytes, Beginning]
 """Texts by the ids of their documents."""
 
 
@@ -71,5 +71,5 @@ def choose_texts(runs: Sequence[RunTexts], *, most: int) -> Chosen:
     )
 
 
-def _text(run: RunTexts, name: bytes) -> Text:
+def _text(run: RunTexts, name: bytes) -> Beginning:
     return run.heldout[name] if name in run.heldout else run.training[name]

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from stages.config import Config
 
-Verdict = tuple[str, str] | None
+Dropped = tuple[str, str] | None
 """The reason why a document goes and what was found, or None if it stays."""
 Settings_contra = TypeVar("Settings_contra", bound=Config, contravariant=True)
 
@@ -21,5 +21,5 @@ class Filter(Generic[Settings_contra]):
     name: str
     reasons: tuple[str, ...]
     """All that it drops documents for, as the drops and the report have them."""
-    verdict: Callable[[bytes, Settings_contra], Verdict]
+    verdict: Callable[[bytes, Settings_contra], Dropped]
     """Says why a cleaned text goes, given in UTF-8."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from stages.config import Config
-from stages.filtering.filter import Filter, Verdict
+from stages.filtering.filter import Dropped, Filter
 
 EMPTY, TOO_SHORT = "empty", "too_short"
 _FIRST_BYTES = 64
@@ -21,7 +21,7 @@ class LengthFilter(Config):
     """Shortest document kept, in characters that are not white space."""
 
 
-def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[Verdict]:
+def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[Dropped]:
     """Say why each text goes, or None if it stays.
 
     ["", "ab cd", "abcdef"] with min_chars = 5 -> [(EMPTY, ...), (TOO_SHORT, ...), None]
@@ -29,7 +29,7 @@ def length_verdicts(texts: Sequence[str], config: LengthFilter) -> list[Verdict]
     return [length_verdict(text.encode(), config) for text in texts]
 
 
-def length_verdict(data: bytes, config: LengthFilter) -> Verdict:
+def length_verdict(data: bytes, config: LengthFilter) -> Dropped:
     """Say why a text goes, given in UTF-8, or None if it stays; no more of it is read than needed."""
     visible = 0
     for stretch in _stretches(data):

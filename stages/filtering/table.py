@@ -1,6 +1,6 @@
 """The filters, in the order in which they look at a document; the first that drops it says why."""
 
-from stages.filtering.filter import Filter, Verdict
+from stages.filtering.filter import Dropped, Filter
 from stages.filtering.length import LENGTH, LengthFilter
 
 
@@ -11,7 +11,7 @@ class FilterSettings(LengthFilter):
 FILTERS: tuple[Filter[FilterSettings], ...] = (LENGTH,)
 
 
-def verdict_of(data: bytes, settings: FilterSettings) -> Verdict:
+def verdict_of(data: bytes, settings: FilterSettings) -> Dropped:
     """Return why a cleaned text goes, given in UTF-8, or None if it stays."""
     for one in FILTERS:
         verdict = one.verdict(data, settings)

@@ -71,7 +71,7 @@ class RowSource(Protocol):
         """Return an epoch that all rows can be read of, or refuse it."""
 
 
-class Place(NamedTuple):
+class WalkPosition(NamedTuple):
     """Where a walk stands: all positions of the epoch before this one have been given."""
 
     epoch: int
@@ -125,7 +125,7 @@ class Batches(Sequence[Batch]):
         self._together = together
         self._loop = 0  # the last one begun, which alone may go on
         self._stands = SharedNumber(0)
-        self._go(Place(rows.epoch, 0))
+        self._go(WalkPosition(rows.epoch, 0))
 
     def __getstate__(self) -> dict[str, object]:
         """Return what a copy needs: a place of its own, or in a worker that of this process."""
@@ -169,10 +169,10 @@ class Batches(Sequence[Batch]):
         return self._here.epoch
 
     @property
-    def _here(self) -> Place:
-        return Place(*divmod(self._stands.get(), len(self.rows)))
+    def _here(self) -> WalkPosition:
+        return WalkPosition(*divmod(self._stands.get(), len(self.rows)))
 
-    def _go(self, place: Place) -> None:
+    def _go(self, place: WalkPosition) -> None:
         """Stand at a place, here and in workers that run already; it is one number, so never half set.
 
         Raises:
@@ -186,21 +186,21 @@ class Batches(Sequence[Batch]):
             )
         self._stands.set(number)
 
-    def place(self, step: int = 0) -> Place:
+    def place(self, step: int = 0) -> WalkPosition:
         """Return where the walk stands after so many more batches of every rank."""
         return self._after(self._here, operator.index(step))
 
-    def _after(self, place: Place, step: int) -> Place:
+    def _after(self, place: WalkPosition, step: int) -> WalkPosition:
         """Return where the walk stands so many batches of every rank after a place."""
         epoch, position = place
         if self.last == "carry":
             behind = epoch * len(self.rows) + position + step * self._together
-            return Place(*divmod(behind, len(self.rows)))
+            return WalkPosition(*divmod(behind, len(self.rows)))
         first = self._steps_from(position)
         if step < first:
-            return Place(epoch, position + step * self._together)
+            return WalkPosition(epoch, position + step * self._together)
         epochs, steps = divmod(step - first, self._steps_from(0))
-        return Place(epoch + 1 + epochs, steps * self._together)
+        return WalkPosition(epoch + 1 + epochs, steps * self._together)
 
     def advance(self, steps: int = 1) -> None:
         """Move the walk on."""
@@ -214,7 +214,7 @@ class Batches(Sequence[Batch]):
         """
         sound = self.rows.sound_epoch(epoch)
         if sound != self.epoch:
-            self._go(Place(sound, 0))
+            self._go(WalkPosition(sound, 0))
 
     def padding_rows(self, step: int = 0) -> int:
         """Return how many rows of padding the batch so many steps ahead has, over all ranks."""
@@ -273,7 +273,9 @@ class Batches(Sequence[Batch]):
                 f"state: epoch {epoch}, position {position:,}: an epoch is at least 0 and below"
                 f" {MAX_EPOCHS:,}, and a position of these rows at least 0 and below {len(self.rows):,}"
             )
-        began = self._after(Place(epoch, position), 0)  # the next epoch, if too few are left for a step
+        began = self._after(
+            WalkPosition(epoch, position), 0
+        )  # the next epoch, if too few are left for a step
         self._go(began)
 
     def _steps_from(self, position: int) -> int:

@@ -24,7 +24,7 @@ from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
 from stages.loading.order import MAX_SORTED, EpochOrder
 from stages.loading.segments import dense_segments
 from stages.loading.shared_number import SharedNumber
-from stages.loading.split_reader import Check, SplitReader
+from stages.loading.split_reader import FileCheck, SplitReader
 from stages.store.drawn import read_drawn
 from stages.store.manifest import read_manifest
 
@@ -235,7 +235,7 @@ def open_dataset(
     split: str = "train",
     epoch: int = 0,
     shuffle: bool = True,
-    check: Check = "xxh3",
+    check: FileCheck = "xxh3",
     columns: Collection[str] | None = None,
 ) -> ShardDataset:
     """Open one split of a dataset.

@@ -38,7 +38,7 @@ MAX_OPEN_SHARDS = 128
 """Shards mapped at a time; each takes three file descriptors, of which many machines allow 1,024, and of
 objectives that need more beside the rows up to six."""
 
-Check = Literal["xxh3", "size"]
+FileCheck = Literal["xxh3", "size"]
 
 
 class SplitReader:
@@ -57,7 +57,7 @@ class SplitReader:
         folder: Path,
         manifest: Manifest,
         *,
-        check: Check = "xxh3",
+        check: FileCheck = "xxh3",
         drawn: DrawnManifest | None = None,
     ) -> None:
         self.folder = folder
@@ -69,7 +69,7 @@ class SplitReader:
         of_shards = [shard.rows for shard in manifest.shards]
         self.first_rows: NDArray[np.int64] = np.cumsum([0, *of_shards])
         """The number of each shard's first row in stored order, and that of all rows: (shards + 1,)."""
-        self._check = one_of("check", check, get_args(Check))
+        self._check = one_of("check", check, get_args(FileCheck))
         self._drawn = None
         if drawn is not None:
             self._drawn = DrawnEpochs(folder, drawn, rows=of_shards, check=check == "xxh3")

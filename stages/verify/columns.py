@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from stages.findings import Finding
-from stages.objectives.laws.draws import Draws, Line
+from stages.objectives.laws.draws import Draws, LawResult
 from stages.objectives.laws.mixture import count_documents
 from stages.objectives.laws.rows import LAWS
 from stages.objectives.laws.shown import ShownRows
@@ -67,7 +67,7 @@ class DrawCounter:
                 count_documents(self._counted, parts, rows.shard)
         count_draws(self._counted, self._objective, rows)
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LawResult]:
         """Return all laws of which anything was counted."""
         self._counted.close_shard()
         return self._counted.lines()

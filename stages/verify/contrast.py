@@ -21,7 +21,7 @@ from stages.loading.losses import contrastive_loss, duplicate_rows
 from stages.objectives.learning import LearningSettings
 from stages.verify.model import autocast, known_of, reproducible
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, compact_ids, frequent_ids
-from stages.verify.training import Draw, Machine, Trainer, draws_of, learning_rate
+from stages.verify.training import Machine, Stream, Trainer, draws_of, learning_rate
 
 STEPS = 40
 _DROPOUT = 0.1
@@ -79,7 +79,7 @@ class ContrastTrainer:
         self.trainer = Trainer(first, np.zeros(1), num_ids=num_ids, seed=seed, machine=machine)
         weights = self.trainer.model.parameters()
         self._optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.95))
-        self._draws = draws_of(seed, Draw.DROPOUT)
+        self._draws = draws_of(seed, Stream.DROPOUT)
 
     def rows(self, views: Views) -> LabelledRows:
         """Return what the encoder reads of some views."""

@@ -43,7 +43,7 @@ _LEAST_VIEWS = 8
 _ANY_LABELS = {"gated": False, "min_labelled_tokens": 1, "min_heldout_tokens": 0}
 """Settings that a corpus of any size meets."""
 
-Record = dict[str, object]
+Numbers = dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ViewPractice:
 class Checked:
     """What the checks of one dataset found."""
 
-    record: Record
+    record: Numbers
     """Every number, in the types of JSON."""
     practice: LabelPractice | ViewPractice | None
     """The training that was checked, for who measures its speed; None if there are too few rows."""
@@ -168,7 +168,7 @@ def walk_of(folder: Path, num_rows: int, *, steps: int) -> Batches:
     return Batches(dataset, min(num_rows, len(dataset) // steps))
 
 
-def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Record, list[Gate], LabelPractice]:
+def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Numbers, list[Gate], LabelPractice]:
     """Do every check of a dataset that has labels."""
     settings, seed, machine = work.settings, work.seed, work.machine
     length = settings.row_length
@@ -203,7 +203,7 @@ def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Record, list[Gate
         )
     held: list[Gate] = [*learned.result.gates, *resume.gates]
     held += isolation.gates if isolation else ()
-    record: Record = {
+    record: Numbers = {
         **reason,
         **learned.result.to_dict(),
         "heldout_split": slices.heldout_split,
@@ -232,7 +232,7 @@ def _twin(
     return asdict(compared), compared.gates
 
 
-def _pairs(work: _Work) -> Record | None:
+def _pairs(work: _Work) -> Numbers | None:
     """Learn which texts belong together, where rows say so; None where they do not."""
     first = open_dataset(work.folder, split="train", shuffle=False).batch(np.arange(1))
     if not any(name in first for name in PAIR_LABELS):
@@ -268,7 +268,7 @@ def views_of(batch: Batch) -> Views:
     return batch["input_ids"], batch["input_length"]
 
 
-def _contrast(work: _Work, dataset: ShardDataset) -> tuple[Record, ViewPractice]:
+def _contrast(work: _Work, dataset: ShardDataset) -> tuple[Numbers, ViewPractice]:
     """Learn to tell views from those of other texts."""
     count = min(_VIEWS, len(dataset) // 2)
     most = max((len(dataset) - count) // max(count, 1), 1)

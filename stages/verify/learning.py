@@ -62,7 +62,7 @@ from stages.verify.rows import (
     take_rows,
     unigram_entropy,
 )
-from stages.verify.training import CPU, Draw, Machine, TrainedModel, draws_of, train
+from stages.verify.training import CPU, Machine, Stream, TrainedModel, draws_of, train
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +122,9 @@ def check_learning(
         report = None if progress is None else partial(progress, name)
         return train(rows, config, num_ids=windows.num_ids, seed=seed, machine=machine, progress=report)
 
-    shuffled = shuffle_tokens(heldout, draws_of(seed, Draw.ABLATION))
-    permuted = permute_labels(training, draws_of(seed, Draw.CONTROL))
-    heldout_permuted = permute_labels(heldout, draws_of(seed, Draw.HELDOUT_CONTROL))
+    shuffled = shuffle_tokens(heldout, draws_of(seed, Stream.ABLATION))
+    permuted = permute_labels(training, draws_of(seed, Stream.CONTROL))
+    heldout_permuted = permute_labels(heldout, draws_of(seed, Stream.HELDOUT_CONTROL))
     with reproducible(machine.device):
         started = clock()
         real, control = run("labels", training), run("control", permuted)
@@ -178,7 +178,7 @@ def make_windows(
     """
     training = cut_windows(training, config.row_length)
     heldout = cut_windows(heldout, config.row_length)
-    order = draws_of(seed, Draw.HELDOUT_ROWS).permutation(len(heldout.labels))
+    order = draws_of(seed, Stream.HELDOUT_ROWS).permutation(len(heldout.labels))
     heldout = take_rows(heldout, order[: config.heldout_rows])
     kept = frequent_ids(training, config.max_ids)
     training, heldout = compact_ids(training, kept), compact_ids(heldout, kept)

@@ -23,7 +23,7 @@ from stages.verify.rows import PADDING, LabelledRows, count_labelled, log_unigra
 _CURVE_EVERY = 10
 
 
-class Draw(IntEnum):
+class Stream(IntEnum):
     """What a stream of draws is for."""
 
     ROW_ORDER = 1
@@ -47,7 +47,7 @@ class Machine:
 
 
 CPU = Machine()
-State = dict[str, dict[str, object]]
+TrainingState = dict[str, dict[str, object]]
 """What a training goes on from."""
 
 
@@ -106,11 +106,11 @@ class Trainer:
         self._optimizer.step()
         return loss.item(), norm.item()
 
-    def state_dict(self) -> State:
+    def state_dict(self) -> TrainingState:
         """Return the weights and what the optimizer remembers."""
         return {"model": self.model.state_dict(), "optimizer": self._optimizer.state_dict()}
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: TrainingState) -> None:
         """Go on from a state."""
         self.model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
@@ -133,7 +133,7 @@ def step_rows(rows: LabelledRows, config: LearningSettings, *, seed: int) -> NDA
     labelled, num_rows = min(count_labelled(rows), usual), len(rows.labels)
     epochs = min(config.labelled_tokens / labelled, config.max_epochs)
     steps = max(1, round(epochs * num_rows / config.batch_rows))
-    draws = draws_of(seed, Draw.ROW_ORDER)
+    draws = draws_of(seed, Stream.ROW_ORDER)
     shuffled = -(-steps * config.batch_rows // num_rows)
     order = np.concatenate([draws.permutation(num_rows) for _ in range(shuffled)])
     return order[: steps * config.batch_rows].reshape(steps, config.batch_rows)
@@ -169,6 +169,6 @@ def train(
     )
 
 
-def draws_of(seed: int, purpose: Draw) -> np.random.Generator:
+def draws_of(seed: int, purpose: Stream) -> np.random.Generator:
     """Return a counter-based generator of its own for each seed and purpose."""
     return np.random.Generator(np.random.Philox(key=np.array([seed, purpose], np.uint64)))

@@ -11,7 +11,7 @@ from pipeline.inputs.files import Blocks, FoundFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup.pairs import RUN_BYTES, unit_runs
-from pipeline.steps.ingest.reading import Part, Reading
+from pipeline.steps.ingest.reading import FilePart, Reading
 from pipeline.steps.ingest.unreadable import BAD, check_readable
 from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit
@@ -29,14 +29,14 @@ LINES = {
 }
 
 
-def part_of(workspace: Workspace, path: Path, number: int) -> Part:
+def part_of(workspace: Workspace, path: Path, number: int) -> FilePart:
     """Return a part of a chain, of a file that is scanned."""
     status, fields = place_status(path, key="s"), FieldMapping()
     found = FoundFile("s", path.name, path, status, fields, TextSplit.FILE, UNIT)
     scanned, digests = scan_file(found, "")
     key = f"{path.name}-blocks.npy"
     np.save(workspace.root / key, digests)
-    return Part(
+    return FilePart(
         source="s",
         path=path.name,
         place=path,

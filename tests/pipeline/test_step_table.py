@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.planning.plan import names_until, plan_steps, steps_before
 from pipeline.state.commits import STEP_COMMIT
-from pipeline.steps.records import Record
+from pipeline.steps.records import StepRecord
 from pipeline.steps.step import Scope, Step
 from pipeline.steps.table import NAMES, STEPS, planned_steps, step_needs, step_of
 from tests.conftest import small_run
@@ -57,7 +57,7 @@ def test_until_a_step_are_it_and_those_that_it_depends_on() -> None:
 def test_every_step_has_a_room_and_a_record_of_its_own() -> None:
     kinds = {step.record for step in STEPS}
     assert len(kinds) == len(STEPS)
-    assert all(issubclass(kind, Record) for kind in kinds)
+    assert all(issubclass(kind, StepRecord) for kind in kinds)
     for name in ROOMS:
         assert (ROOT / "pipeline" / "steps" / name / "step.py").is_file()
 

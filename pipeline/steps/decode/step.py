@@ -9,7 +9,7 @@ from pipeline.engine.phase import Phase
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import Record, read_all
+from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
@@ -17,7 +17,7 @@ from pipeline.steps.tokenize.step import TOKENIZE, store_need
 from pipeline.steps.units import units_of
 
 
-class DecodeRecord(Record):
+class DecodeRecord(StepRecord):
     """What was found of the token store."""
 
     findings: tuple[FoundIn, ...]

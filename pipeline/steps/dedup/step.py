@@ -28,7 +28,7 @@ from pipeline.steps.dedup.resolve import (
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import Record, read_all
+from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
@@ -45,7 +45,7 @@ KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
 
-class DedupRecord(Record):
+class DedupRecord(StepRecord):
     """Who stays."""
 
     kept: int

@@ -12,7 +12,7 @@ from pipeline.steps.draw.make import (
     draw_shard,
     make_drawn,
 )
-from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Job, Scope, Step, Whole, Work
@@ -24,7 +24,7 @@ LOGITS = 256 << 20
 """The logits of a model and what is made of them; the model itself is not counted."""
 
 
-class DrawRecord(Record):
+class DrawRecord(StepRecord):
     """The epochs of a dataset on disk."""
 
     splits: dict[str, EpochsRecord]

@@ -70,7 +70,7 @@ class _Seen:
         return self.records - self.textless - self.untaken.get(key, Counter()).total()
 
 
-class Columns:
+class SourceColumns:
     """Counts over units which columns the JSON records of each source have.
 
     Args:

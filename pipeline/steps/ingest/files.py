@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.ingest.reading import Part
+from pipeline.steps.ingest.reading import FilePart
 from stages.columns import DROPS, Drop
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signature_of
@@ -38,7 +38,7 @@ class DropsFile:
         part: what the unit reads.
     """
 
-    def __init__(self, path: Path, part: Part) -> None:
+    def __init__(self, path: Path, part: FilePart) -> None:
         self._part = part
         self._held: list[Drop] = []
         self._writer = pq.ParquetWriter(path, DROPS, compression="zstd")

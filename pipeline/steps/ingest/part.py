@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.columns import ColumnCounts, column_counts
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
-from pipeline.steps.ingest.reading import Part, Reading
+from pipeline.steps.ingest.reading import FilePart, Reading
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import fixed_bytes
 from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
-from stages.filtering.filter import Verdict
+from stages.filtering.filter import Dropped
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
 from stages.filtering.table import verdict_of
 from stages.identity import ID_BYTES, document_id, utf8_digest
@@ -90,7 +90,7 @@ class PartRecord(UnitRecord):
     """The first of them."""
 
 
-def ingest_part(workspace: Workspace, part: Part) -> PartRecord:
+def ingest_part(workspace: Workspace, part: FilePart) -> PartRecord:
     """Read, clean and filter one part, and sign its documents."""
     folder = f"ingest/{part.name}"
     counts: Counter[str] = Counter()
@@ -139,7 +139,7 @@ def ingest_part(workspace: Workspace, part: Part) -> PartRecord:
 
 
 def _batches(
-    records: Iterator[Record], part: Part, drops: DropsFile, counts: Counter[str], received: IdSum
+    records: Iterator[Record], part: FilePart, drops: DropsFile, counts: Counter[str], received: IdSum
 ) -> Iterator[_Batch]:
     """Yield the part's documents in batches; what gives none goes to `drops`."""
     batch = _Batch()
@@ -158,12 +158,12 @@ def _batches(
         yield batch
 
 
-def _schema(part: Part) -> pa.Schema:
+def _schema(part: FilePart) -> pa.Schema:
     return DOCUMENTS.append(SECTION_ENDS) if part.fields.section_columns else DOCUMENTS
 
 
 def _add(
-    batch: _Batch, document: RawDocument, part: Part, drops: DropsFile, counts: Counter[str]
+    batch: _Batch, document: RawDocument, part: FilePart, drops: DropsFile, counts: Counter[str]
 ) -> None:
     sections = [cleaned(section) for section in (document.text, *document.sections)]
     text = sections[0].data if len(sections) == 1 else b"".join(part.data for part in sections)
@@ -183,7 +183,7 @@ def _add(
     batch.names += len(document.own_id or "") + len(document.language) + 8 * len(sections)
 
 
-def _long_name(document: RawDocument, part: Part) -> Verdict:
+def _long_name(document: RawDocument, part: FilePart) -> Dropped:
     """Say why a document goes whose own id or language is too long to be one."""
     for key, name in (("own_id", document.own_id), ("language", document.language)):
         most = MAX_NAME_BYTES[key]
@@ -195,14 +195,14 @@ def _long_name(document: RawDocument, part: Part) -> Verdict:
     return None
 
 
-def _column(key: str, part: Part) -> str:
+def _column(key: str, part: FilePart) -> str:
     """Say which setting names the column of an own id or of a language."""
     if key == "own_id":
         return f"sources.{part.source}.id_column = {part.fields.id_column!r} may name another column"
     return f"sources.{part.source}.language.column may name another column"
 
 
-def _empty_section(sections: Sequence[CleanedText], part: Part) -> Verdict:
+def _empty_section(sections: Sequence[CleanedText], part: FilePart) -> Dropped:
     """Say why a document of several sections goes: each must hold something."""
     for name, section in zip(part.fields.text_columns, sections, strict=True):
         if length_verdict(section.data, _ANY) is not None:
@@ -210,7 +210,7 @@ def _empty_section(sections: Sequence[CleanedText], part: Part) -> Verdict:
     return None
 
 
-def _table(batch: _Batch, part: Part) -> pa.Table:
+def _table(batch: _Batch, part: FilePart) -> pa.Table:
     table = pa.table(
         {
             "id": [document_id(part.source, part.path, place) for place in batch.positions],

@@ -35,7 +35,7 @@ from stages.reading.table import reader_of
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """One part of one file."""
 
     source: str
@@ -81,7 +81,7 @@ class Reading:
         part: what to read.
     """
 
-    def __init__(self, workspace: Workspace, part: Part) -> None:
+    def __init__(self, workspace: Workspace, part: FilePart) -> None:
         self._workspace = workspace
         self._part = part
         self.columns = ColumnsSeen(part.fields)
@@ -198,7 +198,7 @@ class _Stream:
 
 
 @contextmanager
-def opened(workspace: Workspace, part: Part) -> Iterator[BinaryIO]:
+def opened(workspace: Workspace, part: FilePart) -> Iterator[BinaryIO]:
     """Open a part's file, held to its scanned digests.
 
     Raises:
@@ -213,7 +213,7 @@ def opened(workspace: Workspace, part: Part) -> Iterator[BinaryIO]:
         raise ChangedInputError(message, part.label) from error
 
 
-def _blocks(workspace: Workspace, part: Part) -> NDArray[np.uint64]:
+def _blocks(workspace: Workspace, part: FilePart) -> NDArray[np.uint64]:
     """Return the digests of a file's blocks; the array of its task stays with the worker."""
     wanted = part.blocks
     held: tuple[str, NDArray[np.uint64]] | None = workspace.cache.get("blocks")
@@ -227,7 +227,7 @@ def _blocks(workspace: Workspace, part: Part) -> NDArray[np.uint64]:
     return held[1][wanted.first : wanted.first + wanted.count]
 
 
-def _stream_at(workspace: Workspace, part: Part) -> _Stream:
+def _stream_at(workspace: Workspace, part: FilePart) -> _Stream:
     """Return the file's stream at the part's first piece: the one left open, or a new one."""
     cache: dict[str, Any] = workspace.cache
     stream: _Stream | None = cache.pop("stream", None)
@@ -245,7 +245,7 @@ def _stream_at(workspace: Workspace, part: Part) -> _Stream:
     return stream
 
 
-def _pieces(workspace: Workspace, part: Part, stream: _Stream) -> Iterator[Line]:
+def _pieces(workspace: Workspace, part: FilePart, stream: _Stream) -> Iterator[Line]:
     """Return the pieces of a file, all of which is read."""
     with reading_stream(str(part.place)), opened(workspace, part) as file:
         yield from stream.reader.pieces(stream.counted(decompressed(file, part.path)))

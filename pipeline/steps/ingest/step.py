@@ -10,13 +10,13 @@ from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commits import Commit
-from pipeline.steps.ingest.columns import Columns
+from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.coverage import require_whole_files
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
-from pipeline.steps.ingest.reading import Part
+from pipeline.steps.ingest.reading import FilePart
 from pipeline.steps.ingest.recount import recount_ingested
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
-from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.step import (
     Amounts,
@@ -49,7 +49,7 @@ _SOURCE = ("text_column", "id_column", "language", "text_split", "section_column
 """What of a source decides its documents."""
 
 
-class IngestRecord(Record):
+class IngestRecord(StepRecord):
     """What was read, and the units that later steps work on."""
 
     read: int
@@ -135,7 +135,7 @@ def _work(job: Job) -> Work[IngestRecord]:
 def _part(job: Job, item: InputFile, number: int) -> Task:
     """Return the task of one part of a file."""
     source = next(source for source in job.file.sources if source.name == item.source)
-    part = Part(
+    part = FilePart(
         source=item.source,
         path=item.path,
         place=item.place,
@@ -157,7 +157,7 @@ def _part(job: Job, item: InputFile, number: int) -> Task:
 
 def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:
     """Sum up what was read, and refuse an input of which too much is broken."""
-    columns = Columns(file.sources)
+    columns = SourceColumns(file.sources)
     drops: Counter[str] = Counter()
     for part in parts.values():
         columns.add(part)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import Source
-from pipeline.steps.ingest.columns import Columns
+from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.part import PartRecord
 from stages.columns import DropReason
 from stages.errors import DataError
@@ -45,7 +45,7 @@ class UnreadableSoFar:
     ) -> None:
         self._files = files
         self._bound = max_bad_fraction
-        self._columns = Columns(sources)
+        self._columns = SourceColumns(sources)
         self._waiting: dict[tuple[str, int], PartRecord | None] = {}
         self._file = 0
         self._part = 0

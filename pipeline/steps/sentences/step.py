@@ -6,14 +6,14 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.sentences.find import SentencesRecord, SentenceUnit, find_sentences
 from pipeline.steps.step import Job, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.units import units_of
 
 
-class AllSentencesRecord(Record):
+class AllSentencesRecord(StepRecord):
     """The sentences of the token store."""
 
     documents: int

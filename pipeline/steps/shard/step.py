@@ -7,7 +7,7 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.names import TABLE_BYTES
-from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.make import (
     EPOCH_FOLDER,
@@ -33,7 +33,7 @@ SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""
 
 
-class DatasetRecord(Record):
+class DatasetRecord(StepRecord):
     """A dataset."""
 
     splits: dict[str, ManifestRecord]

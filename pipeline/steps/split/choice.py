@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.records import Record, UnitRecord
+from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenizer.load import load_tokenizer
 from pipeline.steps.units import (
     NAME,
@@ -71,7 +71,7 @@ class CountRecord(UnitRecord):
     clusters: int
 
 
-class SplitRecord(Record):
+class SplitRecord(StepRecord):
     """What is held out, and how many shards there are, settled once and for all."""
 
     candidates: int

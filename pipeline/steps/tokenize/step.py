@@ -8,7 +8,7 @@ from pipeline.engine.tasks import Task
 from pipeline.steps.dedup.step import DEDUP, KEEP
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import Record, flows_of, read_all
+from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
@@ -23,7 +23,7 @@ from pipeline.steps.tokenize.recount import recount_stored
 from pipeline.steps.units import Unit
 
 
-class TokenizeRecord(Record):
+class TokenizeRecord(StepRecord):
     """The token store."""
 
     documents: int

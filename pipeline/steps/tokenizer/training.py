@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.records import Record, UnitRecord
+from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenizer.load import SPECIAL_IDS
 from pipeline.steps.units import (
     Clusters,
@@ -86,7 +86,7 @@ class SampleRecord(UnitRecord):
     pieces: int
 
 
-class TokenizerRecord(Record):
+class TokenizerRecord(StepRecord):
     """The tokenizer of a run."""
 
     vocab_size: int

@@ -20,7 +20,7 @@ from stages.loading.segments import dense_segments
 from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
 from stages.objectives.electra import Generator
-from stages.objectives.laws.shown import Shard, ShownRows
+from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.material import Material
 from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
@@ -187,12 +187,12 @@ def _shown(
         yield ShownRows(stored, tuple(reversed(epochs)), dataset.vocabulary, shard)
 
 
-def _shard(reader: SplitReader, number: int, material: Material | None) -> Shard:
+def _shard(reader: SplitReader, number: int, material: Material | None) -> ShardContext:
     """Return a shard as laws ask for it."""
     whole = reader.whole_shard(number) if material is None else material.shard
     spelling = None if material is None else material.spelling
     pieces = None if spelling is None else pieces_of(spelling.pieces)
-    return Shard(whole, reader.mapped(number).columns.get("objective_id"), pieces)
+    return ShardContext(whole, reader.mapped(number).columns.get("objective_id"), pieces)
 
 
 def _misshapen(

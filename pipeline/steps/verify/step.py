@@ -11,7 +11,7 @@ from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.records import Record
+from pipeline.steps.records import StepRecord
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
@@ -38,7 +38,7 @@ class CheckedCounts(Config):
     padding: int
 
 
-class VerdictRecord(Record):
+class VerdictRecord(StepRecord):
     """The verdict on a dataset."""
 
     passed: bool

@@ -43,7 +43,7 @@ class Drawn:
 
 
 @dataclass(frozen=True)
-class Line:
+class LawResult:
     """One law of one dataset."""
 
     law: str
@@ -172,15 +172,15 @@ class Draws:
             Draws("", self._laws).each(name, sums.found[held] / n, mean, square - mean**2)
         self._groups.clear()
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LawResult]:
         """Return all laws of which anything was counted."""
         lines = []
         for name, counts in self._laws.items():
             if isinstance(counts, list):
-                lines.append(Line(name, counts[0], counts[1], 0.0, None))
+                lines.append(LawResult(name, counts[0], counts[1], 0.0, None))
             elif counts.n:
                 mean = counts.found / counts.n, counts.expected / counts.n
-                lines.append(Line(name, counts.n, *mean, counts.sigmas))
+                lines.append(LawResult(name, counts.n, *mean, counts.sigmas))
         return [line for line in lines if line.n]
 
     def _drawn(self, law: str) -> Drawn:

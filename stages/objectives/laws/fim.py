@@ -32,7 +32,7 @@ _LONGEST = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Spelling:
+class _Characters:
     """What ids have to do with characters, each (V,)."""
 
     pieces: list[bytes]
@@ -45,7 +45,7 @@ class Spelling:
 
 
 @dataclass(frozen=True, eq=False)
-class Segments:
+class _Segments:
     """The segments of some rows, as they are stored: (S,) each."""
 
     row: NDArray[np.int64]
@@ -64,7 +64,7 @@ class Segments:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class _Shown:
     """The same segments in one epoch; the last three are of those that are transformed, (T,)."""
 
     transformed: NDArray[np.bool_]
@@ -130,7 +130,7 @@ def _by_document(
     )
 
 
-def _segments(config: FIM, rows: ShownRows, spelling: Spelling | None) -> Segments:
+def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _Segments:
     """Return the segments as they are stored."""
     stored, vocabulary = rows.stored, rows.vocabulary
     row = np.repeat(np.arange(len(stored.numbers)), np.diff(stored.segment_ptr))
@@ -155,7 +155,7 @@ def _segments(config: FIM, rows: ShownRows, spelling: Spelling | None) -> Segmen
     able &= size > 0
     if config.unit == "document":
         able &= rows.shard.whole.segment_counts[rows.documents] == 1
-    return Segments(row, length, size, able, closed, tail, *_rates(config, rows, len(row)))
+    return _Segments(row, length, size, able, closed, tail, *_rates(config, rows, len(row)))
 
 
 def _rates(config: FIM, rows: ShownRows, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -178,7 +178,9 @@ def _between(
     return found
 
 
-def _shown(draws: Draws, rows: ShownRows, columns: Columns, spelling: Spelling | None) -> Shown | None:
+def _shown(
+    draws: Draws, rows: ShownRows, columns: Columns, spelling: _Characters | None
+) -> _Shown | None:
     """Return the segments as they are shown, or nothing of rows that cannot be taken apart."""
     vocabulary, width = rows.vocabulary, columns["input_ids"].shape[1]
     ids = columns["input_ids"].ravel()
@@ -211,7 +213,7 @@ def _shown(draws: Draws, rows: ShownRows, columns: Columns, spelling: Spelling |
         return None
     first, behind = (begin + 1, suffix), (suffix + 1, middle)
     units = np.ones_like(ids) if spelling is None else spelling.characters[ids]
-    return Shown(
+    return _Shown(
         transformed,
         ends - starts,
         _between(units, *first),
@@ -221,7 +223,7 @@ def _shown(draws: Draws, rows: ShownRows, columns: Columns, spelling: Spelling |
 
 
 def _count_rows(
-    draws: Draws, config: FIM, rows: ShownRows, columns: Columns, segments: tuple[Segments, Shown]
+    draws: Draws, config: FIM, rows: ShownRows, columns: Columns, segments: tuple[_Segments, _Shown]
 ) -> None:
     """Count rows with a segment of another length, and with other labels."""
     stored, shown = segments
@@ -241,7 +243,7 @@ def _count_rows(
     draws.exact("labels are the inputs", (columns["labels"] != labels).any(axis=1))
 
 
-def _count_order(draws: Draws, segments: Segments, shown: Shown) -> None:
+def _count_order(draws: Draws, segments: _Segments, shown: _Shown) -> None:
     """Count segments that show the suffix first."""
     size, spm = segments.size[shown.transformed], segments.spm_rate[shown.transformed]
     empty = 1.0 - (size / (size + 1.0)) ** 2
@@ -249,7 +251,7 @@ def _count_order(draws: Draws, segments: Segments, shown: Shown) -> None:
     draws.each("suffix first of transformed", shown.looks_spm, spm + (1.0 - spm) * empty)
 
 
-def _count_cuts(draws: Draws, segments: Segments, shown: Shown) -> None:
+def _count_cuts(draws: Draws, segments: _Segments, shown: _Shown) -> None:
     """Count where the cuts are, as shares of n, and the squares of the greater one's."""
     n = segments.size[shown.transformed].astype(np.float64)
     moments = _greater(n)
@@ -296,12 +298,12 @@ def _greater(n: Floats) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 @lru_cache(maxsize=1)
-def _spelling(pieces: Pieces) -> Spelling:
+def _spelling(pieces: Pieces) -> _Characters:
     """Return what ids have to do with characters."""
     begun = [sum(byte not in _CONTINUATION for byte in piece) for piece in pieces]
     continues = [piece[:1] != b"" and piece[0] in _CONTINUATION for piece in pieces]
     lone = [len(piece) == 1 and not piece.isascii() for piece in pieces]
-    return Spelling(list(pieces), np.array(begun, np.int64), np.array(continues), np.array(lone))
+    return _Characters(list(pieces), np.array(begun, np.int64), np.array(continues), np.array(lone))
 
 
 def _open_end(data: bytes) -> bool:

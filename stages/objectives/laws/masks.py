@@ -26,7 +26,7 @@ from stages.objectives.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class MaskableText:
     """N rows of L tokens before anything was selected."""
 
     ids: NDArray[np.integer]
@@ -38,7 +38,7 @@ class Text:
     vocabulary: Vocabulary
 
     @classmethod
-    def of(cls, rows: ShownRows) -> "Text":
+    def of(cls, rows: ShownRows) -> "MaskableText":
         """Return the text of rows that are shown as they are stored."""
         stored, vocabulary = rows.stored, rows.vocabulary
         starts = np.zeros(stored.input_ids.shape, np.bool_)
@@ -46,9 +46,11 @@ class Text:
         eligible = stored.covered & ~vocabulary.special(stored.input_ids)
         return cls(stored.input_ids, eligible, starts, vocabulary)
 
-    def take(self, chosen: NDArray[np.bool_]) -> "Text":
+    def take(self, chosen: NDArray[np.bool_]) -> "MaskableText":
         """Return some of the rows."""
-        return Text(self.ids[chosen], self.eligible[chosen], self.starts[chosen], self.vocabulary)
+        return MaskableText(
+            self.ids[chosen], self.eligible[chosen], self.starts[chosen], self.vocabulary
+        )
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -82,7 +84,7 @@ class Text:
 
 def count_masks(draws: Draws, config: MaskedLM, rows: ShownRows) -> None:
     """Count the masks of rows."""
-    text, selected = Text.of(rows), []
+    text, selected = MaskableText.of(rows), []
     for columns in rows.epochs:
         chosen = columns["labels"] != IGNORED
         clean = np.where(chosen, columns["labels"], columns["input_ids"])
@@ -95,7 +97,7 @@ def count_masks(draws: Draws, config: MaskedLM, rows: ShownRows) -> None:
 
 
 def count_masked(
-    draws: Draws, config: MaskedLM, text: Text, columns: Columns, selected: NDArray[np.bool_]
+    draws: Draws, config: MaskedLM, text: MaskableText, columns: Columns, selected: NDArray[np.bool_]
 ) -> None:
     """Count what is selected and what is shown there."""
     count_selected(draws, config, text, selected)
@@ -130,14 +132,16 @@ def _count_random(
     draws.each("rank of another id, of all", (drawn + 0.5) / choices, 0.5, (1.0 - choices**-2.0) / 12.0)
 
 
-def expected_selected(text: Text, probability: float) -> NDArray[np.int64]:
+def expected_selected(text: MaskableText, probability: float) -> NDArray[np.int64]:
     """Return how many tokens of each row `exact` selects: (N,)."""
     wanted = np.maximum(np.floor(probability * text.counts + 0.5), 1.0).astype(np.int64)
     found: NDArray[np.int64] = np.minimum(wanted, text.counts)
     return found
 
 
-def count_selected(draws: Draws, config: Selecting, text: Text, selected: NDArray[np.bool_]) -> None:
+def count_selected(
+    draws: Draws, config: Selecting, text: MaskableText, selected: NDArray[np.bool_]
+) -> None:
     """Count what is selected."""
     probability = config.mask_probability
     draws.exact("nothing special is selected", np.any(selected & ~text.eligible, axis=1))
@@ -163,7 +167,7 @@ def count_selected(draws: Draws, config: Selecting, text: Text, selected: NDArra
 
 
 def _wrong_ngrams(
-    text: Text, taken: NDArray[np.int64], wanted: NDArray[np.int64], counts: NDArray[np.int64]
+    text: MaskableText, taken: NDArray[np.int64], wanted: NDArray[np.int64], counts: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Say which rows have another selection than whole words until no other fits: (N,).
 
@@ -185,7 +189,7 @@ def _wrong_ngrams(
 def count_overlap(
     draws: Draws,
     config: Selecting,
-    text: Text,
+    text: MaskableText,
     selected: tuple[NDArray[np.bool_], NDArray[np.bool_]],
 ) -> None:
     """Count what is selected in both epochs, of rows that show the same text in both."""
@@ -206,7 +210,9 @@ def count_overlap(
             draws.share(law, len(both), int(np.count_nonzero(both)), square)
 
 
-def _count_neighbours(draws: Draws, config: Selecting, text: Text, selected: NDArray[np.bool_]) -> None:
+def _count_neighbours(
+    draws: Draws, config: Selecting, text: MaskableText, selected: NDArray[np.bool_]
+) -> None:
     """Count what is selected in both of two neighbouring rows; each row is in one pair."""
     if config.selection not in (Selection.BERNOULLI, Selection.EXACT):
         return
@@ -224,7 +230,7 @@ def _count_neighbours(draws: Draws, config: Selecting, text: Text, selected: NDA
 def count_electra(draws: Draws, config: ReplacedTokens, rows: ShownRows) -> None:
     """Count replaced tokens."""
     ids, covered = rows.stored.input_ids, rows.stored.covered
-    text, chosen = Text.of(rows), []
+    text, chosen = MaskableText.of(rows), []
     for columns in rows.epochs:
         selected = columns["selected"].astype(np.bool_)
         replaced = columns["input_ids"] != ids

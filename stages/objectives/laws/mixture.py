@@ -6,10 +6,10 @@ import numpy as np
 
 from stages.objectives.components import WeightedObjective
 from stages.objectives.laws.draws import Draws
-from stages.objectives.laws.shown import Shard
+from stages.objectives.laws.shown import ShardContext
 
 
-def count_documents(draws: Draws, parts: Sequence[WeightedObjective], shard: Shard) -> None:
+def count_documents(draws: Draws, parts: Sequence[WeightedObjective], shard: ShardContext) -> None:
     """Count which documents of a whole shard have which component."""
     of, documents = shard.components, shard.whole.segments["doc"]
     wrong = np.zeros(len(of), np.bool_)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.laws.draws import Draws
-from stages.objectives.laws.masks import Text, count_masked, count_overlap
+from stages.objectives.laws.masks import MaskableText, count_masked, count_overlap
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.rows import IGNORED, Columns
 from stages.objectives.sentence_pairs import NextSentence, SentenceOrder
@@ -88,7 +88,7 @@ def _count_masks(draws: Draws, config: NextSentence | SentenceOrder, rows: Shown
         selected = columns["labels"] != IGNORED
         clean = np.where(selected, columns["labels"], columns["input_ids"])
         eligible = (columns["segment_ids"] >= 0) & ~rows.vocabulary.special(clean)
-        text = Text(clean, eligible, columns["position_ids"] == 0, rows.vocabulary)
+        text = MaskableText(clean, eligible, columns["position_ids"] == 0, rows.vocabulary)
         count_masked(draws, config.mask, text, columns, selected)
         texts.append(text)
         chosen.append(selected)

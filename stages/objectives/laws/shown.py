@@ -13,7 +13,7 @@ from stages.pieces import Pieces
 
 
 @dataclass(frozen=True, eq=False)
-class Shard:
+class ShardContext:
     """One shard, as laws ask for it that look beyond a row: D documents in S segments."""
 
     whole: WholeShard
@@ -51,7 +51,7 @@ class ShownRows:
     epochs: tuple[Columns, ...]
     """What a trainer gets of them: one epoch, or two if epochs differ."""
     vocabulary: Vocabulary
-    shard: Shard
+    shard: ShardContext
 
     @cached_property
     def lengths_without_eos(self) -> NDArray[np.int64]:

@@ -35,7 +35,7 @@ from pipeline.steps.dedup.pieces import (
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.ingest import part as ingest
 from pipeline.steps.ingest.part import PartRecord, ingest_part
-from pipeline.steps.ingest.reading import Part
+from pipeline.steps.ingest.reading import FilePart
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from stages.cleaning.text import clean_text
@@ -255,7 +255,7 @@ class Run:
             (scanned,) = ScanRecord.model_validate(self._do(scan_files, work)).files
             xxh3 = xxh3_file(self._root / work.blocks)
             while number is not None:
-                part = Part(
+                part = FilePart(
                     source=source,
                     path=path,
                     place=place,

@@ -3,7 +3,7 @@
 import pytest
 
 from stages.columns import DropReason
-from stages.filtering.filter import Filter, Verdict
+from stages.filtering.filter import Dropped, Filter
 from stages.filtering.table import FILTERS, FilterSettings, verdict_of
 
 TEXTS = ["", " \n", "ab", "a longer text", "é" * 500]
@@ -25,7 +25,7 @@ def test_every_verdict_has_a_reason_of_its_filter(text: str) -> None:
 
 
 def test_the_first_filter_that_drops_a_text_gives_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def long(data: bytes, settings: FilterSettings) -> Verdict:
+    def long(data: bytes, settings: FilterSettings) -> Dropped:
         return ("long", f"{len(data)}, {settings.min_chars}") if len(data) > 1 else None
 
     added = (*FILTERS, Filter("long", ("long",), long))

@@ -15,7 +15,7 @@ from stages.errors import ConfigError, FormatError
 from stages.loading import drawn as drawn_module
 from stages.loading.dataset import open_dataset
 from stages.loading.drawn import DrawnEpochs
-from stages.loading.split_reader import Check
+from stages.loading.split_reader import FileCheck
 from stages.store.arrays import write_array
 from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, read_drawn, write_drawn
@@ -107,7 +107,7 @@ def test_counts_are_those_of_their_epoch_and_shard(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("check", ["xxh3", "size"])
-def test_a_drawn_file_of_another_size_is_refused_on_opening(tmp_path: Path, check: Check) -> None:
+def test_a_drawn_file_of_another_size_is_refused_on_opening(tmp_path: Path, check: FileCheck) -> None:
     path = with_epochs(tmp_path)
     file = path / "train" / "drawn" / "epoch-0001" / "00002" / "labels.npy"
     file.write_bytes(file.read_bytes()[:-1])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.objectives.laws.draws import Draws
-from stages.objectives.laws.shown import Shard, ShownRows
+from stages.objectives.laws.shown import ShardContext, ShownRows
 from stages.objectives.rows import Columns, StoredRows, segment_starts
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
@@ -90,7 +90,7 @@ def shown(rows: StoredRows, *epochs: Columns, vocabulary: Vocabulary = VOCABULAR
         "doc_offset": np.zeros(len(row), np.int64),
     }
     whole = WholeShard(rows.input_ids, segments, len(row))
-    return ShownRows(rows, epochs, vocabulary, Shard(whole, rows.components))
+    return ShownRows(rows, epochs, vocabulary, ShardContext(whole, rows.components))
 
 
 def sigmas(found: float, number: int, probability: float) -> float:

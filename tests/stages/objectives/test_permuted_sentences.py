@@ -10,6 +10,7 @@ from itertools import groupby
 from math import factorial
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

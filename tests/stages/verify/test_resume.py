@@ -25,7 +25,7 @@ from stages.verify.resume import (
     utilisation,
 )
 from stages.verify.rows import NO_LABEL, LabelledRows, count_labelled, log_unigram, take_rows
-from stages.verify.training import Machine, State, Trainer
+from stages.verify.training import Machine, Trainer, TrainingState
 from tests.stages.verify.languages import NUM_IDS, language
 from tests.stages.verify.test_learning import QUICK
 
@@ -86,7 +86,7 @@ def check(reopen: Callable[[], Batches] = sound, make: Callable[[], Trainer] = t
 class Forgetful(Trainer):
     """Saves weights, and nothing of what the optimizer remembers."""
 
-    def load_state_dict(self, state: State) -> None:
+    def load_state_dict(self, state: TrainingState) -> None:
         """Load the weights alone."""
         fresh = trainer().state_dict()
         super().load_state_dict({**fresh, "model": state["model"]})

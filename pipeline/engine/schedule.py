@@ -1,4 +1,4 @@
-"""The flow of a session: which steps may begin, and which tasks are ready, at any moment.
+"""The schedule of a session: which steps may begin, and which tasks are ready, at any moment.
 
 A step begins when those that it reads are done, except those that it overlaps: of these its tasks name
 the units that they read, and are ready as soon as the units are committed. Nothing here knows of
@@ -16,7 +16,7 @@ from pipeline.engine.step_run import Book, PhaseRun, StepRun
 from pipeline.engine.tasks import Node, Task
 from pipeline.state.commits import Commit, Outcome
 
-Place = tuple[int, int]
+Rank = tuple[int, int]
 """In canonical order: the number of the step, then that of the task."""
 
 
@@ -24,7 +24,7 @@ Place = tuple[int, int]
 class Item:
     """A task that is to be done."""
 
-    place: Place
+    place: Rank
     task: Task = field(compare=False)
     work: PhaseRun = field(compare=False)
 
@@ -44,7 +44,7 @@ class _Active:
     """Tasks that were numbered."""
 
 
-class Flow:
+class Schedule:
     """Steps of a session on their way.
 
     Args:
@@ -56,7 +56,7 @@ class Flow:
         self._book = book
         self._waiting = dict(enumerate(steps))
         self._open = {step.name for step in steps}
-        self.at: Place = (0, 0)
+        self.at: Rank = (0, 0)
         """What it was doing when it raised an error."""
         self._active: list[_Active] = []
         self._ready: dict[Node, float] = {}

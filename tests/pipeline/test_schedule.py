@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.engine.flow import Flow, Item
 from pipeline.engine.phase import Phase, Phases
+from pipeline.engine.schedule import Item, Schedule
 from pipeline.engine.tasks import Task, Workspace
 from stages.config import Config
 from stages.errors import DataError
@@ -20,7 +20,7 @@ def tasks(step: str, *units: str, after: str = "") -> list[Task]:
     return [task_of(step, unit, never, None, *([(after, unit)] if after else [])) for unit in units]
 
 
-def ready(flow: Flow) -> list[str]:
+def ready(flow: Schedule) -> list[str]:
     """Return every task that is ready, in the order in which they would be given out."""
     flow.advance()
     found = []
@@ -33,7 +33,7 @@ def ready(flow: Flow) -> list[str]:
     return ["/".join(item.task.node) for item in found]
 
 
-def do(flow: Flow, name: str) -> list[str]:
+def do(flow: Schedule, name: str) -> list[str]:
     """Do a task that is ready; return those that it made ready."""
     taken: list[Item] = []
     while "/".join((item := next(flow.ready())).task.node) != name:
@@ -48,7 +48,7 @@ def do(flow: Flow, name: str) -> list[str]:
 
 
 def test_a_step_begins_when_those_that_it_reads_are_done() -> None:
-    flow = Flow(
+    flow = Schedule(
         [
             step_run("a", Phase("", tasks("a", "1", "2"))),
             step_run("b", Phase("", tasks("b", "1")), after=("a",)),
@@ -73,7 +73,7 @@ def test_of_a_step_that_overlaps_another_each_task_waits_for_its_unit_alone() ->
     ended: list[object] = []
     over = step_run("b", Phase("", tasks("b", "1", "2", after="a")), overlaps=("a",))
     over.finish = ended.append
-    flow = Flow([step_run("a", Phase("", tasks("a", "1", "2", "3"))), over], MemoryBook())
+    flow = Schedule([step_run("a", Phase("", tasks("a", "1", "2", "3"))), over], MemoryBook())
     assert ready(flow) == ["a/1", "a/2", "a/3"]
     assert do(flow, "a/2") == ["b/2"]
     assert ready(flow) == ["a/1", "a/3", "b/2"]
@@ -92,7 +92,7 @@ def test_units_that_were_committed_before_hold_up_nothing() -> None:
     book = MemoryBook()
     for task in [*tasks("a", "1"), *tasks("whole", "2")]:
         book.keep(task, outcome_of(task))
-    flow = Flow(
+    flow = Schedule(
         [
             step_run("a", Phase("", tasks("a", "1", "2"))),
             step_run("b", Phase("", tasks("b", "1", "2", after="a")), overlaps=("a",)),
@@ -110,7 +110,7 @@ def test_a_phase_goes_on_after_its_tasks_and_after_the_steps_that_it_names() -> 
         yield Phase("two", tasks("b", "2"))
 
     book = MemoryBook()
-    flow = Flow(
+    flow = Schedule(
         [step_run("a", Phase("only", tasks("a", "1"))), step_run("b", work(), overlaps=("a",))], book
     )
     assert ready(flow) == ["a/1", "b/1"]
@@ -145,7 +145,7 @@ def test_a_chain_goes_on_with_the_task_that_follows_and_past_those_that_are_comm
     def work() -> Phases[None]:
         answers.append((yield Phase("", tasks("a", "1", "x"), follow=follow)))
 
-    flow = Flow([step_run("a", work())], book)
+    flow = Schedule([step_run("a", work())], book)
     flow.advance()
     first = next(flow.ready())
     flow.give(first)
@@ -167,7 +167,7 @@ def test_an_error_is_placed_at_the_step_that_raised_it() -> None:
         yield Phase("", tasks("b", "1"))
         raise DataError("wrong")
 
-    flow = Flow([step_run("a", Phase("", tasks("a", "1"))), step_run("b", broken())], MemoryBook())
+    flow = Schedule([step_run("a", Phase("", tasks("a", "1"))), step_run("b", broken())], MemoryBook())
     flow.advance()
     do(flow, "b/1")
     with pytest.raises(DataError):

@@ -273,10 +273,7 @@ class Batches(Sequence[Batch]):
                 f"state: epoch {epoch}, position {position:,}: an epoch is at least 0 and below"
                 f" {MAX_EPOCHS:,}, and a position of these rows at least 0 and below {len(self.rows):,}"
             )
-        began = self._after(
-            WalkPosition(epoch, position), 0
-        )  # the next epoch, if too few are left for a step
-        self._go(began)
+        self._go(self._after(WalkPosition(epoch, position), 0))  # the next epoch, if this has no step left
 
     def _steps_from(self, position: int) -> int:
         left = len(self.rows) - position

@@ -25,7 +25,7 @@ from pipeline.engine.memory import WORKER
 from pipeline.engine.phase import Where
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
-from pipeline.engine.schedule import Item, Rank, Schedule
+from pipeline.engine.schedule import Item, Schedule, Turn
 from pipeline.engine.step_run import Book, StepRun, fitting
 from pipeline.engine.tasks import Node, Worker
 from pipeline.engine.watch import MemoryWatch
@@ -85,7 +85,7 @@ class Dataflow:
         """Do steps to their ends, each as soon as what it reads is there."""
         self._begin(steps)
         with self._watch.guard(self._pool.give_up):
-            while self._turn():
+            while self._round():
                 pass
 
     def close(self) -> None:
@@ -94,16 +94,16 @@ class Dataflow:
 
     def _begin(self, steps: Sequence[StepRun]) -> None:
         self._schedule = Schedule(steps, self._book)
-        self._failures: list[tuple[Rank, Exception]] = []
+        self._failures: list[tuple[Turn, Exception]] = []
         self._losses: defaultdict[Node, int] = defaultdict(int)
         self._most: dict[str, int] = {}
         """Actors that may work at a time until a step is done, which took too much memory."""
-        self._passed: dict[Rank, float] = {}
+        self._passed: dict[Turn, float] = {}
         """When tasks first did not fit."""
         self._vain = 0
         """Idle actors that were given up since the last commit."""
 
-    def _turn(self) -> bool:
+    def _round(self) -> bool:
         """Go on with what can go on, and wait for a result; say whether there is more to do."""
         if not self._failures:
             try:
@@ -125,7 +125,7 @@ class Dataflow:
         self._schedule.advance()
         while item := next((i for i in self._schedule.ready() if _where(i) is Where.DRIVER), None):
             self._hand(item)
-            self._schedule.at = item.place
+            self._schedule.at = item.turn
             self._schedule.keep(item, self._here.run(item.task))
             self._schedule.advance()
         if self._schedule.num_ready:
@@ -146,7 +146,7 @@ class Dataflow:
 
     def _hand(self, item: Item) -> None:
         """Note that a task is given to somebody."""
-        self._passed.pop(item.place, None)
+        self._passed.pop(item.turn, None)
         self._schedule.give(item)
 
     def _place_on_gpus(self) -> None:
@@ -165,7 +165,7 @@ class Dataflow:
     def _place_next(self) -> bool:
         """Hand out a task, or start or end an actor for one; say whether anything was done."""
         now, idle = time.monotonic(), self._pool.idle()
-        waited = {place: now - since for place, since in self._passed.items()}
+        waited = {turn: now - since for turn, since in self._passed.items()}
         blocked = max(waited.values(), default=0.0) > PASSED_SECONDS
         for actor in idle if not blocked else ():
             for item in actor.preferred:
@@ -176,8 +176,8 @@ class Dataflow:
                 continue
             if self._place(item, idle):
                 return True
-            self._passed.setdefault(item.place, now)
-            if waited.get(item.place, 0.0) > PASSED_SECONDS:
+            self._passed.setdefault(item.turn, now)
+            if waited.get(item.turn, 0.0) > PASSED_SECONDS:
                 break
         return self._make_room(idle, waited)
 
@@ -233,7 +233,7 @@ class Dataflow:
                 actor.give(item)
                 return
 
-    def _make_room(self, idle: Sequence[Actor], waited: Mapping[Rank, float]) -> bool:
+    def _make_room(self, idle: Sequence[Actor], waited: Mapping[Turn, float]) -> bool:
         """End an idle actor if a task waits for room; say whether one was ended."""
         if not idle and not self._pool.busy and not self._pool.actors:
             item = next(self._schedule.ready(), None)
@@ -335,7 +335,7 @@ class Dataflow:
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001  # raised when those at work are finished
-            self._failures.append((item.place, error))
+            self._failures.append((item.turn, error))
             following = None
         if following is not None and not self._failures:
             actor.give(following)
@@ -353,7 +353,7 @@ class Dataflow:
                 " if they ran out of memory, give the run more or set a smaller ingest.unit_size"
             )
             error.__cause__ = lost.__cause__
-            self._failures.append((item.place, error))
+            self._failures.append((item.turn, error))
         check_nodes()
 
 

@@ -16,7 +16,7 @@ from pipeline.engine.step_run import Book, PhaseRun, StepRun
 from pipeline.engine.tasks import Node, Task
 from pipeline.state.commits import Commit, Outcome
 
-Rank = tuple[int, int]
+Turn = tuple[int, int]
 """In canonical order: the number of the step, then that of the task."""
 
 
@@ -24,7 +24,7 @@ Rank = tuple[int, int]
 class Item:
     """A task that is to be done."""
 
-    place: Rank
+    turn: Turn
     task: Task = field(compare=False)
     work: PhaseRun = field(compare=False)
 
@@ -56,7 +56,7 @@ class Schedule:
         self._book = book
         self._waiting = dict(enumerate(steps))
         self._open = {step.name for step in steps}
-        self.at: Rank = (0, 0)
+        self.at: Turn = (0, 0)
         """What it was doing when it raised an error."""
         self._active: list[_Active] = []
         self._ready: dict[Node, float] = {}
@@ -126,13 +126,13 @@ class Schedule:
         """
         active = self._of(item)
         task = item.work.keep(item.task, outcome)
-        following = None if task is None else Item(item.place, task, item.work)
+        following = None if task is None else Item(item.turn, task, item.work)
         if task is not None:
             item.work.give(task)
         return following, self._wake(active)
 
     def _of(self, item: Item) -> _Active:
-        return next(active for active in self._active if active.number == item.place[0])
+        return next(active for active in self._active if active.number == item.turn[0])
 
     def _move(self, active: _Active) -> bool:
         """Go on with a step whose phase is done, or end it."""

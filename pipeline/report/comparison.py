@@ -5,7 +5,7 @@ from typing import NotRequired, TypedDict
 
 from rich.table import Table
 
-from pipeline.report.content import Curve, JsonObject
+from pipeline.report.content import CurveContent, JsonObject
 from pipeline.report.page import loss_chart, page_environment
 from pipeline.report.plain import PlainTable
 
@@ -36,7 +36,7 @@ class ModelContent(TypedDict):
     """What one model came to; there is more in it."""
 
     seed: int
-    curve: Curve
+    curve: CurveContent
     memorised: dict[str, float] | None
 
 

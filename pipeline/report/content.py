@@ -6,7 +6,7 @@ from pydantic import JsonValue
 
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
-Curve = list[tuple[int, float | None]]
+CurveContent = list[tuple[int, float | None]]
 """Steps and their losses; None where a loss is not finite."""
 
 
@@ -108,7 +108,7 @@ class ContrastContent(TypedDict):
 
     loss: float | None
     chance: float
-    curve: Curve
+    curve: CurveContent
 
 
 class LearningContent(TypedDict):

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 import jinja2
 
-from pipeline.report.content import Curve, LanguageContent, RunReport
+from pipeline.report.content import CurveContent, LanguageContent, RunReport
 from pipeline.system.printable import printable
 
 MAX_LANGUAGES = 100
@@ -87,7 +87,7 @@ class Chart(TypedDict):
     steps: int
 
 
-def loss_chart(curves: Mapping[str, Curve], level: float) -> Chart:
+def loss_chart(curves: Mapping[str, CurveContent], level: float) -> Chart:
     """Return the drawing of loss curves: points in a box of 640 by 220, axes and a level."""
     losses: list[float] = [loss for curve in curves.values() for _, loss in curve if loss is not None]
     low, high = min([*losses, level]), max([*losses, level])

@@ -90,7 +90,7 @@ class Execution:
         """Note that work on a phase begins."""
         self.journal.log("begin", step=step, title=phase.title, tasks=total)
         progress = self.progress.start(step, phase.title, total=total)
-        return _Batch(self, step, progress, self.watch.new_peak())
+        return _PhaseBar(self, step, progress, self.watch.new_peak())
 
     def step_commit(self, step: StepPlan) -> Commit | None:
         """Return the commit of a whole step."""
@@ -158,7 +158,7 @@ class Execution:
 
 
 @dataclass(eq=False)
-class _Batch:
+class _PhaseBar:
     """A phase at work, in the log and before people's eyes."""
 
     execution: Execution

@@ -273,7 +273,9 @@ class Batches(Sequence[Batch]):
                 f"state: epoch {epoch}, position {position:,}: an epoch is at least 0 and below"
                 f" {MAX_EPOCHS:,}, and a position of these rows at least 0 and below {len(self.rows):,}"
             )
-        self._go(self._after(WalkPosition(epoch, position), 0))  # the next epoch, if this has no step left
+        self._go(
+            self._after(WalkPosition(epoch, position), 0)
+        )  # the next epoch, if this has no step left
 
     def _steps_from(self, position: int) -> int:
         left = len(self.rows) - position

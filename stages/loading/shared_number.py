@@ -60,7 +60,7 @@ class SharedNumber:
         self._cells = (*cells, _Cell(0, seen=_NEVER))
 
 
-class _State(NamedTuple):
+class _Shared(NamedTuple):
     """What a cell holds."""
 
     value: int
@@ -80,7 +80,7 @@ class _Cell:
     def __init__(self, value: int, *, seen: int) -> None:
         self.shared = True
         self._name = int.from_bytes(os.urandom(8)) >> 1 | 1  # 0 is memory that no cell has yet
-        self._last = _State(value, 0, seen)
+        self._last = _Shared(value, 0, seen)
         words = [*self._last, self._name]
         try:
             self._words: Array[c_int64] = RawArray(c_int64, words)
@@ -88,11 +88,11 @@ class _Cell:
             self._words = (c_int64 * len(words))(*words)
             self.shared = False
 
-    def read(self) -> _State:
+    def read(self) -> _Shared:
         """Return what it holds."""
         *words, name = self._words
         if name == self._name:
-            self._last = _State(*words)
+            self._last = _Shared(*words)
         return self._last
 
     def write(self, value: int, *, seen: int) -> None:

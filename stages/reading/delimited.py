@@ -84,7 +84,7 @@ def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: i
         delimiter: between two fields, one byte.
         max_bytes: longest record held; a longer one keeps its size, not its data.
     """
-    place, state = _Place(), _State.START
+    place, state = _Place(), _Reading.START
     held: list[bytes] = []
     size = line_feeds = 0
     for chunk in chunks:
@@ -100,15 +100,15 @@ def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: i
                 held.append(part)
             else:
                 held = []
-            if ends and state is not _State.QUOTED:
+            if ends and state is not _Reading.QUOTED:
                 yield place.record(held, size, b"\n")
                 place.move(size, line_feeds)
-                state, held, size, line_feeds = _State.START, [], 0, 0
+                state, held, size, line_feeds = _Reading.START, [], 0, 0
     if size:
         yield place.record(held, size, b"")
 
 
-class _State(Enum):
+class _Reading(Enum):
     """Where in a record the last byte was."""
 
     START = 0
@@ -140,22 +140,22 @@ class _Place:
         self.number, self.position = self.number + line_feeds, self.position + size
 
 
-def _after(state: _State, part: bytes, delimiter: bytes) -> _State:
+def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
     """Return where the end of a part of a record is, given where its beginning is."""
     at = 0
     while at < len(part):
-        if state is _State.QUOTED:
+        if state is _Reading.QUOTED:
             at = part.find(_QUOTE, at) + 1
             if not at:
                 return state
-            state = _State.CLOSING
-        elif part.startswith(_QUOTE, at) and state in (_State.START, _State.CLOSING):
-            state, at = _State.QUOTED, at + 1  # doubled, it stands for itself
+            state = _Reading.CLOSING
+        elif part.startswith(_QUOTE, at) and state in (_Reading.START, _Reading.CLOSING):
+            state, at = _Reading.QUOTED, at + 1  # doubled, it stands for itself
         else:
             at = part.find(delimiter + _QUOTE, at) + 1
             if not at:
-                return _State.START if part.endswith(delimiter) else _State.PLAIN
-            state = _State.START
+                return _Reading.START if part.endswith(delimiter) else _Reading.PLAIN
+            state = _Reading.START
     return state
 
 

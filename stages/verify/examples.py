@@ -34,14 +34,14 @@ from stages.objectives.traits import PAIRS, TARGETS
 from stages.objectives.vocabulary import Vocabulary
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 
-Batch = Mapping[str, NDArray[np.int64]]
+AnyBatch = Mapping[str, NDArray[np.int64]]
 
 PAIR_LABELS = ("next_sentence_label", "sentence_order_label")
 """The columns that say of a row whether its texts belong together."""
 
 
 def labelled_rows(
-    batch: Batch, objective: Objective, vocabulary: Vocabulary, *, length: int
+    batch: AnyBatch, objective: Objective, vocabulary: Vocabulary, *, length: int
 ) -> LabelledRows:
     """Return the rows of a batch for the objective's own loss.
 
@@ -74,7 +74,7 @@ def labelled_rows(
     )
 
 
-def _restating(batch: Batch, objective: Objective) -> NDArray[np.bool_]:
+def _restating(batch: AnyBatch, objective: Objective) -> NDArray[np.bool_]:
     """Say which rows have targets that restate their inputs: (N,)."""
     parts = components_of(objective) or (objective,)
     restating = np.array([traits_of(part).restates for part in parts])
@@ -83,7 +83,7 @@ def _restating(batch: Batch, objective: Objective) -> NDArray[np.bool_]:
 
 
 def cut_pairs(
-    batch: Batch, *, length: int, apart: tuple[int, ...], restating: NDArray[np.bool_]
+    batch: AnyBatch, *, length: int, apart: tuple[int, ...], restating: NDArray[np.bool_]
 ) -> LabelledRows:
     """Return windows of inputs with the targets of their sentinels, padded to length: (N', W) each.
 
@@ -175,7 +175,7 @@ def _padded(
     return rows, np.where(covered, 0, PADDING).astype(np.int32)
 
 
-def classified_pairs(batch: Batch, *, length: int) -> LabelledRows:
+def classified_pairs(batch: AnyBatch, *, length: int) -> LabelledRows:
     """Return pairs of texts for the loss on their label, which CLS predicts.
 
     CLS and the tokens around the end of the first text: (N', W), rows without a label left out.

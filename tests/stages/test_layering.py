@@ -212,6 +212,30 @@ def test_tests_are_found_by_path_under_names_of_their_own() -> None:
     assert "__init__.py" not in {path.name for path in tests}
 
 
+def _named(path: Path) -> Iterator[str]:
+    """Yield the public classes and types that a module defines."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and not _is_type_variable(node.value):
+            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+            yield from (name for name in names if name[0].isupper() and not name.isupper())
+
+
+def _is_type_variable(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and getattr(value.func, "id", "") == "TypeVar"
+
+
+def test_a_name_of_a_class_has_one_meaning() -> None:
+    product = [path for name in ("stages", "pipeline") for path in (ROOT / name).rglob("*.py")]
+    homes: dict[str, list[str]] = {}
+    for path in product:
+        for name in _named(path):
+            homes.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    assert len(homes) > 300
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
 def test_every_module_says_what_it_is() -> None:
     for path in ALL:
         assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path

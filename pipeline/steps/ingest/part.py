@@ -42,7 +42,7 @@ _ANY = LengthFilter(min_chars=1)
 
 
 @dataclass
-class _Batch:
+class _RowGroup:
     """Documents on their way to a row group."""
 
     positions: list[int] = field(default_factory=list)
@@ -140,9 +140,9 @@ def ingest_part(workspace: Workspace, part: FilePart) -> PartRecord:
 
 def _batches(
     records: Iterator[Record], part: FilePart, drops: DropsFile, counts: Counter[str], received: IdSum
-) -> Iterator[_Batch]:
+) -> Iterator[_RowGroup]:
     """Yield the part's documents in batches; what gives none goes to `drops`."""
-    batch = _Batch()
+    batch = _RowGroup()
     for record in records:
         counts["read"] += 1
         received.add(document_id(part.source, part.path, record.position))
@@ -152,7 +152,7 @@ def _batches(
         _add(batch, record, part, drops, counts)
         del record  # a long text is not held beside the batch that it goes to
         if batch.full:
-            full, batch = [batch], _Batch()
+            full, batch = [batch], _RowGroup()
             yield full.pop()
     if batch.texts:
         yield batch
@@ -163,7 +163,7 @@ def _schema(part: FilePart) -> pa.Schema:
 
 
 def _add(
-    batch: _Batch, document: RawDocument, part: FilePart, drops: DropsFile, counts: Counter[str]
+    batch: _RowGroup, document: RawDocument, part: FilePart, drops: DropsFile, counts: Counter[str]
 ) -> None:
     sections = [cleaned(section) for section in (document.text, *document.sections)]
     text = sections[0].data if len(sections) == 1 else b"".join(part.data for part in sections)
@@ -210,7 +210,7 @@ def _empty_section(sections: Sequence[CleanedText], part: FilePart) -> Dropped:
     return None
 
 
-def _table(batch: _Batch, part: FilePart) -> pa.Table:
+def _table(batch: _RowGroup, part: FilePart) -> pa.Table:
     table = pa.table(
         {
             "id": [document_id(part.source, part.path, place) for place in batch.positions],

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Floats = NDArray[np.float64]
 LIMIT = 5.0
 """Sigmas that pass: one law of a million fails without a reason, at the most."""
 

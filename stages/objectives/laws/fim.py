@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.fim import FIM
-from stages.objectives.laws.draws import Draws
+from stages.objectives.laws.draws import Draws, Floats
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.rows import IGNORED, Columns
 from stages.pieces import Pieces
 
-Floats = NDArray[np.float64]
 _GROWTH = {"token": 3, "character": 11}
 _CONTINUATION = range(0x80, 0xC0)
 _LEADING = (0xC0, 0xE0, 0xF0)
@@ -45,7 +44,7 @@ class _Characters:
 
 
 @dataclass(frozen=True, eq=False)
-class _Segments:
+class _Stored:
     """The segments of some rows, as they are stored: (S,) each."""
 
     row: NDArray[np.int64]
@@ -130,7 +129,7 @@ def _by_document(
     )
 
 
-def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _Segments:
+def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _Stored:
     """Return the segments as they are stored."""
     stored, vocabulary = rows.stored, rows.vocabulary
     row = np.repeat(np.arange(len(stored.numbers)), np.diff(stored.segment_ptr))
@@ -155,7 +154,7 @@ def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _Se
     able &= size > 0
     if config.unit == "document":
         able &= rows.shard.whole.segment_counts[rows.documents] == 1
-    return _Segments(row, length, size, able, closed, tail, *_rates(config, rows, len(row)))
+    return _Stored(row, length, size, able, closed, tail, *_rates(config, rows, len(row)))
 
 
 def _rates(config: FIM, rows: ShownRows, number: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -223,7 +222,7 @@ def _shown(
 
 
 def _count_rows(
-    draws: Draws, config: FIM, rows: ShownRows, columns: Columns, segments: tuple[_Segments, _Shown]
+    draws: Draws, config: FIM, rows: ShownRows, columns: Columns, segments: tuple[_Stored, _Shown]
 ) -> None:
     """Count rows with a segment of another length, and with other labels."""
     stored, shown = segments
@@ -243,7 +242,7 @@ def _count_rows(
     draws.exact("labels are the inputs", (columns["labels"] != labels).any(axis=1))
 
 
-def _count_order(draws: Draws, segments: _Segments, shown: _Shown) -> None:
+def _count_order(draws: Draws, segments: _Stored, shown: _Shown) -> None:
     """Count segments that show the suffix first."""
     size, spm = segments.size[shown.transformed], segments.spm_rate[shown.transformed]
     empty = 1.0 - (size / (size + 1.0)) ** 2
@@ -251,7 +250,7 @@ def _count_order(draws: Draws, segments: _Segments, shown: _Shown) -> None:
     draws.each("suffix first of transformed", shown.looks_spm, spm + (1.0 - spm) * empty)
 
 
-def _count_cuts(draws: Draws, segments: _Segments, shown: _Shown) -> None:
+def _count_cuts(draws: Draws, segments: _Stored, shown: _Shown) -> None:
     """Count where the cuts are, as shares of n, and the squares of the greater one's."""
     n = segments.size[shown.transformed].astype(np.float64)
     moments = _greater(n)

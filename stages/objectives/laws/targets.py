@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.objectives.bart import BART
-from stages.objectives.laws.draws import Draws
+from stages.objectives.laws.draws import Draws, Floats
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import IGNORED
@@ -25,7 +25,6 @@ _SMALLEST = 2
 """Tokens of the shortest text that has two sides."""
 _ENDS = 2
 """BOS and EOS."""
-Floats = NDArray[np.float64]
 
 
 def count_prefixes(draws: Draws, config: PrefixLM, rows: ShownRows) -> None:

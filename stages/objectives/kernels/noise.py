@@ -24,16 +24,33 @@ def stream_words(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
 
 
 @kernel
+def philox(
+    c0: np.uint64,
+    c1: np.uint64,
+    c2: np.uint64,
+    c3: np.uint64,
+    k0: np.uint64,
+    k1: np.uint64,
+    low: np.uint64,
+) -> tuple[np.uint64, np.uint64]:
+    """Return the two 64-bit draws of one block: `seeding.philox4x32` of one counter.
+
+    Upper halves of words are cut off where they are used, not where they are made: on vector registers
+    that is an instruction less. `low` is 2**32 - 1; in loops over many blocks it must look unknown to
+    the compiler, which turns a shift into a product of 64 bits with a constant.
+    """
+    for _ in range(10):
+        product0, product1 = _M0 * (c0 & _LOW), _M1 * (c2 & _LOW)
+        c0, c2 = (product1 >> _HALF) ^ c1 ^ k0, (product0 >> _HALF) ^ c3 ^ k1
+        c1, c3 = product1, product0
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    return c0 & _LOW | (c1 & low) << _HALF, c2 & _LOW | (c3 & low) << _HALF
+
+
+@kernel
 def draw_block(words: NDArray[np.uint64], row: int, block: int) -> tuple[np.uint64, np.uint64]:
     """Return the two 64-bit draws of one block of a row's stream."""
-    k0, k1 = words[0], words[1]
-    c0, c1, c2, c3 = np.uint64(block), np.uint64(row), words[2], words[3]
-    for _ in range(10):
-        product0, product1 = _M0 * c0, _M1 * c2
-        c0, c2 = (product1 >> _HALF) ^ c1 ^ k0, (product0 >> _HALF) ^ c3 ^ k1
-        c1, c3 = product1 & _LOW, product0 & _LOW
-        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    return c0 | c1 << _HALF, c2 | c3 << _HALF
+    return philox(np.uint64(block), np.uint64(row), words[2], words[3], words[0], words[1], _LOW)
 
 
 @kernel

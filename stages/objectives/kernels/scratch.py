@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.objectives.kernels.noise import draw_block
+from stages.objectives.kernels.noise import draw_block, philox
 from stages.objectives.mlm import Selection, ngram_bounds, word_starts
 from stages.objectives.rows import StoredRows
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Key, Tag, threshold
 
-_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ONE, _EIGHT, _TOP, _ONES = np.uint64(1), np.uint64(8), np.uint64(56), np.uint64(0x0101010101010101)
 LEADING, REST = np.uint64(48), np.uint64(16)
 MANY_RUNS = 8
@@ -191,15 +188,9 @@ def draw_leading(
         row, out = np.uint64(numbers[each]), draws[each]
         for group in range((filled[each] + 63) // 64):
             for block in range(8):
-                c0, c1, c2, c3 = np.uint64(8 * group + block), row, shard, epoch
-                k0, k1 = seed0, seed1
-                for _ in range(10):
-                    product0, product1 = _M0 * (c0 & _LOW), _M1 * (c2 & _LOW)
-                    c0, c2 = (product1 >> _HALF) ^ c1 ^ k0, (product0 >> _HALF) ^ c3 ^ k1
-                    c1, c3 = product1, product0
-                    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-                out[16 * group + block] = c0 & _LOW | (c1 & low) << _HALF
-                out[16 * group + 8 + block] = c2 & _LOW | (c3 & low) << _HALF
+                place = np.uint64(8 * group + block)
+                first, second = philox(place, row, shard, epoch, seed0, seed1, low)
+                out[16 * group + block], out[16 * group + 8 + block] = first, second
 
 
 @kernel
@@ -215,15 +206,8 @@ def draw_blocks(
     shard, epoch, low = words[2], words[3], words[4]
     seed0, seed1 = words[0], words[1]
     for each in range((count + 7) // 8 * 8):
-        c0, c1, c2, c3 = np.uint64(blocks[each]), np.uint64(numbers[each]), shard, epoch
-        k0, k1 = seed0, seed1
-        for _ in range(10):
-            product0, product1 = _M0 * (c0 & _LOW), _M1 * (c2 & _LOW)
-            c0, c2 = (product1 >> _HALF) ^ c1 ^ k0, (product0 >> _HALF) ^ c3 ^ k1
-            c1, c3 = product1, product0
-            k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-        first[each] = c0 & _LOW | (c1 & low) << _HALF
-        second[each] = c2 & _LOW | (c3 & low) << _HALF
+        block, row = np.uint64(blocks[each]), np.uint64(numbers[each])
+        first[each], second[each] = philox(block, row, shard, epoch, seed0, seed1, low)
 
 
 @kernel

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from contest_material import EXAMPLES
+from every_kind import with_every_kind
 
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 
-OBJECTIVES: dict[str, dict[str, Any]] = {
+_FORMS: dict[str, dict[str, Any]] = {
     "clm": {"kind": "clm"},
     "mlm": {"kind": "mlm", "selection": "whole_word"},
     "electra": {"kind": "electra", "generator": "unigram"},
@@ -33,6 +34,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "sop": {"kind": "sop"},
     "pairs": {"kind": "simcse", "views": "pairs"},
 }
+OBJECTIVES = with_every_kind(_FORMS)
 """Every kind, in the form that has most files."""
 WRITTEN = {"spans": 1, "nsp": 1, "sop": 1}
 """Datasets of which an epoch is written out."""

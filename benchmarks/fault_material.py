@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from contest_material import EXAMPLES
+from every_kind import with_every_kind
 
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.session.session import RunRequest, run_session
@@ -23,7 +24,7 @@ T5 = {"kind": "span_corruption"}
 SEQ2SEQ = {"kind": "prefix_lm", "architecture": "encoder_decoder"}
 CHARACTERS = {"kind": "fim", "level": "character"}
 WORDS = {"kind": "mlm", "selection": "whole_word"}
-OBJECTIVES: dict[str, dict[str, Any]] = {
+_FORMS: dict[str, dict[str, Any]] = {
     "clm": {"kind": "clm"},
     "clm-first": {"kind": "clm", "mask_first_token": True},
     "mlm": {"kind": "mlm"},
@@ -66,6 +67,7 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "pairs": {"kind": "simcse", "views": "pairs"},
     "triples": {"kind": "simcse", "views": "triples"},
 }
+OBJECTIVES = with_every_kind(_FORMS)
 """Every kind, in every form that is laid out or drawn in its own way."""
 EPOCHS = 2
 LANGUAGE = {"column": "lang"}

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-OBJECTIVES: dict[str, dict[str, Any]] = {
+from every_kind import Content, with_every_kind
+
+_FORMS: dict[str, dict[str, Any]] = {
     "whole-word": {"kind": "mlm", "selection": "whole_word"},
     "ngram": {"kind": "mlm", "selection": "ngram"},
     "electra": {"kind": "electra"},
@@ -63,6 +65,9 @@ OBJECTIVES: dict[str, dict[str, Any]] = {
     "t5": {"kind": "span_corruption"},
     "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},
 }
+LEARNED = {"clm", "mlm"}
+"""Kinds with a loss that is looked at; they have tests of their own."""
+OBJECTIVES: dict[str, Content] = with_every_kind(_FORMS, but=LEARNED)
 MATERIALISED = {"unigram": 2, "fim": 2, "t5": 2, "crops": 1}
 """Epochs that stand on disk."""
 BEYOND_ROWS = (
@@ -76,8 +81,6 @@ BEYOND_ROWS = (
 )
 """Those of which no other epochs can be opened; three stand on disk."""
 EPOCHS = {**MATERIALISED, **dict.fromkeys(BEYOND_ROWS, 3)}
-LEARNED = {"clm", "mlm"}
-"""Kinds with a loss that is looked at; they have tests of their own."""
 DATASETS = [
     {"name": name, "objective": objective, "materialized_epochs": EPOCHS.get(name, 0)}
     for name, objective in OBJECTIVES.items()

@@ -155,4 +155,4 @@ def test_an_option_that_a_manifest_does_not_name_is_at_its_default(
             at_default = False
         assert found == ([] if at_default else ["settings"]), place
         looked_at += 1
-    assert looked_at > 0
+    assert looked_at > 0 or manifest.objective.keys() <= {"kind"}

@@ -4,7 +4,6 @@
 version of the first step whose bytes the changed default changes.
 """
 
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,8 +183,11 @@ def test_defaults_are_those_of_their_versions() -> None:
         f"defaults changed: {changed}; fingerprints do not show it, so raise the step's version in"
         " its step.py and write defaults.json anew"
     )
-    new = set(itertools.chain.from_iterable(now["defaults"].values())) - {n for _, n in known}
-    assert now == golden, f"write defaults.json anew: new settings {sorted(new)}, or other versions"
+    new = [
+        f"{kind}.{n}" for kind, names in now["defaults"].items() for n in names if (kind, n) not in known
+    ]
+    way = "PYTHONPATH=. python tests/pipeline/test_fingerprints.py"
+    assert now == golden, f"new settings {new}, or other versions: write defaults.json again by {way}"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from stages.objectives.prefix_lm import PrefixLM
 from stages.objectives.rows import IGNORED, Columns, StoredRows
 from stages.objectives.simcse import SimCSE
 from stages.objectives.span_corruption import ModeToken, SpanCorruption
-from stages.objectives.table import KINDS, component_widths, traits_of, widths_of
+from stages.objectives.table import KINDS, component_widths, read_objective, traits_of, widths_of
 from stages.objectives.ul2 import UL2
 from stages.objectives.vocabulary import vocabulary_of
 from stages.tokenizer.special import special_ids
@@ -40,8 +40,7 @@ UNIGRAM = np.cumsum(np.where(VOCABULARY.is_special, 0, np.arange(SIZE) % 7))
 REST: ModeToken = "mode_s"
 EXTREME: ModeToken = "mode_x"
 SEQ2SEQ = PrefixLM(architecture="encoder_decoder", target_density=0.25, mode_token=REST)
-OBJECTIVES: dict[str, Objective] = {
-    "clm": CausalLM(),
+_FORMS: dict[str, Objective] = {
     "clm-first": CausalLM(mask_first_token=True),
     **{f"mlm-{selection}": MaskedLM(selection=selection) for selection in Selection},
     "electra": ReplacedTokens(mask_probability=0.5),
@@ -64,6 +63,9 @@ OBJECTIVES: dict[str, Objective] = {
         )
     ),
 }
+IN_ONE_ROW = KINDS.keys() - {"nsp", "sop"}
+"""Kinds whose rows are drawn of themselves alone."""
+OBJECTIVES = {kind: read_objective({"kind": kind}) for kind in sorted(IN_ONE_ROW - {"mixture"})} | _FORMS
 NAMES = pytest.mark.parametrize("name", OBJECTIVES)
 
 
@@ -129,7 +131,7 @@ def drawn(rows: StoredRows, objective: Objective) -> Columns:
 
 
 def test_every_kind_that_is_drawn_from_rows_alone_is_among_them() -> None:
-    assert {each.kind for each in OBJECTIVES.values()} == KINDS.keys() - {"nsp", "sop"}
+    assert {each.kind for each in OBJECTIVES.values()} == IN_ONE_ROW
     assert not any(traits_of(each).written_for for each in OBJECTIVES.values())
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,17 @@ def test_a_kind_that_lacks_something_is_an_error_at_once() -> None:
             questions=CLM.questions,
             laws=CLM.laws,
         )
+
+
+def test_a_kind_that_is_missing_in_the_table_is_named() -> None:
+    folder = ROOT / "stages" / "objectives" / "kinds"
+    made = {
+        (path.stem, name)
+        for path in folder.glob("[a-z]*.py")
+        for name, value in vars(import_module(f"stages.objectives.kinds.{path.stem}")).items()
+        if isinstance(value, Kind | Composite) and value not in KINDS.values()
+    }
+    assert made == set(), "put them into SIMPLE_KINDS in stages/objectives/simple_kinds.py"
 
 
 def test_the_table_has_each_kind_under_its_name() -> None:

@@ -18,6 +18,10 @@ class DropReason(StrEnum):
     MISSING_TEXT = "missing_text"
 
 
+UNREADABLE = frozenset(map(str, DropReason))
+"""Reasons that mean a broken input; those of filters mean a poor document."""
+
+
 @dataclass(frozen=True)
 class Drop:
     """One record that was dropped: where it stands and why."""

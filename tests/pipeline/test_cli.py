@@ -106,12 +106,13 @@ def test_a_zst_cut_in_the_middle_is_an_error_not_a_short_read(tmp_path: Path) ->
 def test_too_many_bad_lines_stop_the_run_and_name_the_first(tmp_path: Path) -> None:
     folder = make(tmp_path)
     with (folder / "corpus" / "a.jsonl").open("a") as file:
-        file.write('{"txt": "no text"}\nnot json\n')
+        file.write('{"text": " "}\n' * 3 + '{"txt": "no text"}\nnot json\n')
     result = shardmill(*RUN_IT, cwd=folder)
     assert result.returncode == 2
     line = one_line(result)
-    assert "ingest.max_bad_fraction = 0.05: 2 of 5 records are unreadable" in line
-    assert "a.jsonl, line 4: missing_text: field 'text' is absent" in line
+    assert "ingest.max_bad_fraction = 0.05: 2 of 8 records are unreadable" in line
+    assert "a.jsonl, line 7: missing_text: field 'text' is absent" in line
+    assert "empty" not in line  # which a filter dropped
 
 
 def test_a_folder_of_another_config_wants_replace_and_says_what_would_be_redone(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.steps.ingest.reading import FilePart
-from stages.columns import DROPS, Drop
+from stages.columns import DROPS, UNREADABLE, Drop
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signature_of
 from stages.dedup.shingles import shingle_blocks
@@ -45,6 +45,9 @@ class DropsFile:
         self._sums: defaultdict[str, IdSum] = defaultdict(IdSum)
         self.counts: Counter[str] = Counter()
         self.named: list[str] = []
+        """The first drops."""
+        self.unreadable: list[str] = []
+        """The first of them that no filter made."""
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -60,11 +63,9 @@ class DropsFile:
 
     def add(self, drop: Drop) -> None:
         """Count one drop and take it to the file."""
-        if len(self.named) < NAMED_DROPS:
-            place = f"row {drop.position}" if self._part.is_table else f"line {drop.line}"
-            self.named.append(
-                f"{self._part.source}: {self._part.path}, {place}: {drop.reason}: {drop.detail}"
-            )
+        self._name(drop, self.named)
+        if drop.reason in UNREADABLE:
+            self._name(drop, self.unreadable)
         self.counts[str(drop.reason)] += 1
         self._sums[str(drop.reason)].add(document_id(self._part.source, self._part.path, drop.position))
         self._held.append(drop)
@@ -74,6 +75,14 @@ class DropsFile:
     def tallies(self) -> dict[str, Tally]:
         """Return the tally of what was dropped, by reason."""
         return {reason: total.tally() for reason, total in sorted(self._sums.items())}
+
+    def _name(self, drop: Drop, named: list[str]) -> None:
+        """Add where a drop stands, and why, to the first drops of their sort."""
+        if len(named) < NAMED_DROPS:
+            place = f"row {drop.position}" if self._part.is_table else f"line {drop.line}"
+            named.append(
+                f"{self._part.source}: {self._part.path}, {place}: {drop.reason}: {drop.detail}"
+            )
 
     def _write(self) -> None:
         rows = [

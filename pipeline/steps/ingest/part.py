@@ -88,6 +88,8 @@ class PartRecord(UnitRecord):
     """By reason."""
     named: tuple[str, ...]
     """The first of them."""
+    unreadable: tuple[str, ...] = ()
+    """The first of them that no filter made."""
 
 
 def ingest_part(workspace: Workspace, part: FilePart) -> PartRecord:
@@ -130,6 +132,7 @@ def ingest_part(workspace: Workspace, part: FilePart) -> PartRecord:
         cleaned=counts["cleaned"],
         drops=dict(sorted(drops.counts.items())),
         named=tuple(drops.named),
+        unreadable=tuple(drops.unreadable),
         flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),

@@ -165,7 +165,8 @@ def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:
     columns.require_any()
     read = sum(part.read for part in parts.values())
     named = [line for part in parts.values() for line in part.named]
-    check_readable(read, drops, named, file.ingest.max_bad_fraction)
+    unreadable = [line for part in parts.values() for line in part.unreadable]
+    check_readable(read, drops, unreadable, file.ingest.max_bad_fraction)
     if not sum(part.documents for part in parts.values()):
         raise DataError(
             f"no document is left of {read:,} records in {len(parts)} files"

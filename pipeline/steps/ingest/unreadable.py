@@ -12,19 +12,9 @@ from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import Source
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.part import PartRecord
-from stages.columns import DropReason
+from stages.columns import UNREADABLE
 from stages.errors import DataError
 
-BAD = frozenset(
-    {
-        DropReason.BAD_JSON,
-        DropReason.BAD_RECORD,
-        DropReason.BAD_UTF8,
-        DropReason.MISSING_TEXT,
-        DropReason.TOO_LARGE,
-    }
-)
-"""Drops that mean a broken input, not a poor document."""
 MIN_RECORDS = 1_000
 """Records before anything is stopped early: at the default bound, 51 bad ones. Of fewer, a short run of
 bad lines at the head of a good file would do."""
@@ -76,7 +66,7 @@ class UnreadableSoFar:
         self._columns.add(record)
         self._read += record.read
         self._drops.update(record.drops)
-        self._named += record.named[: NAMED - len(self._named)]
+        self._named += record.unreadable[: NAMED - len(self._named)]
         slices = self._files[self._file].slices
         after = record.next
         if slices is not None:
@@ -95,7 +85,7 @@ def check_readable(
     Raises:
         DataError: more than `bound` of the records are.
     """
-    bad = sum(drops.get(reason, 0) for reason in BAD)
+    bad = sum(drops.get(reason, 0) for reason in UNREADABLE)
     if bad > bound * read:
         of = "the first " if early else ""
         raise DataError(

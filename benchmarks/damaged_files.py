@@ -43,6 +43,8 @@ GOOD = (*NAMED, MADE_AGAIN)
 OUTCOMES = (*GOOD, FOUND, TRACEBACK, SILENT)
 _COMMAND = 10
 """Every so many cases `verify` is called as a command."""
+_TOLD = 100
+"""After so many answers the program says how far it is."""
 _FOLDER_PARTS = 3
 """Parts of the path of a folder that says which file is meant: tokens/SOURCE/UNIT."""
 _CHANGED = ("report", "verify")
@@ -225,12 +227,15 @@ def main() -> int:
     request = make_run(arguments.folder, seed=1)
     cases = [case for case in cases_of(request.output) if (arguments.only or "") in case.key]
     chosen = cases if arguments.cases is None else spread(cases, arguments.cases)
-    found = list(campaign(request, chosen))
+    found: list[Said] = []
+    for said in campaign(request, chosen):
+        found.append(said)
+        if said.outcome not in GOOD:
+            about = f"{said.outcome}: {said.by} of {said.key} {said.damage}"
+            print(f"{about}: {said.message!r}", file=sys.stderr)
+        if len(found) % _TOLD == 0:
+            print(f"{len(found):,} answers, of {len(chosen):,} cases", file=sys.stderr)
     missed = [said for said in found if said.outcome not in GOOD]
-    for said in missed:
-        print(
-            f"{said.outcome}: {said.by} of {said.key} {said.damage}: {said.message!r}", file=sys.stderr
-        )
     print(table(found))
     print(f"{len(chosen)} of {len(cases)} cases; {len(missed)} answers name neither file nor step")
     print(f"sound runs: {arguments.seeds}; alarms: {len(false)}", *false, sep="\n")

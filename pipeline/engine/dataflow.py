@@ -163,7 +163,7 @@ class Dataflow:
         return self._pool.num_gpus > 0 and _where(item) is Where.TRAINER
 
     def _place_next(self) -> bool:
-        """Give out a task, or start or end an actor for one; say whether anything was done."""
+        """Hand out a task, or start or end an actor for one; say whether anything was done."""
         now, idle = time.monotonic(), self._pool.idle()
         waited = {place: now - since for place, since in self._passed.items()}
         blocked = max(waited.values(), default=0.0) > PASSED_SECONDS
@@ -182,7 +182,7 @@ class Dataflow:
         return self._make_room(idle, waited)
 
     def _place(self, item: Item, idle: Sequence[Actor]) -> bool:
-        """Give a task to an actor, or start one; say whether there was room."""
+        """Hand a task to an actor, or start one; say whether there was room."""
         self._tell_room(item)
         need = WORKER + item.work.need.bytes
         if _where(item) is not Where.WORKERS:
@@ -203,7 +203,7 @@ class Dataflow:
         return node is not None
 
     def _give(self, actor: Actor, item: Item) -> bool:
-        """Give a task to an idle actor if its node has room for it."""
+        """Hand a task to an idle actor if its node has room for it."""
         if item.work.need.bytes > self._pool.room(actor.node):
             return False
         self._hand(item)
@@ -211,7 +211,7 @@ class Dataflow:
         return True
 
     def _give_ahead(self) -> None:
-        """Give a second task to actors while enough are ready, so that none waits for the driver."""
+        """Hand a second task to actors while enough are ready, so that none waits for the driver."""
         oldest = min(self._passed.values(), default=math.inf)
         if time.monotonic() - oldest > PASSED_SECONDS:
             return  # what has waited for so long is to have the next room
@@ -222,7 +222,7 @@ class Dataflow:
                 self._give_one_ahead(actor)
 
     def _give_one_ahead(self, actor: Actor) -> None:
-        """Give an actor a task that its last one made ready, or one that reserves no more memory."""
+        """Hand an actor a task that its last one made ready, or one that reserves no more memory."""
         room = self._pool.room(actor.node)
         for item in (*actor.preferred, *self._flow.ready()):
             more = WORKER + item.work.need.bytes - actor.reserved

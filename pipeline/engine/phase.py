@@ -32,7 +32,7 @@ class Each:
     """Its name in the plan; it is still at work."""
     task: Callable[[Commit], Task]
     order: Callable[[], Sequence[str]]
-    """Gives the tasks' units in canonical order, once that step is done."""
+    """Returns the tasks' units in canonical order, once that step is done."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Phase:
     """In canonical order."""
     where: Where = Where.WORKERS
     follow: Callable[[Task, Commit], Task | None] | None = None
-    """Gives the task that goes on from one that is committed."""
+    """Returns the task that goes on from one that is committed."""
     need: Need | None = None
     """The memory of a worker, where it is known only now."""
     until: Sequence[str] = ()
@@ -57,4 +57,4 @@ class Phase:
 
 
 Phases = Generator[Phase, dict[str, Commit], _Value]
-"""Gives phases, is given their commits by unit in canonical order, and returns what they led to."""
+"""Yields phases, is sent their commits by unit in canonical order, and returns what they led to."""

@@ -89,7 +89,7 @@ class StepPlan:
     unread: tuple[str, ...] = ()
     """Where files of the step lie that no later step reads."""
     key_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
-    """Gives the key in `units` of a unit that has a fingerprint of its own."""
+    """Returns the key in `units` of a unit that has a fingerprint of its own."""
 
     def fingerprint_of(self, unit: str) -> str | None:
         """Return the fingerprint that a unit's commit must have; None if there can be no such unit."""
@@ -207,14 +207,14 @@ class Step(Generic[R]):
     """Raised when its bytes change for the same config and inputs; golden bytes in a test guard it."""
     record: type[R]
     reads: Callable[[Scope], Sequence[str]]
-    """Gives the names in the plan of the steps whose files or records it reads."""
+    """Returns the names in the plan of the steps whose files or records it reads."""
     settings: Callable[[Scope], Mapping[str, object]]
-    """Gives what of the run file decides its bytes."""
+    """Returns what of the run file decides its bytes."""
     need: Callable[[Scope], Need]
-    """Gives the memory that a worker of it may take."""
+    """Returns the memory that a worker of it may take."""
     work: Callable[[Job], Work[R]]
     overlaps: Callable[[Scope], Sequence[str]] = lambda _: ()
-    """Gives those of the steps that it reads that may still be at work when it begins: its tasks name
+    """Returns those of the steps that it reads that may still be at work when it begins: its tasks name
     their units, or a phase names the step. It ends after them."""
     amounts: Callable[[R, Records], Amounts] = lambda *_: Amounts()
     folders: tuple[str, ...] = ()
@@ -229,16 +229,16 @@ class Step(Generic[R]):
     """Whether it makes nothing: `verify` does it again."""
     applies: Callable[[Scope], bool] = lambda _: True
     units: Callable[[Scope, Mapping[str, StepPlan]], Mapping[str, str]] = lambda *_: {}
-    """Gives the fingerprints of units that have their own, by key."""
+    """Returns the fingerprints of units that have their own, by key."""
     unit_key: Callable[[str], str | None] = lambda _: None
-    """Gives the key of such a unit by its name."""
+    """Returns the key of such a unit by its name."""
     warning: Callable[[Scope], str | None] = lambda _: None
     """Says what its settings cost."""
     takes: Takes | None = None
     evidence: Callable[[Evidence], Iterator[Task]] = lambda _: iter(())
-    """Gives tasks that count its tables again and report findings."""
+    """Returns tasks that count its tables again and report findings."""
     unit_of: Callable[[str], str] = lambda name: name
-    """Gives the unit of the ledger that a commit is of, by the commit's name."""
+    """Returns the unit of the ledger that a commit is of, by the commit's name."""
     recalled: Callable[[R], str | None] = lambda _: None
     """Says what people are told of a record of an earlier session."""
 

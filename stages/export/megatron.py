@@ -84,7 +84,7 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
 
 
 def _sequences(source: ExportSource, *, split: bool) -> Iterator[tuple[NDArray[np.int64], ...]]:
-    """Give, shard by shard, the tokens of each sequence and the sequences of each document."""
+    """Yield, shard by shard, the tokens of each sequence and the sequences of each document."""
     for shard in range(source.num_shards):
         lengths = source.lengths(shard)
         if not split:

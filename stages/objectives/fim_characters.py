@@ -51,7 +51,7 @@ _LONGEST = 4
 """Bytes of the longest character."""
 
 Encode = Callable[[Sequence[str]], list[NDArray[np.integer]]]
-"""Gives the ids of texts, as they are."""
+"""Returns the ids of texts, as they are."""
 
 
 @dataclass(frozen=True)

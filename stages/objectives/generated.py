@@ -35,7 +35,7 @@ from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, threshold
 
 Generate = Callable[[NDArray[np.int64], NDArray[np.bool_], Positions], NDArray[np.floating]]
-"""Gives the logits of selected positions."""
+"""Returns the logits of selected positions."""
 _AT_ONCE = 1 << 24
 """Logits, about, that the model gives at a time."""
 _SAMPLED = 1 << 22

@@ -56,7 +56,7 @@ class CausalTally:
 def copy_shares(
     input_ids: NDArray[np.integer], labels: NDArray[np.integer], offsets: Sequence[int]
 ) -> dict[int, float]:
-    """Give, for each offset k, the share of labels that equal the input k positions on.
+    """Return, for each offset k, the share of labels that equal the input k positions on.
 
     Unshifted labels have share 1 at k = 0; labels shifted once have it at k = 1.
 

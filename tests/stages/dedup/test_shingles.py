@@ -54,7 +54,7 @@ PLAUSIBLE = st.lists(st.tuples(WORDS, SPACES).map("".join), max_size=40).map("".
 
 
 def plain_fnv1a(data: bytes) -> int:
-    """Give FNV-1a, 64 bits, as its authors publish it."""
+    """Return FNV-1a, 64 bits, as its authors publish it."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 & MASK
@@ -62,7 +62,7 @@ def plain_fnv1a(data: bytes) -> int:
 
 
 def plain_hash64(tokens: list[str]) -> int:
-    """Give the hash of one shingle by the formula of the module."""
+    """Return the hash of one shingle by the formula of the module."""
     value = 0
     for token in tokens:
         value = (value * 0x9E3779B97F4A7C15 + plain_fnv1a(token.encode())) & MASK
@@ -72,7 +72,7 @@ def plain_hash64(tokens: list[str]) -> int:
 
 
 def windows(text: str, size: int) -> list[list[str]]:
-    """Give the shingles of a text; fewer tokens make one."""
+    """Return the shingles of a text; fewer tokens make one."""
     tokens = split_tokens(text)
     if not tokens:
         return []
@@ -80,14 +80,14 @@ def windows(text: str, size: int) -> list[list[str]]:
 
 
 def reference_signature(text: str, num_perm: int, size: int) -> list[int]:
-    """Give datasketch's signature of a text's shingles."""
+    """Return datasketch's signature of a text's shingles."""
     sketch = MinHash(num_perm=num_perm, seed=1, scheme="affine32", hashfunc=hash32)
     sketch.update_batch([" ".join(window).encode() for window in windows(text, size)])
     return [int(value) for value in sketch.hashvalues]
 
 
 def our_signature(text: str, num_perm: int, size: int) -> list[int]:
-    """Give our signature of a text."""
+    """Return our signature of a text."""
     found: list[int] = signature(shingle_hashes(text, size=size), num_perm=num_perm).tolist()
     return found
 

@@ -3,6 +3,7 @@
 #   make demo      set up, then the bundled corpus to verified shards and a report (demo-output/)
 #   make test      set up, then the tests
 #   make quick-test  set up, then the tests that need no Ray, no training and little time (a minute)
+#   make coverage  set up, then the tests, and which lines of the code they ran
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)

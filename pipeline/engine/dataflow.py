@@ -17,10 +17,7 @@ import ray
 
 from pipeline.engine.actor_pool import ActorPool
 from pipeline.engine.actors import Actor, LostError, result_of
-from pipeline.engine.cluster import (
-    check_daemons,
-    check_nodes,
-)
+from pipeline.engine.cluster import check_daemons, check_nodes
 from pipeline.engine.memory import WORKER
 from pipeline.engine.phase import Where
 from pipeline.engine.progress import Progress

@@ -24,6 +24,7 @@ from tests.pipeline.trials import (
     die_once,
     find_no_memory,
     find_no_room,
+    linger,
     meet,
     nap,
     phase,
@@ -176,12 +177,14 @@ def test_a_worker_out_of_reach_is_ended_so_that_two_never_write_one_unit(
         raise ActorUnavailableError("the network is gone", None)
 
     monkeypatch.setattr(ray, "get", unreachable)
-    tried.do(phase(task(say_who, 1)))
-    ended, _, _ = select.select([process], [], [], 60.0)
+    tried.do(
+        phase(task(say_who, 1), task(linger, lost), task(say_who, 2))
+    )  # the second is at work there
+    ended, _, _ = select.select([process], [], [], 30.0)
     os.close(process)
     assert ended == [process]
-    assert tried.book.units == ["say_who-0", "say_who-1"]
-    assert pids(tried.book)["1"] != lost
+    assert tried.book.units == ["say_who-0", "say_who-1", f"linger-{lost}", "say_who-2"]
+    assert lost not in {pid for payload, pid in pids(tried.book).items() if payload != "0"}
 
 
 def test_a_worker_of_other_code_is_refused(trial: Trials, monkeypatch: pytest.MonkeyPatch) -> None:

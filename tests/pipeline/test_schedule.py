@@ -11,8 +11,8 @@ from tests.memory_book import MemoryBook, outcome_of, step_run, task_of
 
 
 def never(workspace: Workspace, payload: object) -> Config:
-    """Stand for work that a flow does not do."""
-    raise NotImplementedError
+    """Fail: a flow says what is ready, and does none of it."""
+    raise AssertionError(f"{payload} was done in {workspace}")
 
 
 def tasks(step: str, *units: str, after: str = "") -> list[Task]:

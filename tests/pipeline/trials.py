@@ -92,6 +92,13 @@ def nap(work: Workspace, payload: Any) -> Who:
     return say_who(work, payload)
 
 
+def linger(work: Workspace, payload: Any) -> Who:
+    """Take minutes in one process, and no time in any other."""
+    if os.getpid() == payload:
+        time.sleep(300.0)
+    return say_who(work, payload)
+
+
 def task(function: Any, payload: Any, step: str = "step") -> Task:
     """Return a task named after what it does."""
     return task_of(step, f"{function.__name__}-{payload}", function, payload)

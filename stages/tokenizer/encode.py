@@ -11,6 +11,9 @@ without; unigram adds up the scores of a text in 32-bit floats, so that uncut th
 depend on how far into the text it stands. One text of 16 MiB took 40 to 53 bytes a byte and 34 s uncut;
 cut, BPE is three times as fast and takes what the ids take.
 
+Plain BPE is encoded in compiled code (`stages.tokenizer.bpe`), to the same ids. The library encodes for
+all other models, and is what the compiled code is tested against.
+
 What comes back is `normalise(text)`: the text itself, unless the model was trained with another
 normalisation than identity, which SentencePiece applies inside its encoder.
 """
@@ -25,6 +28,8 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.tokenizer.bpe.encoder import BpeEncoder
+from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
@@ -94,6 +99,18 @@ class Tokenizer:
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
         """Return the ids of each text, (n,) of `dtype`, no special id among them."""
+        if self._compiled is None:
+            return self.encode_by_library(texts, dtype=dtype)
+        found: list[NDArray[np.integer]] = []
+        for batch in _batches((0, self.normalise(text)) for text in texts):
+            ids, ends = self._compiled.encode([text.encode() for _, text in batch], dtype=dtype)
+            found += np.split(ids, ends[:-1])
+        return found
+
+    def encode_by_library(
+        self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
+    ) -> list[NDArray[np.integer]]:
+        """Return the same, from SentencePiece alone."""
         found: list[list[NDArray[np.integer]]] = []
 
         def stretches() -> Iterator[tuple[int, str]]:
@@ -215,6 +232,18 @@ class Tokenizer:
             return False
         first, second = map(self._processor.normalize, (before, after))
         return bool(first) and bool(second) and first[-1] + second[0] not in self._joined
+
+    @cached_property
+    def _compiled(self) -> BpeEncoder | None:
+        """What encodes normalised texts in compiled code, if it gives the library's ids."""
+        if self._whole:
+            return None
+        model = self._processor.serialized_model_proto()
+        tables = tables_of(model, vocab_size=self.vocab_size)
+        if tables is None:
+            return None
+        library = self.verbatim()
+        return BpeEncoder(tables, lambda text: library.encode_by_library([text])[0])
 
     @cached_property
     def _is_byte(self) -> NDArray[np.bool_]:

@@ -210,7 +210,7 @@ def test_a_long_text_has_the_ids_it_would_have_uncut(
     long = [text for text in texts if len(text) > 8_192 and SPACE_SYMBOL not in text]
     assert len(long) > 3
     for text in [*long, "\n".join(long)]:
-        (cut,) = tokenizer.encode([text])
+        (cut,) = tokenizer.encode_by_library([text])
         uncut = processor.encode(text, out_type=int)
         if kind[0] == "bpe":
             assert cut.tolist() == uncut
@@ -223,11 +223,17 @@ def test_a_text_without_a_place_to_cut_is_cut_all_the_same(
     kind: tuple[str, Normalization], tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = " " * 21
-    uncut, part = (ids.tolist() for ids in tokenizer.encode([text, text[:7]]))
+    uncut, part = (ids.tolist() for ids in tokenizer.encode_by_library([text, text[:7]]))
     monkeypatch.setattr(encode, "_STRETCH", 5)
-    assert tokenizer.encode([text])[0].tolist() == uncut, "no two spaces can be parted"
+    assert tokenizer.encode_by_library([text])[0].tolist() == uncut, "no two spaces can be parted"
     monkeypatch.setattr(encode, "_LONGEST", 7)
-    assert tokenizer.encode([text])[0].tolist() == 3 * part != uncut, kind
+    assert tokenizer.encode_by_library([text])[0].tolist() == 3 * part != uncut, kind
+
+
+def test_ids_are_the_librarys(tokenizer: Tokenizer, texts: list[str]) -> None:
+    cleaned = [clean_text(text) for text in [*LITERALS, *texts]]
+    found, library = tokenizer.encode(cleaned), tokenizer.encode_by_library(cleaned)
+    assert [ids.tolist() for ids in found] == [ids.tolist() for ids in library]
 
 
 def test_ids_have_the_dtype_asked_for(tokenizer: Tokenizer) -> None:

@@ -1,0 +1,1 @@
+"""BPE in compiled code: the ids that SentencePiece gives, many times faster."""

@@ -1,0 +1,252 @@
+"""Tables of a BPE model: which symbols merge, to which piece, and which characters ever stand together.
+
+A symbol is a piece, by its id, or a character that has no piece of its own, by a number from V on.
+
+    pieces    0 "_"   1 "t"   2 "h"   3 "e"   4 "th"   5 "the"   6 "_the"
+    merges    t h -> th       th e -> the     _ the -> _the
+    joined    t h,  h e,  _ t
+
+V pieces, P slots of the hash table.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.kernels import kernel, lean_kernel
+from stages.tokenizer.bpe.utf8 import ASCII, code_point
+
+UNKNOWN, SPACE_SIGN = -1, -2
+"""Instead of a symbol: the character stands in no piece; it is the sign that pieces have for a space."""
+MISSING = -1
+_SPACE, _SIGN = 0x20, 0x2581
+_CHARACTERS = 0x110000
+_JOINED_BITS = 20
+_BASE = np.uint64(0x100000001B3)
+_MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_ONE, _WORD, _HALF = np.uint64(1), np.uint64(6), np.uint64(32)
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+
+class BpeTables(NamedTuple):
+    """A model as kernels take it."""
+
+    symbols: NDArray[np.int32]
+    """(0x110000,) of each character, or `UNKNOWN` or `SPACE_SIGN`."""
+    ascii_joined: NDArray[np.bool_]
+    """(128 * 128,) whether two characters of ASCII stand side by side in a piece."""
+    joined: NDArray[np.uint64]
+    """(2**14,) a bit for each hash of two symbols: clear if they never stand side by side in a piece."""
+    pairs: NDArray[np.uint64]
+    """(P,) two symbols that merge, left << 32 | right; all bits set in an empty slot."""
+    merges: NDArray[np.int32]
+    """(P, 2) rank of the piece that they give, the best 0, and its id."""
+    byte_ids: NDArray[np.int32]
+    """(256,) of single bytes."""
+    vocab_size: int
+
+
+class Pieces(NamedTuple):
+    """N pieces that merging can give, as they lie in the bytes of a model."""
+
+    data: NDArray[np.uint8]
+    begins: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    ranks: NDArray[np.int32]
+    """(N,) the best 0; pieces of one score have one rank."""
+
+
+def bpe_tables(pieces: Pieces, byte_ids: NDArray[np.int32], *, vocab_size: int) -> BpeTables:
+    """Return the tables of a model.
+
+    Args:
+        pieces: that merging can give, each once, with U+2581 for a space.
+        byte_ids: (256,) ids of the single bytes.
+        vocab_size: V.
+    """
+    most = max(1, int((pieces.ends - pieces.begins).sum()))
+    symbols = np.full(_CHARACTERS, UNKNOWN, np.int32)
+    ascii_joined = np.zeros(ASCII * ASCII, np.bool_)
+    joined = np.zeros(1 << _JOINED_BITS >> 6, np.uint64)
+    found = np.empty((most, 2), np.int32)
+    results = np.empty(most, np.int32)
+    slots = np.full(1 << (2 * len(pieces.ids)).bit_length(), MISSING, np.int32)
+    name_characters(pieces, symbols, vocab_size)
+    count = find_merges(pieces, symbols, slots, found, results)
+    join_characters(pieces, symbols, ascii_joined, joined)
+    symbols[_SPACE] = symbols[_SIGN]
+    symbols[_SIGN] = SPACE_SIGN
+    room = 1 << max(4, (2 * count).bit_length())
+    pairs, merges = np.full(room, _EMPTY, np.uint64), np.empty((room, 2), np.int32)
+    fill_pairs(pieces, found[:count], results[:count], pairs, merges)
+    return BpeTables(symbols, ascii_joined, joined, pairs, merges, byte_ids, vocab_size)
+
+
+@lean_kernel
+def mixed(left: int, right: int) -> np.uint64:
+    """Return 64 bits of two symbols."""
+    bits = (np.uint64(left) << _HALF | np.uint64(right)) * _MIX
+    return np.uint64((bits ^ bits >> _HALF) * _MIX2)
+
+
+@lean_kernel
+def are_joined(left: int, right: int, joined: NDArray[np.uint64]) -> np.bool_:
+    """Say whether two symbols may stand side by side in a piece: if they do, it is True."""
+    bit = mixed(left, right) >> np.uint64(64 - _JOINED_BITS)
+    return np.bool_(joined[bit >> _WORD] >> (bit & np.uint64(63)) & _ONE)
+
+
+@lean_kernel
+def find_pair(left: int, right: int, pairs: NDArray[np.uint64]) -> int:
+    """Return the slot of two symbols that merge, or `MISSING`."""
+    mask, wanted = np.uint64(len(pairs) - 1), np.uint64(left) << _HALF | np.uint64(right)
+    slot = mixed(left, right) >> _HALF & mask
+    while True:
+        if pairs[slot] == wanted:
+            return np.int64(slot)  # type: ignore[return-value]
+        if pairs[slot] == _EMPTY:
+            return MISSING
+        slot = slot + _ONE & mask
+
+
+@lean_kernel
+def name_characters(pieces: Pieces, symbols: NDArray[np.int32], vocab_size: int) -> None:
+    """Fill in the symbol of each character that stands in a piece."""
+    for number in range(len(pieces.ids)):
+        point, size = code_point(pieces.data, pieces.begins[number])
+        if pieces.begins[number] + size == pieces.ends[number]:
+            symbols[point] = pieces.ids[number]
+    free = vocab_size
+    for number in range(len(pieces.ids)):
+        place = pieces.begins[number]
+        while place < pieces.ends[number]:
+            point, size = code_point(pieces.data, place)
+            place += size
+            if symbols[point] == UNKNOWN:
+                symbols[point] = free
+                free += 1
+
+
+@lean_kernel
+def join_characters(
+    pieces: Pieces,
+    symbols: NDArray[np.int32],
+    ascii_joined: NDArray[np.bool_],
+    joined: NDArray[np.uint64],
+) -> None:
+    """Fill in which characters stand side by side in a piece."""
+    for number in range(len(pieces.ids)):
+        left, size = code_point(pieces.data, pieces.begins[number])
+        place = pieces.begins[number] + size
+        while place < pieces.ends[number]:
+            right, size = code_point(pieces.data, place)
+            place += size
+            bit = mixed(symbols[left], symbols[right]) >> np.uint64(64 - _JOINED_BITS)
+            joined[bit >> _WORD] |= _ONE << (bit & np.uint64(63))
+            first, second = _SPACE if left == _SIGN else left, _SPACE if right == _SIGN else right
+            if first < ASCII and second < ASCII:
+                ascii_joined[first * ASCII + second] = True
+            left = right
+
+
+@kernel
+def find_merges(
+    pieces: Pieces,
+    symbols: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    found: NDArray[np.int32],
+    results: NDArray[np.int32],
+) -> int:
+    """Return how many pairs of symbols give a piece; fill in the pairs, and the number of each piece."""
+    longest = 0
+    for number in range(len(pieces.ids)):
+        longest = max(longest, pieces.ends[number] - pieces.begins[number])
+    powers, hashes = np.ones(longest + 1, np.uint64), np.zeros(longest + 1, np.uint64)
+    for place in range(longest):
+        powers[place + 1] = powers[place] * _BASE
+    mask = np.uint64(len(slots) - 1)
+    for number in range(len(pieces.ids)):
+        begin, end = pieces.begins[number], pieces.ends[number]
+        slot = _mix_bytes(_hash_bytes(pieces.data, begin, end), end - begin) & mask
+        while slots[slot] != MISSING:
+            slot = slot + _ONE & mask
+        slots[slot] = number
+    count = 0
+    for number in range(len(pieces.ids)):
+        begin, end = pieces.begins[number], pieces.ends[number]
+        size = end - begin
+        for place in range(size):
+            hashes[place + 1] = hashes[place] * _BASE + np.uint64(pieces.data[begin + place]) + _ONE
+        cut = code_point(pieces.data, begin)[1]
+        while cut < size:
+            left = _symbol_of(pieces, symbols, slots, hashes[cut], begin, begin + cut)
+            if left != MISSING:
+                behind = hashes[size] - hashes[cut] * powers[size - cut]
+                right = _symbol_of(pieces, symbols, slots, behind, begin + cut, end)
+                if right != MISSING:
+                    found[count, 0], found[count, 1], results[count] = left, right, number
+                    count += 1
+            cut += code_point(pieces.data, begin + cut)[1]
+    return count
+
+
+@lean_kernel
+def _hash_bytes(data: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
+    total = np.uint64(0)
+    for place in range(begin, end):
+        total = total * _BASE + np.uint64(data[place]) + _ONE
+    return total
+
+
+@lean_kernel
+def _mix_bytes(total: np.uint64, size: int) -> np.uint64:
+    bits = (total ^ np.uint64(size)) * _MIX
+    return np.uint64(bits ^ bits >> _HALF)
+
+
+@lean_kernel
+def _symbol_of(
+    pieces: Pieces,
+    symbols: NDArray[np.int32],
+    slots: NDArray[np.int32],
+    total: np.uint64,
+    begin: int,
+    end: int,
+) -> np.int64:
+    """Return the symbol of some bytes of a piece, of which the hash is known, or `MISSING`."""
+    point, size = code_point(pieces.data, begin)
+    if begin + size == end:
+        return np.int64(symbols[point])
+    mask = np.uint64(len(slots) - 1)
+    slot = _mix_bytes(total, end - begin) & mask
+    while slots[slot] != MISSING:
+        number = slots[slot]
+        first = pieces.begins[number]
+        if pieces.ends[number] - first == end - begin:
+            place = 0
+            while place < end - begin and pieces.data[first + place] == pieces.data[begin + place]:
+                place += 1
+            if place == end - begin:
+                return np.int64(pieces.ids[number])
+        slot = slot + _ONE & mask
+    return np.int64(MISSING)
+
+
+@lean_kernel
+def fill_pairs(
+    pieces: Pieces,
+    found: NDArray[np.int32],
+    results: NDArray[np.int32],
+    pairs: NDArray[np.uint64],
+    merges: NDArray[np.int32],
+) -> None:
+    """Put pairs that merge into their hash table, whose slots are empty."""
+    mask = np.uint64(len(pairs) - 1)
+    for each in range(len(found)):
+        slot = mixed(found[each, 0], found[each, 1]) >> _HALF & mask
+        while pairs[slot] != _EMPTY:
+            slot = slot + _ONE & mask
+        pairs[slot] = np.uint64(found[each, 0]) << _HALF | np.uint64(found[each, 1])
+        merges[slot, 0], merges[slot, 1] = pieces.ranks[results[each]], pieces.ids[results[each]]

@@ -22,6 +22,7 @@ from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES
 from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
+from stages.tokenizer.texts import Texts, joined_texts, texts_of
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name)
 """The columns that `sections_of` reads; the second is there for sources with sections alone."""
@@ -202,6 +203,13 @@ def sections_of(table: pa.Table) -> list[list[str]]:
         [text[first:last] for first, last in pairwise([0, *own])]
         for text, own in zip(texts, ends, strict=True)
     ]
+
+
+def joined_sections(table: pa.Table) -> Texts:
+    """Return the sections of all documents end to end; most documents are one."""
+    if SECTION_ENDS.name not in table.column_names:
+        return texts_of(table.column("text"))
+    return joined_texts([part.encode() for sections in sections_of(table) for part in sections])
 
 
 def text_slices(table: pa.Table) -> list[pa.Table]:

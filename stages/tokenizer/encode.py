@@ -33,6 +33,7 @@ from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
+from stages.tokenizer.texts import Encoded, Texts, joined_ids, joined_texts
 from stages.tokenizer.words import word_starts
 
 _STRETCH = 4096
@@ -99,18 +100,28 @@ class Tokenizer:
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
         """Return the ids of each text, (n,) of `dtype`, no special id among them."""
-        if self._compiled is None:
-            return self.encode_by_library(texts, dtype=dtype)
         found: list[NDArray[np.integer]] = []
-        for batch in _batches((0, self.normalise(text)) for text in texts):
-            ids, ends = self._compiled.encode([text.encode() for _, text in batch], dtype=dtype)
-            found += np.split(ids, ends[:-1])
+        for batch in _batches((0, text) for text in texts):
+            encoded = self.encode_texts(joined_texts([text.encode() for _, text in batch]), dtype=dtype)
+            found += encoded.parts()
         return found
+
+    def encode_texts(self, texts: Texts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the same of texts that lie end to end."""
+        if self._compiled is None:
+            return joined_ids(self.encode_by_library(texts.strings()), dtype)
+        return self._compiled.encode(self.normalise_texts(texts), dtype=dtype)
+
+    def normalise_texts(self, texts: Texts) -> Texts:
+        """Return texts as the model's normaliser leaves them."""
+        if not self.normalises:
+            return texts
+        return joined_texts([self.normalise(text).encode() for text in texts.strings()])
 
     def encode_by_library(
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
-        """Return the same, from SentencePiece alone."""
+        """Return the ids of each text from SentencePiece alone."""
         found: list[list[NDArray[np.integer]]] = []
 
         def stretches() -> Iterator[tuple[int, str]]:

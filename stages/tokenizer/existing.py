@@ -28,6 +28,7 @@ from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import special_ids
+from stages.tokenizer.texts import Encoded, Texts, joined_ids
 from stages.tokenizer.words import starts_of_spelled
 
 _INT32 = np.dtype(np.int32)
@@ -102,6 +103,10 @@ class ExistingTokenizer:
             assert not self._special[ids].any(), "a text gave a special id"
             found.append(ids.astype(dtype))
         return found
+
+    def encode_texts(self, texts: Texts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the same of texts that lie end to end."""
+        return joined_ids(self.encode(texts.strings()), dtype)
 
     def normalise(self, text: str) -> str:
         """Return a text as the normaliser leaves it, without a space that is put to every text."""

@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, islice
 from typing import NotRequired
 
 import numpy as np
@@ -22,6 +21,7 @@ from pipeline.steps.units import (
     clusters_of,
     fixed_array,
     fixed_bytes,
+    joined_sections,
     kept_groups,
     rows_of_bytes,
     sections_of,
@@ -33,14 +33,17 @@ from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
-from stages.ragged import Ragged, joined, ragged_of
+from stages.ragged import Ragged, batches, joined
 from stages.store.arrays import array_writer, as_integers, id_dtype, open_array
+from stages.store.ranges import copy_ranges
 from stages.store.token_store import write_unit
 from stages.tokenizer.existing import RunTokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
 COPY = 0
 """Which copy of a document: each stands in the mixture once."""
+_GATHERED = 1 << 18
+"""Tokens that are put into the order of the store at a time."""
 _FIXED = ID_BYTES + DIGEST_BYTES + 8
 """Bytes of what is as long for every document: id, digest and position."""
 _COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", *SECTIONED_TEXT)
@@ -73,6 +76,16 @@ class _Documents:
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Documents, bytes and tokens of each; unknown tokens too if the tokenizer has any."""
     space_symbols: int = 0
+
+    def count(self, languages: pa.ChunkedArray, counts: Mapping[str, NDArray[np.int64]]) -> None:
+        """Add amounts of documents, (N,) each, to those of their languages."""
+        coded = languages.combine_chunks().dictionary_encode()
+        numbers = coded.indices.to_numpy()
+        for name, values in counts.items():
+            totals = np.zeros(len(coded.dictionary), np.int64)
+            np.add.at(totals, numbers, values)
+            for language, total in zip(coded.dictionary.to_pylist(), totals.tolist(), strict=True):
+                self.languages[language][name] += total
 
 
 class LanguageTokens(TypedDict):
@@ -131,31 +144,36 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
 
 def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> None:
     """Encode a slice of documents; what is held of it is numbers, all else goes to files."""
-    texts = sections_of(table)
-    eos = np.array([tokenizer.eos], documents.dtype)
-    ids = iter(tokenizer.encode(chain.from_iterable(texts), dtype=documents.dtype))
-    sections = [[*islice(ids, len(text) - 1), np.append(next(ids), eos)] for text in texts]
-    encoded = [np.concatenate(parts) for parts in sections]
-    documents.append(np.concatenate(encoded))
-    documents.lengths.append(np.array(list(map(len, encoded)), np.int64))
+    texts = joined_sections(table)
+    encoded = tokenizer.encode_texts(texts, dtype=documents.dtype)
+    sections = encoded.counts.reshape(table.num_rows, -1)
+    last = encoded.ends.reshape(table.num_rows, -1)[:, -1]
+    sections[:, -1] += 1
+    lengths = sections.sum(axis=1)
+    documents.append(np.insert(encoded.ids, last, tokenizer.eos))
+    documents.lengths.append(lengths)
     if SECTION_ENDS.name in table.column_names:
-        documents.ends.append(ragged_of([list(accumulate(map(len, parts))) for parts in sections]))
-    documents.space_symbols += sum("".join(text).count(SPACE_SYMBOL) for text in texts)
-    names = table.column("language").to_pylist()
-    sizes = table.column("text_bytes").to_pylist()
-    for name, size, tokens in zip(names, sizes, map(len, encoded), strict=True):
-        documents.languages[name].update(documents=1, bytes=size, tokens=tokens)
+        ends = np.cumsum(sections, axis=1).reshape(-1)
+        documents.ends.append(Ragged(np.arange(table.num_rows + 1) * sections.shape[1], ends))
+    documents.space_symbols += texts.data.tobytes().count(SPACE_SYMBOL.encode())
+    counts = {"documents": np.ones_like(lengths), "bytes": table.column("text_bytes").to_numpy()}
+    counts["tokens"] = lengths
     if tokenizer.unk is not None:
-        for name, ids_ in zip(names, encoded, strict=True):
-            documents.languages[name]["unknown"] += int(np.count_nonzero(ids_ == tokenizer.unk))
+        unknown = np.concatenate([[0], np.cumsum(encoded.ids == tokenizer.unk)])
+        counts["unknown"] = np.diff(unknown[last], prepend=0)
+    documents.count(table.column("language"), counts)
+    documents.fixed.append(_fixed(tokenizer, table))
+    documents.names.add(table)
+
+
+def _fixed(tokenizer: RunTokenizer, table: pa.Table) -> NDArray[np.uint8]:
+    """Return id, digest and position of each document: (N, 40)."""
     digests = fixed_bytes(table.column("digest"), DIGEST_BYTES)
     if tokenizer.normalises:
-        normal = (content_digest("".join(map(tokenizer.normalise, text))) for text in texts)
-        digests = np.frombuffer(b"".join(normal), np.uint8).reshape(-1, DIGEST_BYTES)
+        texts = ("".join(map(tokenizer.normalise, sections)) for sections in sections_of(table))
+        digests = np.frombuffer(b"".join(map(content_digest, texts)), np.uint8).reshape(-1, DIGEST_BYTES)
     positions = table.column("position").to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
-    identities = fixed_bytes(table.column("id"), ID_BYTES)
-    documents.fixed.append(np.concatenate([identities, digests, positions], axis=1))
-    documents.names.add(table)
+    return np.concatenate([fixed_bytes(table.column("id"), ID_BYTES), digests, positions], axis=1)
 
 
 def groups_of(
@@ -213,11 +231,18 @@ def _write(
             }
             yield pa.table(columns, schema=STORED_DOCUMENTS)
 
+    def in_order() -> Iterator[NDArray[np.integer]]:
+        for first, end in batches(lengths[order], _GATHERED):
+            rows = order[first:end]
+            part = np.empty(int(lengths[rows].sum()), documents.dtype)
+            copy_ranges(ids, part, begins[rows], np.cumsum(lengths[rows]) - lengths[rows], lengths[rows])
+            yield part
+
     counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     write_unit(
         workspace.create(work.unit.tokens),
         tables(),
-        ids=(ids[begins[row] : begins[row] + lengths[row]] for row in order),
+        ids=in_order(),
         dtype=documents.dtype,
         group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,

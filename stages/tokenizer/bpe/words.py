@@ -18,9 +18,8 @@ from stages.kernels import lean_kernel
 from stages.tokenizer.bpe.merging import LONGEST_WORD, WordScratch, merge_word
 from stages.tokenizer.bpe.tables import BpeTables, are_joined
 from stages.tokenizer.bpe.utf8 import ASCII, code_point
+from stages.tokenizer.texts import Texts
 
-PADDING = 32
-"""Bytes that must lie behind the texts."""
 _BYTES, _IDS = 24, 8
 """Most that a remembered word may have."""
 _SLOT = 8
@@ -31,17 +30,6 @@ _MIX1, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 _MIX3, _HALF = np.uint64(0xD6E8FEB86659FD93), np.uint64(32)
 _ONE, _EIGHT, _LAST_BIT = np.uint64(1), np.uint64(8), np.uint64(63)
 _ALL, _NOTHING, _LOW = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0), np.uint64(0xFF)
-
-
-class Texts(NamedTuple):
-    """D texts of B bytes together."""
-
-    data: NDArray[np.uint8]
-    """(B + PADDING or more,) valid UTF-8, whole words of 64 bits."""
-    words: NDArray[np.uint64]
-    """The same memory."""
-    offsets: NDArray[np.int64]
-    """(D + 1,) where each begins."""
 
 
 class Remembered(NamedTuple):

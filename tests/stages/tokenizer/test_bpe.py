@@ -20,6 +20,7 @@ from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_file import _varint
+from stages.tokenizer.texts import joined_texts
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
 UNIGRAM, BPE = 1, 2
@@ -72,8 +73,8 @@ def ids_of(model: bytes, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids that compiled code gives of each text."""
     tables = tables_of(model, vocab_size=opened(model).get_piece_size())
     assert tables is not None
-    ids, ends = BpeEncoder(tables, never).encode([text.encode() for text in texts], dtype=INT32)
-    return [part.tolist() for part in np.split(ids, ends[:-1])][: len(texts)]
+    encoded = BpeEncoder(tables, never).encode(joined_texts([t.encode() for t in texts]), dtype=INT32)
+    return [part.tolist() for part in encoded.parts()]
 
 
 def library_ids(model: bytes, texts: Sequence[str]) -> list[list[int]]:
@@ -125,8 +126,8 @@ def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:
     tables = tables_of(model, vocab_size=opened(model).get_piece_size())
     assert tables is not None
     encoder = BpeEncoder(tables, otherwise)
-    ids, ends = encoder.encode([text.encode() for text in texts], dtype=INT32)
-    found = [part.tolist() for part in np.split(ids, ends[:-1])]
+    encoded = encoder.encode(joined_texts([text.encode() for text in texts]), dtype=INT32)
+    found = [part.tolist() for part in encoded.parts()]
     assert asked == [texts[1]], "the b of the fourth is a word by itself"
     assert found[1] == [7, 8, 9]
     others = [0, 2, 3, 4, 5]

@@ -1,0 +1,86 @@
+"""Texts end to end, as compiled code takes them, and their ids.
+
+texts     "a cat" "" "猫"
+data      61 20 63 61 74 e7 8c ab 00 ..    offsets  0 5 5 8
+ids       71 902 311 44 18                 ends     2 2 5
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+PADDING = 32
+"""Bytes that lie behind the texts, so that eight at a time can be read."""
+_WORD = 8
+
+
+class Texts(NamedTuple):
+    """D texts of B bytes together."""
+
+    data: NDArray[np.uint8]
+    """(B + PADDING or more,) valid UTF-8, whole words of 64 bits."""
+    words: NDArray[np.uint64]
+    """The same memory."""
+    offsets: NDArray[np.int64]
+    """(D + 1,) where each begins."""
+
+    def parts(self) -> list[bytes]:
+        """Return each of them."""
+        whole = self.data[: self.offsets[-1]].tobytes()
+        ends = self.offsets.tolist()
+        return [whole[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+
+    def strings(self) -> list[str]:
+        """Return each of them, as Python has it."""
+        return [part.decode() for part in self.parts()]
+
+
+class Encoded(NamedTuple):
+    """The ids of D texts."""
+
+    ids: NDArray[np.integer]
+    """(n,) end to end."""
+    ends: NDArray[np.int64]
+    """(D,) where those of each end."""
+
+    def parts(self) -> list[NDArray[np.integer]]:
+        """Return the ids of each."""
+        return np.split(self.ids, self.ends[:-1]) if len(self.ends) else []
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(D,) how many ids each has."""
+        return np.diff(self.ends, prepend=0)
+
+
+def joined_texts(parts: Sequence[bytes]) -> Texts:
+    """Return texts end to end."""
+    offsets = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=offsets[1:])
+    return _padded(np.frombuffer(b"".join(parts), np.uint8), offsets)
+
+
+def texts_of(column: pa.ChunkedArray) -> Texts:
+    """Return the texts of a column of large strings without nulls."""
+    chunk = column.combine_chunks()
+    if not len(chunk):
+        return joined_texts([])
+    _, offsets, data = chunk.buffers()
+    ends = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return _padded(whole[ends[0] : ends[-1]], ends - ends[0])
+
+
+def joined_ids(parts: Sequence[NDArray[np.integer]], dtype: np.dtype[np.generic]) -> Encoded:
+    """Return the ids of texts end to end."""
+    ends = np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
+    return Encoded(np.concatenate([np.empty(0, dtype), *parts]).astype(dtype), ends)
+
+
+def _padded(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Texts:
+    room = np.empty(-(-(len(data) + PADDING) // _WORD) * _WORD, np.uint8)
+    room[: len(data)], room[len(data) :] = data, 0
+    return Texts(room, room.view(np.uint64), offsets)

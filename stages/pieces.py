@@ -27,8 +27,10 @@ class Pieces(Sequence[bytes]):
         self._pieces = list(pieces)
         self.sizes: NDArray[np.int64] = np.fromiter(map(len, pieces), np.int64, len(pieces))
         """(V,) bytes of each."""
-        self._begins = np.cumsum(self.sizes) - self.sizes
-        self._data = np.frombuffer(b"".join(pieces), np.uint8).copy()
+        self.begins = np.cumsum(self.sizes) - self.sizes
+        """(V,) where each begins in `data`."""
+        self.data = np.frombuffer(b"".join(pieces), np.uint8).copy()
+        """(B,) all of them end to end."""
 
     @overload
     def __getitem__(self, number: int) -> bytes: ...
@@ -48,12 +50,12 @@ class Pieces(Sequence[bytes]):
 
     def spell(self, ids: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Return what some ids decode to: (sum of their sizes,) uint8."""
-        sizes, begins = self.sizes[ids], self._begins[ids]  # numpy refuses ids that are none
+        sizes, begins = self.sizes[ids], self.begins[ids]  # numpy refuses ids that are none
         spelled = np.empty(int(sizes.sum()), np.uint8)
         place = 0
         for first in range(0, len(sizes), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
-            part = self._data[runs(begins[some], sizes[some])]
+            part = self.data[runs(begins[some], sizes[some])]
             spelled[place : place + len(part)] = part
             place += len(part)
         return spelled

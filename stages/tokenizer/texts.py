@@ -6,6 +6,7 @@ ids       71 902 311 44 18                 ends     2 2 5
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -30,8 +31,7 @@ class Texts(NamedTuple):
     def parts(self) -> list[bytes]:
         """Return each of them."""
         whole = self.data[: self.offsets[-1]].tobytes()
-        ends = self.offsets.tolist()
-        return [whole[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+        return [whole[begin:end] for begin, end in pairwise(self.offsets.tolist())]
 
     def strings(self) -> list[str]:
         """Return each of them, as Python has it."""

@@ -14,7 +14,7 @@ dataset to the ids of the store, token by token, and so to the texts.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.decode.texts import compare_with_texts
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
@@ -47,13 +48,9 @@ from stages.errors import FormatError
 from stages.findings import Finding
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.mixing.placement import order_of
-from stages.ragged import batches, joined
 from stages.store.token_store import TokenUnit, read_ends
-from stages.tokenizer.existing import RunTokenizer
 from stages.tokenizer.sentences import split_sentences
 
-_BATCH_TOKENS = 1 << 18
-"""Tokens of documents that are decoded together (36 bytes each as Python's numbers)."""
 _NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
 """The columns that name a document and its text, with their widths."""
 _BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
@@ -61,17 +58,6 @@ _INGESTED = ("own_id", "language", "position")
 """Columns of the token store's documents that are ingest's."""
 _NUMBERS = ("id", "digest", "order", "tokens")
 """Its columns that are as long for every document: the others may be as long as the input makes them."""
-
-
-class Returned(StrEnum):
-    """How a document comes back from its ids."""
-
-    TEXT = "text"
-    """As it was."""
-    NORMALISED = "normalised"
-    """As the tokenizer's normaliser leaves it."""
-    ENCODED = "encoded"
-    """Not as a whole."""
 
 
 class DecodedRecord(CheckRecord):
@@ -120,9 +106,10 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
             return DecodedRecord(findings=found_in([(listed, Finding("readable", message))]))
         table = pq.read_table(path, columns=list(_NUMBERS))
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
+        identities = fixed_bytes(table.column("id"), ID_BYTES)
         if not found:
             found += [(listed, f) for f in _described(workspace, work.made, store, table)]
-            found += _texts(workspace, unit, store, table, returned)
+            found += compare_with_texts(workspace, unit, store, identities, returned)
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
@@ -212,121 +199,6 @@ def _described_as(tables: Iterable[pa.Table]) -> dict[str, NDArray[np.uint64]]:
     return {name: ordered[:, number] for number, name in enumerate(_INGESTED)}
 
 
-def _texts(
-    workspace: Workspace,
-    unit: Unit,
-    store: TokenUnit,
-    table: pa.Table,
-    returned: Counter[str],
-) -> Iterator[tuple[str, Finding]]:
-    """The ids of each document are those of its text, and decode to it; those of each section likewise.
-
-    Decoding alone would see no control id, and no text that was cut into other pieces. How documents
-    come back from an existing tokenizer is counted in `returned`.
-    """
-    tokenizer, digests = load_tokenizer(workspace), table.column("digest")
-    if unit.sections > 1 or not tokenizer.exact or tokenizer.normalises:
-        counts: Counter[str] = Counter()
-        for finding in _sections(workspace, unit, store, _identities(table), counts):
-            yield f"{unit.tokens}/{'sections' if unit.sections > 1 else 'ids.npy'}", finding
-        returned.update({} if tokenizer.exact else counts)
-        return
-    wrong: dict[str, list[int]] = {name: [] for name in _WRONG_TEXTS}
-    for first, documents in _split(store):
-        bodies = [document[:-1] for document in documents]
-        texts = _decoded(tokenizer, bodies)
-        own = digests.slice(first, len(bodies)).to_pylist()
-        checked = zip(texts, own, bodies, tokenizer.encode(texts), strict=True)
-        for number, (text, digest, ids, again) in enumerate(checked, first):
-            if content_digest(text) != digest:
-                wrong["text"].append(number)
-            elif not np.array_equal(ids, again):
-                wrong["pieces"].append(number)
-    for name, numbers in wrong.items():
-        if numbers:
-            message = f"{len(numbers):,} of {len(digests):,} documents {_WRONG_TEXTS[name]}"
-            yield (
-                f"{unit.tokens}/ids.npy",
-                Finding(name, f"{message}; the first is document {numbers[0]}"),
-            )
-
-
-_WRONG_TEXTS = {
-    "text": "do not decode to their text",
-    "pieces": "decode to their text, but are not the ids that the tokenizer gives of it",
-}
-"""What can be wrong of documents, by the name of its finding."""
-
-
-def _split(store: TokenUnit) -> Iterator[tuple[int, list[NDArray[np.integer]]]]:
-    """Yield the ids of all documents, some at a time, each time with the number of the first."""
-    for first, last in batches(np.diff(store.offsets), _BATCH_TOKENS):
-        offsets = store.offsets[first : last + 1]
-        ids = np.asarray(store.ids[offsets[0] : offsets[-1]])
-        yield first, np.split(ids, offsets[1:-1] - offsets[0])
-
-
-def _decoded(tokenizer: RunTokenizer, documents: Sequence[NDArray[np.integer]]) -> list[str]:
-    """Return the text of each document; ids past the model give none."""
-    size = tokenizer.vocab_size
-    return tokenizer.decode([ids if ((ids >= 0) & (ids < size)).all() else ids[:0] for ids in documents])
-
-
-def _sections(
-    workspace: Workspace,
-    unit: Unit,
-    store: TokenUnit,
-    identities: NDArray[np.bytes_],
-    returned: Counter[str],
-) -> Iterator[Finding]:
-    """The ids of each section are those of its text; most documents are one."""
-    tokenizer = load_tokenizer(workspace)
-    ends = None
-    if unit.sections > 1:
-        try:
-            groups = range(len(store.group_ptr) - 1)
-            ends = joined([store.sections(group, count=unit.sections) for group in groups])
-        except FormatError as error:
-            yield Finding("sections", str(error))
-            return
-    order = np.argsort(identities)
-    wrong = []
-    for table in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT]):
-        for part in text_slices(table):
-            numbers = order[np.searchsorted(identities, _identities(part), sorter=order)]
-            for number, texts in zip(numbers.tolist(), sections_of(part), strict=True):
-                ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1] - 1])
-                parts = [ids] if ends is None else np.split(ids, ends[number][:-1])
-                back = _come_back(tokenizer, texts, parts)
-                returned.update([] if back is None else [back.value])
-                wrong += [number] if back is None else []
-    if wrong:
-        whole = f"of {len(identities):,} documents"
-        message = f"those of {len(wrong):,} {whole} do not decode to their text, or are other ids of it"
-        first = identities[wrong[:1]].view(np.uint8).tobytes().hex()
-        check = "sections" if unit.sections > 1 else "text"
-        yield Finding(check, f"{message}; the first is document {first}")
-
-
-def _identities(table: pa.Table) -> NDArray[np.bytes_]:
-    """Return the documents' ids: (D,) of 16 bytes, which sort without a Python object."""
-    return np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view(NAME).ravel()
-
-
-def _come_back(
-    tokenizer: RunTokenizer, texts: list[str], parts: Sequence[NDArray[np.integer]]
-) -> Returned | None:
-    """Say how the sections of a document come back from their ids, or None if those are other ones."""
-    if not all(map(np.array_equal, tokenizer.encode(texts), parts)):
-        return None
-    found = _decoded(tokenizer, parts)
-    if found == texts:
-        return Returned.TEXT
-    if found == list(map(tokenizer.normalise, texts)):
-        return Returned.NORMALISED
-    return None if tokenizer.exact else Returned.ENCODED
-
-
 def _sentences(
     workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table
 ) -> Iterator[tuple[str, Finding]]:
@@ -337,7 +209,7 @@ def _sentences(
         yield unit.sentences, Finding("readable", str(error))
         return
     pieces = load_pieces(workspace)
-    documents = (document for _, documents in _split(store) for document in documents)
+    documents = (np.asarray(store.ids[slice(*place)]) for place in pairwise(store.offsets.tolist()))
     languages = languages_of(workspace, unit, table.num_rows)
     wrong = [
         number

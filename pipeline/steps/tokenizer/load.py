@@ -10,6 +10,8 @@ from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenize
 
 FOLDER = "tokenizer"
 SPECIAL_IDS = "tokenizer/special_ids.json"
+MAKE, CHECK = "make", "check"
+"""What a tokenizer is used for."""
 
 
 def model_key(root: Path) -> str:
@@ -54,10 +56,15 @@ def tokenizer_of(root: Path) -> RunTokenizer:
     return open_tokenizer(root / model_key(root), special_ids_of(root))
 
 
-def load_tokenizer(workspace: Workspace) -> RunTokenizer:
-    """Return the run's tokenizer, loaded once a worker."""
+def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> RunTokenizer:
+    """Return the run's tokenizer, loaded once a worker for each use.
+
+    Args:
+        workspace: of the run.
+        use: `CHECK` has one of its own, which remembers nothing of the texts that tokens were made of.
+    """
     path = workspace.path(model_key(workspace.root))
-    key = f"tokenizer {path} {path.stat().st_ino}"
+    key = f"{use} {path} {path.stat().st_ino}"
     if key not in workspace.cache:
         workspace.cache[key] = tokenizer_of(workspace.root)
     tokenizer: RunTokenizer = workspace.cache[key]

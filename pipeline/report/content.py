@@ -143,6 +143,8 @@ class VerdictContent(TypedDict):
     learning: LearningContent | None
     checked: CheckedContent
     fingerprints: dict[str, str | None]
+    by_library: int
+    """Documents that the tokenizer's own library encoded again, to the same ids."""
     returned: NotRequired[dict[str, int]]
 
 

@@ -207,7 +207,8 @@ def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent) ->
     if not verdict["findings"]:
         console.line(
             f"  mechanics  {checked['rows']:,} rows, {_returned(verdict)},"
-            f" {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding"
+            f" {checked['tokens']:,} tokens conserved, {checked['padding']:,} padding;"
+            f" {verdict['by_library']:,} documents encoded again by the tokenizer's own library"
         )
     learning = verdict["learning"]
     if learning is None and verdict["passed"]:

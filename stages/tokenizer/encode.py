@@ -118,6 +118,11 @@ class Tokenizer:
             return texts
         return joined_texts([self.normalise(text).encode() for text in texts.strings()])
 
+    @property
+    def compiled(self) -> bool:
+        """Whether texts are encoded in compiled code."""
+        return self._compiled is not None
+
     def encode_by_library(
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:

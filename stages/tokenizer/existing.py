@@ -56,8 +56,17 @@ class OpenTokenizer(Protocol):
         """Return a text as the normaliser leaves it."""
         ...
 
+    @property
+    def compiled(self) -> bool:
+        """Whether texts are encoded in compiled code."""
+        ...
+
     def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
         """Return the ids of each text."""
+        ...
+
+    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
+        """Return the same from the file's own library alone."""
         ...
 
     def verbatim(self) -> "OpenTokenizer":
@@ -98,15 +107,20 @@ class ExistingTokenizer:
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
         """Return the ids of each text, (n,) of `dtype`; of special ids only the unknown one's."""
-        found = []
-        for ids in self._file.encode(texts):
-            assert not self._special[ids].any(), "a text gave a special id"
-            found.append(ids.astype(dtype))
-        return found
+        return [self._checked(ids).astype(dtype) for ids in self._file.encode(texts)]
 
     def encode_texts(self, texts: Texts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the same of texts that lie end to end."""
         return joined_ids(self.encode(texts.strings()), dtype)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether texts are encoded in compiled code."""
+        return self._file.compiled
+
+    def encode_by_library(self, texts: Iterable[str]) -> list[NDArray[np.integer]]:
+        """Return the ids of each text from the library of the file alone."""
+        return [self._checked(ids) for ids in self._file.encode_by_library(texts)]
 
     def normalise(self, text: str) -> str:
         """Return a text as the normaliser leaves it, without a space that is put to every text."""
@@ -143,6 +157,10 @@ class ExistingTokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as people read it."""
         return self._file.pieces(ids)
+
+    def _checked(self, ids: NDArray[np.integer]) -> NDArray[np.integer]:
+        assert not self._special[ids].any(), "a text gave a special id"
+        return ids
 
     def _bare(self, text: str) -> str:
         if self._begins_with_space:

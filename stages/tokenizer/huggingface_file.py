@@ -126,6 +126,11 @@ class HuggingFaceFile:
             parts = list(self._parts(text))
             yield parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    compiled = False
+    """Whether texts are encoded in compiled code."""
+
+    encode_by_library = encode
+
     def verbatim(self) -> "HuggingFaceFile":
         """Return the same pieces without a normaliser or anything put before a text."""
         assert self._plain is not None, "cannot write every text"

@@ -121,6 +121,15 @@ class SentencePieceFile:
         """Yield the ids of each text."""
         yield from self._plain.encode(map(self.normalise, texts))
 
+    @property
+    def compiled(self) -> bool:
+        """Whether texts are encoded in compiled code."""
+        return self._plain.compiled
+
+    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
+        """Yield the same from SentencePiece alone."""
+        yield from self._plain.encode_by_library(map(self.normalise, texts))
+
     def verbatim(self) -> "SentencePieceFile":
         """Return the same pieces without a normaliser."""
         return SentencePieceFile(self._plain_model, self._plain_model, words=self._words)

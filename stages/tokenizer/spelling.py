@@ -4,6 +4,7 @@ text      "a cat"      61 20 63 61 74
 ids       71 902 5     71 = 61   902 = 20 63 61   5 = 74
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,11 @@ class Stored(NamedTuple):
     """(D,) where the ids of each of D texts begin."""
     ends: NDArray[np.int64]
     """(D,)."""
+
+    def parts(self) -> Iterator[NDArray[np.integer]]:
+        """Yield the ids of each."""
+        for begin, end in zip(self.begins.tolist(), self.ends.tolist(), strict=True):
+            yield np.asarray(self.ids[begin:end])
 
 
 class Spelling(NamedTuple):

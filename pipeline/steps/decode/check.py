@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.decode.texts import compare_with_texts
+from pipeline.steps.decode.texts import StoredTexts, compare_with_texts
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
 from pipeline.steps.sentences.find import languages_of
 from pipeline.steps.tokenize.encode import COPY, TokenizeUnit, groups_of
-from pipeline.steps.tokenizer.load import load_pieces, load_tokenizer
+from pipeline.steps.tokenizer.load import CHECK, load_pieces, load_tokenizer
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
@@ -64,6 +64,8 @@ class DecodedRecord(CheckRecord):
     """What was found of a unit of the token store."""
 
     documents: int = 0
+    compiled: bool = False
+    """Whether texts were encoded in compiled code, and not by the tokenizer's own library."""
     returned: dict[str, int] = Field(default_factory=dict)
     """Documents by how they come back from their ids, of an existing tokenizer."""
 
@@ -109,12 +111,18 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
         identities = fixed_bytes(table.column("id"), ID_BYTES)
         if not found:
             found += [(listed, f) for f in _described(workspace, work.made, store, table)]
-            found += compare_with_texts(workspace, unit, store, identities, returned)
+            stored = StoredTexts.open(unit, store, identities)
+            found += compare_with_texts(workspace, stored, returned)
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
         return DecodedRecord(findings=found_in([(unit.tokens, unreadable(error))]))
-    return DecodedRecord(findings=found_in(found), documents=table.num_rows, returned=dict(returned))
+    return DecodedRecord(
+        findings=found_in(found),
+        documents=table.num_rows,
+        compiled=load_tokenizer(workspace, use=CHECK).compiled,
+        returned=dict(returned),
+    )
 
 
 def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Table) -> Iterator[Finding]:

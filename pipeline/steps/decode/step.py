@@ -7,6 +7,7 @@ from pydantic import Field
 
 from pipeline.engine.phase import Phase
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
+from pipeline.steps.decode.sample import SampledUnit, SampleRecord, check_sample, sample_shares
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord, read_all
@@ -22,10 +23,13 @@ class DecodeRecord(StepRecord):
 
     findings: tuple[FoundIn, ...]
     documents: int
+    by_library: int
+    """Documents whose ids the tokenizer's own library gave again."""
     returned: dict[str, int] = Field(default_factory=dict)
     """Documents by how they come back from their ids, of an existing tokenizer."""
 
 
+_SAMPLE = "sample-"
 _OVERLAPPED = (TOKENIZE.name, SENTENCES.name)
 """Their units are checked as they are made."""
 
@@ -42,14 +46,28 @@ def _work(job: Job) -> Work[DecodeRecord]:
         job.task(unit, check_texts, check, after=[(name, unit) for name in made])
         for unit, check in checks
     ]
-    commits = yield Phase("decode the token store", tasks)
+    commits = yield Phase("decode the token store", tasks, until=(TOKENIZE.name,))
     found = read_all(commits, DecodedRecord).values()
+    findings = [finding for unit in found for finding in unit.findings]
+    documents = by_library = sum(unit.documents for unit in found)
+    if any(unit.compiled for unit in found) and not findings:
+        languages = job.records.of(TOKENIZE).languages
+        shares = sample_shares({name: counts["documents"] for name, counts in languages.items()})
+        tasks = [
+            job.task(f"{_SAMPLE}{unit.commit_name}", check_sample, SampledUnit(unit, shares))
+            for unit in units
+        ]
+        sampled = yield Phase("encode a sample with the tokenizer's library", tasks)
+        samples = read_all(sampled, SampleRecord).values()
+        findings = [finding for unit in samples for finding in unit.findings]
+        by_library = sum(unit.documents for unit in samples)
     returned: Counter[str] = Counter()
     for unit in found:
         returned.update(unit.returned)
     record = DecodeRecord(
-        findings=tuple(finding for unit in found for finding in unit.findings),
-        documents=sum(unit.documents for unit in found),
+        findings=tuple(findings),
+        documents=documents,
+        by_library=by_library,
         returned=dict(sorted(returned.items())),
     )
     return Whole(record)
@@ -62,7 +80,7 @@ def _amounts(record: DecodeRecord, records: Records) -> Amounts:
 
 DECODE = Step(
     name="decode",
-    version=2,
+    version=3,
     record=DecodeRecord,
     is_check=True,
     reads=_reads,
@@ -71,4 +89,5 @@ DECODE = Step(
     work=_work,
     overlaps=always(_OVERLAPPED),
     amounts=_amounts,
+    unit_of=lambda name: name.removeprefix(_SAMPLE),
 )

@@ -9,6 +9,7 @@ the check's own, which remembers no word that `tokenize` met.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
@@ -28,16 +29,16 @@ from pipeline.steps.units import (
     sections_of,
     text_slices,
 )
-from stages.errors import FormatError
 from stages.findings import Finding
 from stages.identity import ID_BYTES
 from stages.ragged import Ragged, joined
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import RunTokenizer
+from stages.tokenizer.existing import ExistingTokenizer
 from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, Spelling, Stored, compare_texts
 
-_COLUMNS = ("id", "text_bytes", *SECTIONED_TEXT)
+COLUMNS = ("id", "language", "text_bytes", *SECTIONED_TEXT)
+"""What is read of the documents that dedup kept."""
 _WRONG = {
     "text": "do not decode to their text",
     "pieces": "decode to their text, but are not the ids that the tokenizer gives of it",
@@ -56,117 +57,114 @@ class Returned(StrEnum):
     """Not as a whole."""
 
 
+@dataclass(frozen=True)
+class StoredTexts:
+    """The D documents of a unit in the token store, which are looked up by the texts that dedup kept."""
+
+    unit: Unit
+    store: TokenUnit
+    identities: NDArray[np.bytes_]
+    """(D,) their ids."""
+    ends: Ragged | None
+    """After how many of its tokens each section of a document ends; None if each has one section."""
+
+    @classmethod
+    def open(cls, unit: Unit, store: TokenUnit, identities: NDArray[np.uint8]) -> "StoredTexts":
+        """Return the documents of a unit, (D, 16) uint8 their ids.
+
+        Raises:
+            FormatError: the ends of their sections are missing or damaged.
+        """
+        ends = None
+        if unit.sections > 1:
+            groups = range(len(store.group_ptr) - 1)
+            ends = joined([store.sections(group, count=unit.sections) for group in groups])
+        return cls(unit, store, np.ascontiguousarray(identities).view(NAME).ravel(), ends)
+
+    @property
+    def file(self) -> str:
+        """The key of what says where their ids end."""
+        return f"{self.unit.tokens}/{'ids.npy' if self.ends is None else 'sections'}"
+
+    def kept(self, workspace: Workspace) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
+        """Yield the texts, some at a time, each time with the numbers of the documents."""
+        order = np.argsort(self.identities)
+        for table in kept_groups(workspace, self.unit, COLUMNS):
+            for part in text_slices(table):
+                wanted = np.ascontiguousarray(fixed_bytes(part.column("id"), ID_BYTES)).view(NAME)
+                yield part, order[np.searchsorted(self.identities, wanted.ravel(), sorter=order)]
+
+    def ids(self, numbers: NDArray[np.int64]) -> Stored:
+        """Return the ids of each section of some documents, without the EOS."""
+        begins, last = self.store.offsets[numbers], self.store.offsets[numbers + 1] - 1
+        if self.ends is None:
+            return Stored(self.store.ids, begins, last)
+        stops = begins[:, None] + self.ends.values.reshape(len(self.identities), -1)[numbers]
+        stops[:, -1] -= 1
+        starts = np.concatenate([begins[:, None], stops[:, :-1]], axis=1)
+        return Stored(self.store.ids, starts.ravel(), stops.ravel())
+
+    def finding(self, name: str, wrong: NDArray[np.int64], what: str) -> tuple[str, Finding]:
+        """Return what is wrong of some documents, by their numbers, with the file."""
+        first = self.identities[wrong[:1]].view(np.uint8).tobytes().hex()
+        message = f"{len(wrong):,} of {len(self.identities):,} documents {what}"
+        return self.file, Finding(name, f"{message}; the first is document {first}")
+
+
 def compare_with_texts(
-    workspace: Workspace,
-    unit: Unit,
-    store: TokenUnit,
-    identities: NDArray[np.uint8],
-    returned: Counter[str],
+    workspace: Workspace, stored: StoredTexts, returned: Counter[str]
 ) -> Iterator[tuple[str, Finding]]:
     """Yield what is wrong of the ids of a unit's documents, each with its file.
 
     Args:
         workspace: where texts and tokenizer are.
-        unit: whose documents they are.
-        store: their ids.
-        identities: (D, 16) uint8, the documents of the store.
+        stored: the documents.
         returned: gets how documents come back, of an existing tokenizer.
     """
-    ends = None
-    if unit.sections > 1:
-        try:
-            groups = range(len(store.group_ptr) - 1)
-            ends = joined([store.sections(group, count=unit.sections) for group in groups])
-        except FormatError as error:
-            yield f"{unit.tokens}/sections", Finding("sections", str(error))
-            return
     tokenizer = load_tokenizer(workspace, use=CHECK)
     if isinstance(tokenizer, Tokenizer):
-        yield from _of_trained(workspace, unit, store, identities, ends, tokenizer)
+        yield from _of_trained(workspace, stored, tokenizer)
     else:
-        yield from _of_existing(workspace, unit, store, identities, ends, returned)
+        yield from _of_existing(workspace, stored, tokenizer, returned)
 
 
 def _of_trained(
-    workspace: Workspace,
-    unit: Unit,
-    store: TokenUnit,
-    identities: NDArray[np.uint8],
-    ends: Ragged | None,
-    tokenizer: Tokenizer,
+    workspace: Workspace, stored: StoredTexts, tokenizer: Tokenizer
 ) -> Iterator[tuple[str, Finding]]:
     """Ids spell the text, or what the model's normaliser leaves of it, and are those of the text."""
     pieces = load_pieces(workspace)
     spelling = Spelling(pieces.data, pieces.begins, pieces.sizes)
-    found = np.zeros(len(identities), np.uint8)
-    for part, numbers in _documents(workspace, unit, identities):
-        texts = joined_sections(part)
-        stored = _stored(store, numbers, ends)
-        encoded = tokenizer.encode_texts(texts, dtype=stored.ids.dtype)
-        worst = compare_texts(stored, tokenizer.normalise_texts(texts), encoded, spelling)
-        found[numbers] = worst.reshape(len(numbers), -1).max(axis=1)
+    found = np.zeros(len(stored.identities), np.uint8)
+    for part, numbers in stored.kept(workspace):
+        ids, texts = stored.ids(numbers), joined_sections(part)
+        encoded = tokenizer.encode_texts(texts, dtype=ids.ids.dtype)
+        verdicts = compare_texts(ids, tokenizer.normalise_texts(texts), encoded, spelling)
+        found[numbers] = verdicts.reshape(len(numbers), -1).max(axis=1)
     for name, verdict in (("text", OTHER_TEXT), ("pieces", OTHER_IDS)):
         wrong = np.flatnonzero(found == verdict)
         if len(wrong):
-            message = f"{len(wrong):,} of {len(found):,} documents {_WRONG[name]}"
-            first = f"the first is document {identities[wrong[0]].tobytes().hex()}"
-            file = "ids.npy" if ends is None else "sections"
-            yield f"{unit.tokens}/{file}", Finding(name, f"{message}; {first}")
-
-
-def _documents(
-    workspace: Workspace, unit: Unit, identities: NDArray[np.uint8]
-) -> Iterator[tuple[pa.Table, NDArray[np.int64]]]:
-    """Yield the kept documents, some at a time, each time with their numbers in the store."""
-    names = np.ascontiguousarray(identities).view(NAME).ravel()
-    order = np.argsort(names)
-    for table in kept_groups(workspace, unit, _COLUMNS):
-        for part in text_slices(table):
-            wanted = np.ascontiguousarray(fixed_bytes(part.column("id"), ID_BYTES)).view(NAME).ravel()
-            yield part, order[np.searchsorted(names, wanted, sorter=order)]
-
-
-def _stored(store: TokenUnit, numbers: NDArray[np.int64], ends: Ragged | None) -> Stored:
-    """Return where the ids of each section of some documents lie, without the EOS."""
-    begins, last = store.offsets[numbers], store.offsets[numbers + 1] - 1
-    if ends is None:
-        return Stored(store.ids, begins, last)
-    within = ends.values.reshape(len(store.offsets) - 1, -1)[numbers]
-    stops = begins[:, None] + within
-    stops[:, -1] -= 1
-    starts = np.concatenate([begins[:, None], stops[:, :-1]], axis=1)
-    return Stored(store.ids, starts.ravel(), stops.ravel())
+            yield stored.finding(name, wrong, _WRONG[name])
 
 
 def _of_existing(
-    workspace: Workspace,
-    unit: Unit,
-    store: TokenUnit,
-    identities: NDArray[np.uint8],
-    ends: Ragged | None,
-    returned: Counter[str],
+    workspace: Workspace, stored: StoredTexts, tokenizer: ExistingTokenizer, returned: Counter[str]
 ) -> Iterator[tuple[str, Finding]]:
     """Ids are those of the text, whatever of it they give back."""
-    tokenizer = load_tokenizer(workspace, use=CHECK)
     wrong: list[int] = []
-    for part, numbers in _documents(workspace, unit, identities):
-        stored = _stored(store, numbers, ends)
-        places = zip(stored.begins.tolist(), stored.ends.tolist(), strict=True)
-        ids = (np.asarray(store.ids[begin:end]) for begin, end in places)
+    for part, numbers in stored.kept(workspace):
+        ids = iter(stored.ids(numbers).parts())
         for number, texts in zip(numbers.tolist(), sections_of(part), strict=True):
             back = _come_back(tokenizer, texts, list(islice(ids, len(texts))))
             returned.update([] if back is None else [back.value])
             wrong += [number] if back is None else []
     if wrong:
-        whole = f"of {len(identities):,} documents"
-        message = f"those of {len(wrong):,} {whole} do not decode to their text, or are other ids of it"
-        first = f"the first is document {identities[wrong[0]].tobytes().hex()}"
-        file, check = ("ids.npy", "text") if ends is None else ("sections", "sections")
-        yield f"{unit.tokens}/{file}", Finding(check, f"{message}; {first}")
+        check = "text" if stored.ends is None else "sections"
+        what = "do not decode to their text, or have other ids than it"
+        yield stored.finding(check, np.array(wrong), what)
 
 
 def _come_back(
-    tokenizer: RunTokenizer, texts: list[str], parts: Sequence[NDArray[np.integer]]
+    tokenizer: ExistingTokenizer, texts: list[str], parts: Sequence[NDArray[np.integer]]
 ) -> Returned | None:
     """Say how the sections of a document come back from their ids, or None if those are other ones."""
     if not all(map(np.array_equal, tokenizer.encode(texts), parts)):

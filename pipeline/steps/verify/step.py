@@ -48,8 +48,9 @@ class VerdictRecord(StepRecord):
     checked: CheckedCounts
     fingerprints: dict[str, str | None]
     """Of the manifest of each split."""
+    by_library: int
     returned: dict[str, int] = Field(default_factory=dict)
-    """As `DecodeRecord` has it."""
+    """Both as `DecodeRecord` has them."""
 
 
 def _reads(scope: Scope) -> Sequence[str]:
@@ -100,6 +101,7 @@ def _work(job: Job) -> Work[VerdictRecord]:
             padding=sum(one.padding for one in rows),
         ),
         fingerprints={split: one.fingerprint for split, one in heads.items()},
+        by_library=texts.by_library,
         returned=texts.returned,
     )
     return Whole(record)
@@ -128,7 +130,7 @@ def _recalled(record: VerdictRecord) -> str | None:
 
 VERIFY = Step(
     name="verify",
-    version=3,
+    version=4,
     record=VerdictRecord,
     of_datasets=True,
     is_check=True,

@@ -1,0 +1,82 @@
+"""Sample: some documents are encoded by the tokenizer's own library, as the others are in compiled code.
+
+At least 1% of the documents of each language, and 1,000 of them if it has as many. Which ones depends on
+their ids alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.steps.decode.texts import StoredTexts
+from pipeline.steps.findings import CheckRecord, found_in
+from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
+from pipeline.steps.units import Unit, fixed_bytes, sections_of
+from stages.identity import ID_BYTES
+from stages.seeding import threshold
+from stages.store.token_store import TokenUnit
+
+_SHARE = 0.01
+_WANTED = 1_200
+"""Documents of a language, on average: 1,000, and six standard deviations more."""
+
+
+@dataclass(frozen=True)
+class SampledUnit:
+    """A unit of the token store, and what is looked at of it."""
+
+    unit: Unit
+    shares: Mapping[str, float]
+    """Of the documents of a language, where more than 1% are looked at."""
+
+
+class SampleRecord(CheckRecord):
+    """What was found of a sample."""
+
+    documents: int
+
+
+def sample_shares(documents: Mapping[str, int]) -> dict[str, float]:
+    """Return the share of each language's documents that is looked at, where it is more than 1%."""
+    shares = {name: min(1.0, _WANTED / count) for name, count in documents.items() if count}
+    return {name: share for name, share in shares.items() if share > _SHARE}
+
+
+def check_sample(workspace: Workspace, work: SampledUnit) -> SampleRecord:
+    """Hold the ids of some documents to those that the tokenizer's library gives."""
+    folder = workspace.path(work.unit.tokens)
+    store, documents = (
+        TokenUnit.open(folder),
+        pq.read_table(folder / "documents.parquet", columns=["id"]),
+    )
+    stored = StoredTexts.open(work.unit, store, fixed_bytes(documents.column("id"), ID_BYTES))
+    tokenizer = load_tokenizer(workspace, use=CHECK)
+    wrong, count = [], 0
+    for part, numbers in stored.kept(workspace):
+        rows = np.flatnonzero(_is_sampled(part, work.shares))
+        for row in rows.tolist():
+            (texts,) = sections_of(part.slice(row, 1))
+            ids = stored.ids(numbers[row : row + 1]).parts()
+            if not all(map(np.array_equal, tokenizer.encode_by_library(texts), ids)):
+                wrong.append(int(numbers[row]))
+        count += len(rows)
+    found = []
+    if wrong:
+        what = "have other ids than the tokenizer's own library gives their text"
+        found.append(stored.finding("library", np.array(wrong), what))
+    return SampleRecord(findings=found_in(found), documents=count)
+
+
+def _is_sampled(table: pa.Table, shares: Mapping[str, float]) -> NDArray[np.bool_]:
+    """Say which documents are looked at: (N,) bool."""
+    lowest = np.ascontiguousarray(fixed_bytes(table.column("id"), ID_BYTES)).view("<u8")[:, -1]
+    languages = table.column("language").combine_chunks().dictionary_encode()
+    limits = [threshold(shares.get(name, _SHARE)) for name in languages.dictionary.to_pylist()]
+    last = np.array([max(limit, 1) - 1 for limit in limits], np.uint64)
+    sampled: NDArray[np.bool_] = lowest <= last[languages.indices.to_numpy()]
+    return sampled

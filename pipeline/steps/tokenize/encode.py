@@ -1,7 +1,7 @@
 """Tokenize: a unit's kept documents to ids, each closed by its EOS, grouped by the shard it goes to."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NotRequired
 
@@ -44,6 +44,9 @@ COPY = 0
 """Which copy of a document: each stands in the mixture once."""
 _GATHERED = 1 << 18
 """Tokens that are put into the order of the store at a time."""
+_ROWS = 512
+"""Documents of a row group, at the least, unless there are no more: with fewer, what a file says of its
+row groups costs more than reading rows of other shards."""
 _FIXED = ID_BYTES + DIGEST_BYTES + 8
 """Bytes of what is as long for every document: id, digest and position."""
 _COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", *SECTIONED_TEXT)
@@ -218,8 +221,11 @@ def _write(
     order = np.lexsort((halves[:, 1], halves[:, 0], orders, groups))
     begins = np.cumsum(lengths) - lengths
 
+    counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
+    group_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
     def tables() -> Iterator[pa.Table]:
-        for rows in documents.names.blocks(order):
+        for rows in _row_groups(documents.names.blocks(order), group_ptr):
             columns = {
                 "id": fixed_array(fixed[rows, :ID_BYTES]),
                 "own_id": documents.names.take("own_id", rows),
@@ -238,15 +244,31 @@ def _write(
             copy_ranges(ids, part, begins[rows], np.cumsum(lengths[rows]) - lengths[rows], lengths[rows])
             yield part
 
-    counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     write_unit(
         workspace.create(work.unit.tokens),
         tables(),
         ids=in_order(),
         dtype=documents.dtype,
-        group_ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        group_ptr=group_ptr,
         sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,
     )
     written = workspace.create(work.unit.tokens) / "documents.parquet"
     size = sum(counts["bytes"] for counts in documents.languages.values())
     return stored_tally(written).model_copy(update={"bytes": size})
+
+
+def _row_groups(
+    blocks: Iterable[NDArray[np.int64]], group_ptr: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """Cut blocks of documents where a group ends, so that a shard reads little more than its own."""
+    ends, last = [], 0
+    for end in group_ptr.tolist():
+        if end - last >= _ROWS:
+            ends.append(end)
+            last = end
+    first, cuts = 0, np.array(ends, np.int64)
+    for block in blocks:
+        yield from filter(
+            len, np.split(block, cuts[(cuts > first) & (cuts < first + len(block))] - first)
+        )
+        first += len(block)

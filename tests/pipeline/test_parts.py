@@ -10,7 +10,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.inputs.files import Blocks, FoundFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
-from pipeline.steps.dedup.pairs import RUN_BYTES, unit_runs
+from pipeline.steps.dedup.runs import RUN_BYTES, unit_runs
 from pipeline.steps.ingest.reading import FilePart, Reading
 from pipeline.steps.ingest.unreadable import check_readable
 from pipeline.steps.scan.files import scan_file
@@ -122,4 +122,6 @@ def test_units_are_cut_into_runs_none_of_which_is_empty(
         for n, m in enumerate(mebibytes)
     ]
     assert RUN_BYTES == 64 << 20
-    assert unit_runs(units) == runs
+    found = unit_runs(units)
+    assert [run.units for run in found] == [tuple(units[start:end]) for start, end in runs]
+    assert [run.number for run in found] == list(range(len(runs)))

@@ -4,7 +4,7 @@ The worse documents of a batch of pairs are held as sets of shingles; the better
 them, row group by row group, each group once a batch. So what is held is one batch and one row group.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.pieces import band_key
+from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.dedup.jaccard import jaccard
@@ -22,8 +23,6 @@ from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import shingle_set
 from stages.store.arrays import array_writer, open_array
 
-RUN_BYTES = 64 << 20
-"""Text of the units that a task verifies."""
 BATCH_PAIRS = 1 << 20
 """Candidate pairs, repeated over bands, that are expanded together (16 bytes each, and copies)."""
 BATCH_BYTES = 32 << 20
@@ -36,21 +35,11 @@ BATCH_DOCUMENTS = 1 << 14
 class PairRange:
     """A run of units whose documents are to be verified against better-ranked ones."""
 
-    units: tuple[Unit, ...]
-    """All units."""
-    number: int
-    """Of the run."""
-    start: int
-    """Its first unit."""
-    end: int
-    """The unit after its last."""
+    before: tuple[Unit, ...]
+    """All units that stand before it."""
+    run: UnitRun
     pieces: int
     minhash: MinHashConfig
-
-    @property
-    def run(self) -> tuple[Unit, ...]:
-        """Its units."""
-        return self.units[self.start : self.end]
 
 
 @dataclass(frozen=True)
@@ -78,23 +67,9 @@ def pairs_key(number: int) -> str:
     return f"dedup/pairs/{number:05d}"
 
 
-def unit_runs(units: Sequence[Unit]) -> list[tuple[int, int]]:
-    """Cut the units into runs of about `RUN_BYTES` of text: a function of the corpus alone.
-
-    Each run reads the better-ranked units once a batch, so many small files are verified together.
-    """
-    runs, start, size = [], 0, 0
-    for number, unit in enumerate(units):
-        if number > start and size + unit.text_bytes > RUN_BYTES:
-            runs.append((start, number))
-            start, size = number, 0
-        size += unit.text_bytes
-    return [*runs, (start, len(units))] if units else []
-
-
 def verify_pairs(workspace: Workspace, work: PairRange) -> PairsRecord:
     """Verify the documents of a run of units against their better-ranked candidates."""
-    folder = workspace.create(pairs_key(work.number))
+    folder = workspace.create(pairs_key(work.run.number))
     compared = verified = 0
     with (
         array_writer(folder / "edges.npy", dtype="<i8", shape=(2,)) as append_edges,
@@ -134,11 +109,11 @@ def _sorted(held: list[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
 
 def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDArray[np.int64], int]]:
     """Yield distinct pairs of ranges of documents, with the bytes of their worse documents' texts."""
-    first_of_all, end = work.run[0].first, work.run[-1].last
+    first_of_all, end = work.run.first, work.run.last
     sizes = np.concatenate(
         [
             pq.read_table(workspace.path(unit.table), columns=["text_bytes"])["text_bytes"].to_numpy()
-            for unit in work.run
+            for unit in work.run.units
         ]
     )
     for first in range(first_of_all, end, BATCH_DOCUMENTS):
@@ -214,11 +189,11 @@ def _measure(workspace: Workspace, work: PairRange, pairs: NDArray[np.int64]) ->
     size, threshold = work.minhash.size, work.minhash.threshold
     worse = {
         number: shingle_set(text, size=size)
-        for unit in work.run
+        for unit in work.run.units
         for number, text in _texts(workspace, unit, pairs[:, 1])
     }
     similarity = np.zeros(len(pairs))
-    for unit in work.units[: work.end]:
+    for unit in (*work.before, *work.run.units):
         low, high = np.searchsorted(pairs[:, 0], (unit.first, unit.last))
         if low == high:
             continue

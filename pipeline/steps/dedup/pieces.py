@@ -1,13 +1,13 @@
 """Dedup: which documents go, in six phases over committed units.
 
-    digests  units                    -> each unit's digests, cut into pieces of their range
+    digests  runs of units            -> the digests of each, cut into pieces of their range
     exact    pieces                   -> repeats of a text, each with the first of it
-    keys     units                    -> each unit's band keys without repeats, cut into pieces
+    keys     runs of units            -> the band keys of each without repeats, cut into pieces
     bands    bands x pieces           -> candidates, without writing out a pair
-    pairs    units (steps.pairs)      -> candidate pairs verified by exact Jaccard
-    resolve  once (steps.resolve)     -> who goes and for whom, keep masks, evidence
+    pairs    runs of units (.pairs)   -> candidate pairs verified by exact Jaccard
+    resolve  once (.resolve)          -> who goes and for whom, keep masks, evidence
 
-This module holds the first four. A piece reads one contiguous range of every unit's file, block by
+This module holds the first four. A piece reads one contiguous range of every run's file, block by
 block. The number of pieces follows from the number of documents alone, so nothing here depends on
 memory or on workers. Rank is canonical order: of two duplicates the first stays.
 """
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, digest_halves
 from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
@@ -48,10 +49,10 @@ class CandidatesRecord(UnitRecord):
 
 
 @dataclass(frozen=True)
-class UnitKeys:
-    """One unit whose digests or band keys are cut into pieces."""
+class RunKeys:
+    """A run of units whose digests or band keys are cut into pieces."""
 
-    unit: Unit
+    run: UnitRun
     pieces: int
     minhash: MinHashConfig | None = None
 
@@ -60,21 +61,22 @@ class UnitKeys:
 class Piece:
     """A range of digests, or of one band's keys."""
 
-    units: tuple[Unit, ...]
+    firsts: tuple[int, ...]
+    """The number of the first document of each run of units."""
     number: int
     pieces: int
     band: int = 0
     minhash: MinHashConfig | None = None
 
 
-def digests_key(unit: Unit) -> str:
-    """Return the folder of a unit's digests by piece."""
-    return f"dedup/digests/{unit.name}"
+def digests_key(run: int) -> str:
+    """Return the folder of a run's digests by piece."""
+    return f"dedup/digests/{run:05d}"
 
 
-def keys_key(unit: Unit) -> str:
-    """Return the folder of a unit's band keys by piece."""
-    return f"dedup/keys/{unit.name}"
+def keys_key(run: int) -> str:
+    """Return the folder of a run's band keys by piece."""
+    return f"dedup/keys/{run:05d}"
 
 
 def exact_key(piece: int) -> str:
@@ -87,11 +89,11 @@ def band_key(band: int, piece: int) -> str:
     return f"dedup/bands/{band:03d}-{piece:05d}"
 
 
-def cut_digests(workspace: Workspace, work: UnitKeys) -> UnitRecord:
-    """Order a unit's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
-    halves = digest_halves(workspace, work.unit)
+def cut_digests(workspace: Workspace, work: RunKeys) -> UnitRecord:
+    """Order a run's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
+    halves = np.concatenate([digest_halves(workspace, unit) for unit in work.run.units])
     order, ptr = _by_piece(halves[:, 0], work.pieces)
-    folder = workspace.create(digests_key(work.unit))
+    folder = workspace.create(digests_key(work.run.number))
     write_array(folder / "digests.npy", halves[order])
     write_array(folder / "documents.npy", order.astype("<u4"))
     write_array(folder / "ptr.npy", ptr)
@@ -103,10 +105,10 @@ def find_exact(workspace: Workspace, piece: Piece) -> ExactRecord:
 
     def blocks() -> Iterator[DigestBlock]:
         def parts() -> Iterator[DigestBlock]:
-            for unit in piece.units:
-                folder = workspace.path(digests_key(unit))
+            for run, first in enumerate(piece.firsts):
+                folder = workspace.path(digests_key(run))
                 low, high = _open(folder / "ptr.npy")[piece.number : piece.number + 2]
-                documents = _open(folder / "documents.npy")[low:high] + np.int64(unit.first)
+                documents = _open(folder / "documents.npy")[low:high] + np.int64(first)
                 yield _open(folder / "digests.npy")[low:high], documents
 
         return _in_blocks(parts())
@@ -139,38 +141,42 @@ def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray
         yield from stream_duplicates(partial(blocks, piece))
 
 
-def repeats_of(workspace: Workspace, unit: Unit, pieces: int) -> NDArray[np.int64]:
-    """Return a unit's exact repeats, each with the first of its text: (D, 2), ascending."""
+def repeats_of(workspace: Workspace, first: int, last: int, *, pieces: int) -> NDArray[np.int64]:
+    """Return the exact repeats among documents [first, last), each with the first of its text.
+
+    Returns:
+        (D, 2) int64, ascending.
+    """
     found = [np.empty((0, 2), np.int64)]
     for piece in range(pieces):
         pairs = _open(workspace.path(exact_key(piece)))
-        low, high = np.searchsorted(pairs[:, 0], (unit.first, unit.last))
+        low, high = np.searchsorted(pairs[:, 0], (first, last))
         found.append(pairs[low:high])
     repeats = np.concatenate(found)
     return repeats[np.argsort(repeats[:, 0], kind="stable")]
 
 
-def cut_keys(workspace: Workspace, work: UnitKeys) -> UnitRecord:
-    """Order a unit's band keys by piece, repeats left out: they are decided with their first.
+def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
+    """Order a run's band keys by piece, repeats left out: they are decided with their first.
 
     keys (B, M), documents (B, M) and where each piece begins in each band, ptr (B, P + 1).
     """
     assert work.minhash is not None
-    unit = work.unit
+    run = work.run
     bands, rows = band_shape(work.minhash.threshold, work.minhash.num_perm)
-    fresh = np.ones(unit.documents, np.bool_)
-    fresh[repeats_of(workspace, unit, work.pieces)[:, 0] - unit.first] = False
+    fresh = np.ones(run.last - run.first, np.bool_)
+    fresh[repeats_of(workspace, run.first, run.last, pieces=work.pieces)[:, 0] - run.first] = False
     documents = np.flatnonzero(fresh)
-    signatures = open_array(workspace.path(unit.signatures), dtype="<u4")
-    folder = workspace.create(keys_key(unit))
+    signatures = [open_array(workspace.path(unit.signatures), dtype="<u4") for unit in run.units]
+    folder = workspace.create(keys_key(run.number))
     pointers = []
     with (
         array_writer(folder / "keys.npy", dtype="<u8", shape=documents.shape) as append_keys,
         array_writer(folder / "documents.npy", dtype="<u4", shape=documents.shape) as append_documents,
     ):
         for band in range(bands):
-            lanes = cast("NDArray[np.uint32]", signatures[band * rows : (band + 1) * rows])
-            keys = band_keys(lanes)[documents]
+            lanes = [part[band * rows : (band + 1) * rows] for part in signatures]
+            keys = band_keys(cast("NDArray[np.uint32]", np.concatenate(lanes, axis=1)))[documents]
             order, ptr = _by_piece(keys, work.pieces)
             append_keys(keys[order][None])
             append_documents(documents[order].astype("<u4")[None])
@@ -185,12 +191,12 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
 
     def blocks() -> Iterator[KeyBlock]:
         def parts() -> Iterator[KeyBlock]:
-            for unit in piece.units:
-                folder = workspace.path(keys_key(unit))
+            for run, first in enumerate(piece.firsts):
+                folder = workspace.path(keys_key(run))
                 low, high = _open(folder / "ptr.npy")[piece.band, piece.number : piece.number + 2]
                 documents = _open(folder / "documents.npy")[piece.band, low:high]
                 keys = _open(folder / "keys.npy")[piece.band, low:high]
-                yield keys, documents + np.int64(unit.first)
+                yield keys, documents + np.int64(first)
 
         return _in_blocks(parts())
 

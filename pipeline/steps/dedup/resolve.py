@@ -18,8 +18,9 @@ from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
-from pipeline.steps.dedup.pairs import pairs_key, unit_runs
+from pipeline.steps.dedup.pairs import pairs_key
 from pipeline.steps.dedup.pieces import equal_texts, repeats_of
+from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
@@ -82,8 +83,8 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
     total = work.units[-1].last if work.units else 0
     with workspace.scratch() as scratch:
         decisions = undecided(total, scratch)
-        for number, (start, end) in enumerate(unit_runs(work.units)):
-            _decide_run(workspace, work, number, work.units[start:end], decisions)
+        for run in unit_runs(work.units):
+            _decide_run(workspace, work, run, decisions)
         for pairs in () if work.pieces else equal_texts(workspace, work.units):
             join_clusters(decisions, pairs)
         for unit in () if work.kept else work.units:
@@ -109,17 +110,15 @@ def keep_all(workspace: Workspace, unit: Unit) -> UnitRecord:
     return UnitRecord()
 
 
-def _decide_run(
-    workspace: Workspace, work: Resolution, number: int, run: Sequence[Unit], decisions: Decisions
-) -> None:
+def _decide_run(workspace: Workspace, work: Resolution, run: UnitRun, decisions: Decisions) -> None:
     """Decide about the documents of a run of units."""
     edges, similarities = np.empty((0, 2), np.int64), np.empty(0)
     if work.near:
-        folder = workspace.path(pairs_key(number))
+        folder = workspace.path(pairs_key(run.number))
         edges = np.load(folder / "edges.npy")
         similarities = np.load(folder / "similarity.npy")
-    repeats = [repeats_of(workspace, unit, work.pieces) for unit in run]
-    decide(decisions, np.concatenate(repeats), edges, similarities=similarities)
+    repeats = repeats_of(workspace, run.first, run.last, pieces=work.pieces)
+    decide(decisions, repeats, edges, similarities=similarities)
 
 
 def _flows(
@@ -223,26 +222,26 @@ def _write_evidence(
     """
     roots = settle_clusters(decisions)
     clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
-    for unit in work.units:
-        own = roots[unit.first : unit.last]
-        others = own != np.arange(unit.first, unit.last)
-        clustered[unit.first : unit.last] |= others
+    for run in unit_runs(work.units):
+        own = roots[run.first : run.last]
+        others = own != np.arange(run.first, run.last)
+        clustered[run.first : run.last] |= others
         clustered[own[others]] = True
     same_text: NDArray[np.bool_] = _mapped(scratch / "same-text", np.bool_, len(roots))
 
     def removed(names: _Names) -> Iterator[pa.Table]:
-        for unit in work.units:
-            repeats = repeats_of(workspace, unit, work.pieces)
+        for run in unit_runs(work.units):
+            repeats = repeats_of(workspace, run.first, run.last, pieces=work.pieces)
             exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
             same_text[exact] = True
-            gone = decisions.witness[unit.first : unit.last] != KEPT
-            for rows in _blocks(np.flatnonzero(gone) + unit.first, READ_ROWS):
+            gone = decisions.witness[run.first : run.last] != KEPT
+            for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
                 yield _removed(names, rows, decisions, exact)
 
     def members(names: _Names) -> Iterator[pa.Table]:
-        for unit in work.units:
-            own = np.flatnonzero(clustered[unit.first : unit.last])
-            for rows in _blocks(own + unit.first, EVIDENCE_ROWS):
+        for run in unit_runs(work.units):
+            own = np.flatnonzero(clustered[run.first : run.last])
+            for rows in _blocks(own + run.first, EVIDENCE_ROWS):
                 yield _members(names, rows, decisions)
 
     names = _Names(workspace, work.units, clustered, scratch)

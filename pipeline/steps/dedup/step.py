@@ -8,10 +8,10 @@ from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
 from pipeline.state.ledger import let_out, read_flows, settle
-from pipeline.steps.dedup.pairs import PairRange, PairsRecord, unit_runs, verify_pairs
+from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
-    UnitKeys,
+    RunKeys,
     cut_digests,
     cut_keys,
     find_candidates,
@@ -25,6 +25,7 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
+from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
@@ -126,9 +127,11 @@ def _keep(job: Job, unit: Unit) -> Task:
 
 def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
     """Find the documents that have the same text."""
-    cut = {f"digests-{unit.commit_name}": UnitKeys(unit, pieces) for unit in units}
+    runs = unit_runs(units)
+    cut = {f"digests-{run.name}": RunKeys(run, pieces) for run in runs}
     yield Phase("sort digests", [job.task(name, cut_digests, work) for name, work in cut.items()])
-    found = {f"exact-{number:05d}": Piece(units, number, pieces) for number in range(pieces)}
+    firsts = tuple(run.first for run in runs)
+    found = {f"exact-{number:05d}": Piece(firsts, number, pieces) for number in range(pieces)}
     tasks = [job.task(name, find_exact, work) for name, work in found.items()]
     yield Phase("find exact duplicates", tasks)
 
@@ -136,20 +139,22 @@ def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
 def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
     """Find near-duplicates; return how many pairs were compared."""
     minhash = job.file.dedup.minhash
-    cut = {f"keys-{unit.commit_name}": UnitKeys(unit, pieces, minhash) for unit in units}
+    runs = unit_runs(units)
+    firsts = tuple(run.first for run in runs)
+    cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash) for run in runs}
     yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
     bands, _ = band_shape(minhash.threshold, minhash.num_perm)
     found = {
-        f"band-{band:03d}-{number:05d}": Piece(units, number, pieces, band, minhash)
+        f"band-{band:03d}-{number:05d}": Piece(firsts, number, pieces, band, minhash)
         for band, number in itertools.product(range(bands), range(pieces))
     }
     tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
     yield Phase("find near-duplicates", tasks)
-    runs = {
-        f"pairs-{number:05d}": PairRange(units, number, start, end, pieces, minhash)
-        for number, (start, end) in enumerate(unit_runs(units))
-    }
-    tasks = [job.task(name, verify_pairs, work) for name, work in runs.items()]
+    tasks = []
+    for run in runs:
+        before = tuple(unit for unit in units if unit.first < run.first)
+        work = PairRange(before, run, pieces, minhash)
+        tasks.append(job.task(f"pairs-{run.name}", verify_pairs, work))
     verified = yield Phase("verify near-duplicates", tasks)
     return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
 

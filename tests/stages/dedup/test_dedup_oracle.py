@@ -23,16 +23,18 @@ from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup import pairs
 from pipeline.steps.dedup import pieces as dedup
 from pipeline.steps.dedup import resolve as resolving
-from pipeline.steps.dedup.pairs import PairRange, pairs_key, unit_runs, verify_pairs
+from pipeline.steps.dedup import runs as dedup_runs
+from pipeline.steps.dedup.pairs import PairRange, pairs_key, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
-    UnitKeys,
+    RunKeys,
     cut_digests,
     cut_keys,
     find_candidates,
     find_exact,
 )
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
+from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest import part as ingest
 from pipeline.steps.ingest.part import PartRecord, ingest_part
 from pipeline.steps.ingest.reading import FilePart
@@ -277,18 +279,21 @@ class Run:
 
     def _dedup(self, units: tuple[Unit, ...]) -> ResolveRecord:
         config, pieces = self._corpus.minhash, self._pieces
-        for unit in units:
-            self._do(cut_digests, UnitKeys(unit, pieces))
+        runs = unit_runs(units)
+        firsts = tuple(run.first for run in runs)
+        for run in runs:
+            self._do(cut_digests, RunKeys(run, pieces))
         for piece in range(pieces):
-            self._do(find_exact, Piece(units, piece, pieces))
-        for unit in units:
-            self._do(cut_keys, UnitKeys(unit, pieces, config))
+            self._do(find_exact, Piece(firsts, piece, pieces))
+        for run in runs:
+            self._do(cut_keys, RunKeys(run, pieces, config))
         bands, _ = band_shape(config.threshold, config.num_perm)
         for band in range(bands):
             for piece in range(pieces):
-                self._do(find_candidates, Piece(units, piece, pieces, band, config))
-        for number, (start, end) in enumerate(unit_runs(units)):
-            self._do(verify_pairs, PairRange(units, number, start, end, pieces, config))
+                self._do(find_candidates, Piece(firsts, piece, pieces, band, config))
+        for run in runs:
+            before = tuple(unit for unit in units if unit.first < run.first)
+            self._do(verify_pairs, PairRange(before, run, pieces, config))
         return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, near=True)))
 
     def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:
@@ -316,7 +321,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     monkeypatch.setattr(ingest, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
     monkeypatch.setattr(resolving, "EVIDENCE_ROWS", 4)
-    monkeypatch.setattr(pairs, "RUN_BYTES", 3_000)
+    monkeypatch.setattr(dedup_runs, "RUN_BYTES", 3_000)
     monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)
     large, large_units = Run(tmp_path / "large", corpus, unit_size=1 << 20, pieces=2).verdict()

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import xxhash
 from numba import njit
@@ -24,7 +24,7 @@ _IMPORTS = re.compile(r"^(?:from|import) (stages[\w.]*)(?: import (\([^)]*|.*))?
 
 def kernel(function: _Function) -> _Function:
     """Compile a function of arrays and numbers to machine code; what it computes stays the same."""
-    return _cached(function, njit(cache=True)(function))
+    return _cached(function, counting=True)
 
 
 def lean_kernel(function: _Function) -> _Function:
@@ -33,11 +33,12 @@ def lean_kernel(function: _Function) -> _Function:
     Counting is most of the work where small kernels are called for each of many small things: the BPE
     encoder is three times as fast without.
     """
-    return _cached(function, njit(cache=True, _nrt=False)(function))
+    return _cached(function, counting=False)
 
 
-def _cached(function: _Function, compiled: Any) -> _Function:
+def _cached(function: _Function, *, counting: bool) -> _Function:
     """Return compiled code that is loaded from disk while its sources are the same."""
+    compiled = njit(cache=True, _nrt=counting)(function)
     kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
     kept.__class__ = _CachedCode
     kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001

@@ -22,7 +22,7 @@ from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES
 from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
-from stages.tokenizer.texts import Texts, joined_texts, texts_of
+from stages.tokenizer.texts import JoinedTexts, joined_texts, texts_of
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name)
 """The columns that `sections_of` reads; the second is there for sources with sections alone."""
@@ -205,7 +205,7 @@ def sections_of(table: pa.Table) -> list[list[str]]:
     ]
 
 
-def joined_sections(table: pa.Table) -> Texts:
+def joined_sections(table: pa.Table) -> JoinedTexts:
     """Return the sections of all documents end to end; most documents are one."""
     if SECTION_ENDS.name not in table.column_names:
         return texts_of(table.column("text"))

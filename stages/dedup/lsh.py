@@ -66,11 +66,23 @@ class Candidates:
 
 @cache
 def band_shape(threshold: float, num_perm: int) -> tuple[int, int]:
-    """Return (bands, rows a band) as datasketch chooses them for a threshold."""
-    from datasketch import MinHashLSH  # noqa: PLC0415  # see stages.dedup.minhash
+    """Return (bands, rows a band) that cost least at a threshold, as datasketch chooses them.
 
-    index = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=_WEIGHTS)
-    return int(index.b), int(index.r)
+    The cost is the weighted sum of two areas under P(s) = 1 - (1 - s^r)^b, the chance that a pair of
+    similarity s is compared: of P below the threshold, and of 1 - P above it. P is a polynomial of a
+    degree of at most num_perm, so Gauss and Legendre's rule integrates it exactly.
+    """
+    nodes, weights = np.polynomial.legendre.leggauss(num_perm // 2 + 1)
+    below, above = threshold * (nodes + 1) / 2, threshold + (1 - threshold) * (nodes + 1) / 2
+    best, shape = np.inf, (0, 0)
+    for bands in range(1, num_perm + 1):
+        rows = np.arange(1, num_perm // bands + 1)[:, None]
+        compared = (1 - (1 - below**rows) ** bands) @ weights * threshold / 2
+        missed = ((1 - above**rows) ** bands) @ weights * (1 - threshold) / 2
+        costs = _WEIGHTS[0] * compared + _WEIGHTS[1] * missed
+        if costs.min() < best:
+            best, shape = float(costs.min()), (bands, int(costs.argmin()) + 1)
+    return shape
 
 
 def num_pieces(documents: int) -> int:

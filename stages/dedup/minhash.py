@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 from stages.kernels import kernel
 
 _EMPTY = np.uint32(0xFFFFFFFF)
+_SEED = 1
 
 
 @cache
 def permutations(num_perm: int) -> NDArray[np.uint32]:
-    """Return datasketch's permutation parameters: (2, num_perm) uint32, rows a and b."""
-    from datasketch import MinHash  # noqa: PLC0415  # brings scipy: a second that few commands need
+    """Return the parameters of the permutations: (2, num_perm) uint32, rows a and b, a odd.
 
-    parameters = MinHash(num_perm=num_perm, seed=1, scheme="affine32").permutations
-    return np.ascontiguousarray(parameters, np.uint32)
+    datasketch draws the same. It is not asked, because importing it takes a CPU second in every process.
+    """
+    draws = np.random.RandomState(_SEED)  # frozen, so that its draws never change
+    a = draws.randint(0, 1 << 31, num_perm, np.uint32) * np.uint32(2) + np.uint32(1)
+    return np.stack([a, draws.randint(0, 1 << 32, num_perm, np.uint32)])
 
 
 def signature(hashes: NDArray[np.uint64], *, num_perm: int) -> NDArray[np.uint32]:

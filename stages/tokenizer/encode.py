@@ -33,7 +33,7 @@ from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
-from stages.tokenizer.texts import Encoded, Texts, joined_ids, joined_texts
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 from stages.tokenizer.words import word_starts
 
 _STRETCH = 4096
@@ -106,13 +106,13 @@ class Tokenizer:
             found += encoded.parts()
         return found
 
-    def encode_texts(self, texts: Texts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the same of texts that lie end to end."""
         if self._compiled is None:
             return joined_ids(self.encode_by_library(texts.strings()), dtype)
         return self._compiled.encode(self.normalise_texts(texts), dtype=dtype)
 
-    def normalise_texts(self, texts: Texts) -> Texts:
+    def normalise_texts(self, texts: JoinedTexts) -> JoinedTexts:
         """Return texts as the model's normaliser leaves them."""
         if not self.normalises:
             return texts

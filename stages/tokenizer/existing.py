@@ -28,7 +28,7 @@ from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import special_ids
-from stages.tokenizer.texts import Encoded, Texts, joined_ids
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids
 from stages.tokenizer.words import starts_of_spelled
 
 _INT32 = np.dtype(np.int32)
@@ -109,7 +109,7 @@ class ExistingTokenizer:
         """Return the ids of each text, (n,) of `dtype`; of special ids only the unknown one's."""
         return [self._checked(ids).astype(dtype) for ids in self._file.encode(texts)]
 
-    def encode_texts(self, texts: Texts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the same of texts that lie end to end."""
         return joined_ids(self.encode(texts.strings()), dtype)
 

@@ -1,4 +1,4 @@
-"""Spelling: whether stored ids are those of a text, and spell it byte by byte.
+"""PieceBytes: whether stored ids are those of a text, and spell it byte by byte.
 
 text      "a cat"      61 20 63 61 74
 ids       71 902 5     71 = 61   902 = 20 63 61   5 = 74
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.texts import Encoded, Texts
+from stages.tokenizer.texts import Encoded, JoinedTexts
 
 SAME, OTHER_TEXT, OTHER_IDS = 0, 1, 2
 """A text is what the ids spell and gives them; is another; or is spelled by them and gives other ids."""
@@ -33,7 +33,7 @@ class Stored(NamedTuple):
             yield np.asarray(self.ids[begin:end])
 
 
-class Spelling(NamedTuple):
+class PieceBytes(NamedTuple):
     """What each of V ids spells."""
 
     data: NDArray[np.uint8]
@@ -44,7 +44,7 @@ class Spelling(NamedTuple):
 
 
 def compare_texts(
-    stored: Stored, texts: Texts, encoded: Encoded, spelling: Spelling
+    stored: Stored, texts: JoinedTexts, encoded: Encoded, spelling: PieceBytes
 ) -> NDArray[np.uint8]:
     """Compare stored ids with texts, and with what these are encoded to.
 
@@ -64,7 +64,7 @@ def compare_texts(
 
 @lean_kernel
 def compare(
-    stored: Stored, texts: Texts, encoded: Encoded, spelling: Spelling, found: NDArray[np.uint8]
+    stored: Stored, texts: JoinedTexts, encoded: Encoded, spelling: PieceBytes, found: NDArray[np.uint8]
 ) -> None:
     """Fill in what each text is found to be."""
     for text in range(len(stored.begins)):

@@ -18,7 +18,7 @@ PADDING = 32
 _WORD = 8
 
 
-class Texts(NamedTuple):
+class JoinedTexts(NamedTuple):
     """D texts of B bytes together."""
 
     data: NDArray[np.uint8]
@@ -56,14 +56,14 @@ class Encoded(NamedTuple):
         return np.diff(self.ends, prepend=0)
 
 
-def joined_texts(parts: Sequence[bytes]) -> Texts:
+def joined_texts(parts: Sequence[bytes]) -> JoinedTexts:
     """Return texts end to end."""
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)), out=offsets[1:])
     return _padded(np.frombuffer(b"".join(parts), np.uint8), offsets)
 
 
-def texts_of(column: pa.ChunkedArray) -> Texts:
+def texts_of(column: pa.ChunkedArray) -> JoinedTexts:
     """Return the texts of a column of large strings without nulls."""
     chunk = column.combine_chunks()
     if not len(chunk):
@@ -80,7 +80,7 @@ def joined_ids(parts: Sequence[NDArray[np.integer]], dtype: np.dtype[np.generic]
     return Encoded(np.concatenate([np.empty(0, dtype), *parts]).astype(dtype), ends)
 
 
-def _padded(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Texts:
+def _padded(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> JoinedTexts:
     room = np.empty(-(-(len(data) + PADDING) // _WORD) * _WORD, np.uint8)
     room[: len(data)], room[len(data) :] = data, 0
-    return Texts(room, room.view(np.uint64), offsets)
+    return JoinedTexts(room, room.view(np.uint64), offsets)

@@ -35,7 +35,7 @@ class SampledUnit:
     """Of the documents of a language, where more than 1% are looked at."""
 
 
-class SampleRecord(CheckRecord):
+class LibraryRecord(CheckRecord):
     """What was found of a sample."""
 
     documents: int
@@ -47,7 +47,7 @@ def sample_shares(documents: Mapping[str, int]) -> dict[str, float]:
     return {name: share for name, share in shares.items() if share > _SHARE}
 
 
-def check_sample(workspace: Workspace, work: SampledUnit) -> SampleRecord:
+def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
     """Hold the ids of some documents to those that the tokenizer's library gives."""
     folder = workspace.path(work.unit.tokens)
     store, documents = (
@@ -69,7 +69,7 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> SampleRecord:
     if wrong:
         what = "have other ids than the tokenizer's own library gives their text"
         found.append(stored.finding("library", np.array(wrong), what))
-    return SampleRecord(findings=found_in(found), documents=count)
+    return LibraryRecord(findings=found_in(found), documents=count)
 
 
 def _is_sampled(table: pa.Table, shares: Mapping[str, float]) -> NDArray[np.bool_]:

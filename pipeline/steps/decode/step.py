@@ -7,7 +7,7 @@ from pydantic import Field
 
 from pipeline.engine.phase import Phase
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
-from pipeline.steps.decode.sample import SampledUnit, SampleRecord, check_sample, sample_shares
+from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord, read_all
@@ -58,7 +58,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
             for unit in units
         ]
         sampled = yield Phase("encode a sample with the tokenizer's library", tasks)
-        samples = read_all(sampled, SampleRecord).values()
+        samples = read_all(sampled, LibraryRecord).values()
         findings = [finding for unit in samples for finding in unit.findings]
         by_library = sum(unit.documents for unit in samples)
     returned: Counter[str] = Counter()

@@ -35,7 +35,7 @@ from stages.ragged import Ragged, joined
 from stages.store.token_store import TokenUnit
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import ExistingTokenizer
-from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, Spelling, Stored, compare_texts
+from stages.tokenizer.spelling import OTHER_IDS, OTHER_TEXT, PieceBytes, Stored, compare_texts
 
 COLUMNS = ("id", "language", "text_bytes", *SECTIONED_TEXT)
 """What is read of the documents that dedup kept."""
@@ -133,7 +133,7 @@ def _of_trained(
 ) -> Iterator[tuple[str, Finding]]:
     """Ids spell the text, or what the model's normaliser leaves of it, and are those of the text."""
     pieces = load_pieces(workspace)
-    spelling = Spelling(pieces.data, pieces.begins, pieces.sizes)
+    spelling = PieceBytes(pieces.data, pieces.begins, pieces.sizes)
     found = np.zeros(len(stored.identities), np.uint8)
     for part, numbers in stored.kept(workspace):
         ids, texts = stored.ids(numbers), joined_sections(part)

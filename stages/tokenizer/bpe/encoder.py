@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from stages.tokenizer.bpe.merging import word_scratch
 from stages.tokenizer.bpe.tables import BpeTables
 from stages.tokenizer.bpe.words import encode_texts, remembered
-from stages.tokenizer.texts import Encoded, Texts
+from stages.tokenizer.texts import Encoded, JoinedTexts
 
 _SLOTS = 1 << 18
 """Words that are remembered: 16 MiB."""
@@ -28,7 +28,7 @@ class BpeEncoder:
         self._tables, self._otherwise = tables, otherwise
         self._known, self._scratch = remembered(_SLOTS), word_scratch()
 
-    def encode(self, texts: Texts, *, dtype: np.dtype[np.generic]) -> Encoded:
+    def encode(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the ids of texts, of `dtype`."""
         count = len(texts.offsets) - 1
         ids, ends = np.empty(int(texts.offsets[-1]), dtype), np.empty(count, np.int64)

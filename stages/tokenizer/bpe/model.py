@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.tables import BpeTables, Pieces, bpe_tables
+from stages.tokenizer.bpe.tables import BpeTables, ModelPieces, bpe_tables
 from stages.tokenizer.bpe.utf8 import ASCII
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
@@ -65,7 +65,7 @@ def tables_of(model: bytes, *, vocab_size: int) -> BpeTables | None:
     of_bytes = np.empty(_BYTES, np.int32)
     of_bytes[values] = byte_ids
     _, ranks = np.unique(-scores[ids], return_inverse=True)
-    pieces = Pieces(data, begins[ids], ends[ids], ids.astype(np.int32), ranks.astype(np.int32))
+    pieces = ModelPieces(data, begins[ids], ends[ids], ids.astype(np.int32), ranks.astype(np.int32))
     return bpe_tables(pieces, of_bytes, vocab_size=vocab_size)
 
 

@@ -47,7 +47,7 @@ class BpeTables(NamedTuple):
     vocab_size: int
 
 
-class Pieces(NamedTuple):
+class ModelPieces(NamedTuple):
     """N pieces that merging can give, as they lie in the bytes of a model."""
 
     data: NDArray[np.uint8]
@@ -58,7 +58,7 @@ class Pieces(NamedTuple):
     """(N,) the best 0; pieces of one score have one rank."""
 
 
-def bpe_tables(pieces: Pieces, byte_ids: NDArray[np.int32], *, vocab_size: int) -> BpeTables:
+def bpe_tables(pieces: ModelPieces, byte_ids: NDArray[np.int32], *, vocab_size: int) -> BpeTables:
     """Return the tables of a model.
 
     Args:
@@ -112,7 +112,7 @@ def find_pair(left: int, right: int, pairs: NDArray[np.uint64]) -> int:
 
 
 @lean_kernel
-def name_characters(pieces: Pieces, symbols: NDArray[np.int32], vocab_size: int) -> None:
+def name_characters(pieces: ModelPieces, symbols: NDArray[np.int32], vocab_size: int) -> None:
     """Fill in the symbol of each character that stands in a piece."""
     for number in range(len(pieces.ids)):
         point, size = code_point(pieces.data, pieces.begins[number])
@@ -131,7 +131,7 @@ def name_characters(pieces: Pieces, symbols: NDArray[np.int32], vocab_size: int)
 
 @lean_kernel
 def join_characters(
-    pieces: Pieces,
+    pieces: ModelPieces,
     symbols: NDArray[np.int32],
     ascii_joined: NDArray[np.bool_],
     joined: NDArray[np.uint64],
@@ -153,7 +153,7 @@ def join_characters(
 
 @kernel
 def find_merges(
-    pieces: Pieces,
+    pieces: ModelPieces,
     symbols: NDArray[np.int32],
     slots: NDArray[np.int32],
     found: NDArray[np.int32],
@@ -208,7 +208,7 @@ def _mix_bytes(total: np.uint64, size: int) -> np.uint64:
 
 @lean_kernel
 def _symbol_of(
-    pieces: Pieces,
+    pieces: ModelPieces,
     symbols: NDArray[np.int32],
     slots: NDArray[np.int32],
     total: np.uint64,
@@ -236,7 +236,7 @@ def _symbol_of(
 
 @lean_kernel
 def fill_pairs(
-    pieces: Pieces,
+    pieces: ModelPieces,
     found: NDArray[np.int32],
     results: NDArray[np.int32],
     pairs: NDArray[np.uint64],

@@ -18,7 +18,7 @@ from stages.kernels import lean_kernel
 from stages.tokenizer.bpe.merging import LONGEST_WORD, WordScratch, merge_word
 from stages.tokenizer.bpe.tables import BpeTables, are_joined
 from stages.tokenizer.bpe.utf8 import ASCII, code_point
-from stages.tokenizer.texts import Texts
+from stages.tokenizer.texts import JoinedTexts
 
 _BYTES, _IDS = 24, 8
 """Most that a remembered word may have."""
@@ -49,7 +49,7 @@ def remembered(slots: int) -> Remembered:
 
 @lean_kernel
 def encode_texts(
-    texts: Texts,
+    texts: JoinedTexts,
     first: int,
     ids: NDArray[np.integer],
     ends: NDArray[np.int64],

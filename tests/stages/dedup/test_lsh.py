@@ -56,7 +56,10 @@ def plain_pairs(keys: list[int], documents: list[int], max_candidates: int) -> l
     )
 
 
-@pytest.mark.parametrize(("threshold", "num_perm"), [(0.8, 128), (0.5, 64), (0.9, 256), (0.7, 16)])
+@pytest.mark.parametrize(
+    ("threshold", "num_perm"),
+    [(0.8, 128), (0.5, 64), (0.9, 256), (0.7, 16), *((tenths / 20, 128) for tenths in range(2, 20, 3))],
+)
 def test_bands_are_those_that_datasketch_chooses(threshold: float, num_perm: int) -> None:
     index = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=(0.1, 0.9))
     bands, rows = band_shape(threshold, num_perm)

@@ -27,11 +27,13 @@ from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.decode import check as decode
+from pipeline.steps.decode import sample
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split import choice as split
 from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_validation
 from pipeline.steps.tokenize.encode import TokenizeUnit
+from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
 from pipeline.steps.tokenizer.training import FAIRNESS
 from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
 from pipeline.steps.verify import check as verify
@@ -177,6 +179,43 @@ def test_verify_holds_the_ids_of_the_store_to_the_text(tokenized: Path, tmp_path
         place.write_bytes(sound)
     assert "text" in {f.check for f in found if f.file == f"{unit.tokens}/ids.npy"}
     assert "tokens" in {f.check for f in found}, "the rows of a dataset are held to the store"
+
+
+def test_the_library_encodes_enough_documents_of_every_language(
+    kind: str, tokenized: Path, tmp_path: Path
+) -> None:
+    space, every = workspace(tokenized, tmp_path), units(tokenized)
+    tables = [tokenized / unit.tokens / "documents.parquet" for unit in every]
+    stored = sum(pq.read_metadata(table).num_rows for table in tables)
+    languages = {name for table in tables for name in pq.read_table(table)["language"].to_pylist()}
+    for share, most in ((1.0, stored), (0.01, stored // 10)):
+        shares = dict.fromkeys(languages, share)
+        found = [sample.check_sample(space, sample.SampledUnit(unit, shares)) for unit in every]
+        assert not any(one.findings for one in found)
+        assert 0 < sum(one.documents for one in found) <= most, kind
+        assert share < 1 or sum(one.documents for one in found) == stored
+    assert sample.sample_shares({"a": 900, "b": 5_000, "c": 120_001, "d": 0}) == {"a": 1.0, "b": 0.24}
+
+
+def test_other_ids_than_the_librarys_are_found(tokenized: Path, tmp_path: Path) -> None:
+    space, unit = workspace(tokenized, tmp_path), units(tokenized)[0]
+    place = tokenized / unit.tokens / "ids.npy"
+    sound, ids = place.read_bytes(), np.load(place)
+    ids[0] ^= 1
+    np.save(place, ids)
+    shares = dict.fromkeys(pq.read_table(tokenized / unit.table)["language"].to_pylist(), 1.0)
+    try:
+        found = sample.check_sample(space, sample.SampledUnit(unit, shares)).findings
+    finally:
+        place.write_bytes(sound)
+    assert [(one.file, one.check) for one in found] == [(f"{unit.tokens}/ids.npy", "library")]
+
+
+def test_what_checks_remembers_nothing_of_what_was_made(tokenized: Path, tmp_path: Path) -> None:
+    space = workspace(tokenized, tmp_path)
+    made = load_tokenizer(space)
+    assert load_tokenizer(space) is made
+    assert load_tokenizer(space, use=CHECK) is not made
 
 
 def test_slices_hold_every_document_once_and_about_a_mebibyte() -> None:

@@ -28,7 +28,7 @@ from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import special_ids
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 from stages.tokenizer.words import starts_of_spelled
 
 _INT32 = np.dtype(np.int32)
@@ -157,6 +157,14 @@ class ExistingTokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as people read it."""
         return self._file.pieces(ids)
+
+    def spelled_texts(self, texts: JoinedTexts) -> JoinedTexts:
+        """Return what the ids of texts spell if these come back as they are."""
+        before = SPACE.encode() * self._begins_with_space
+        after = SPACE.encode() * (self._ends_with_space and not self._begins_with_space)
+        if not before and not after:
+            return texts
+        return joined_texts([before + part + after for part in texts.parts()])
 
     def _checked(self, ids: NDArray[np.integer]) -> NDArray[np.integer]:
         assert not self._special[ids].any(), "a text gave a special id"

@@ -1,7 +1,7 @@
 """Sample: some documents are encoded by the tokenizer's own library, as the others are in compiled code.
 
-At least 1% of the documents of each language, and 1,000 of them if it has as many. Which ones depends on
-their ids alone.
+1% of the documents of each language, and 1,000 of them if it has as many; of a small corpus in many
+languages, fewer, so that the sample has at most 10% of the text, or 4 MiB. Which ones depends on their ids alone.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.texts import StoredTexts
 from pipeline.steps.findings import CheckRecord, found_in
+from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
 from pipeline.steps.units import Unit, fixed_bytes, sections_of
 from stages.identity import ID_BYTES
@@ -24,6 +25,12 @@ from stages.store.token_store import TokenUnit
 _SHARE = 0.01
 _WANTED = 1_200
 """Documents of a language, on average: 1,000, and six standard deviations more."""
+
+
+_MOST = 0.1
+"""Of all text: the library takes eight times as long as compiled code."""
+_ALWAYS = 4 << 20
+"""Bytes of text that are always looked at: a second."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +48,17 @@ class LibraryRecord(CheckRecord):
     documents: int
 
 
-def sample_shares(documents: Mapping[str, int]) -> dict[str, float]:
-    """Return the share of each language's documents that is looked at, where it is more than 1%."""
-    shares = {name: min(1.0, _WANTED / count) for name, count in documents.items() if count}
-    return {name: share for name, share in shares.items() if share > _SHARE}
+def sample_shares(languages: Mapping[str, LanguageTokens]) -> dict[str, float]:
+    """Return the share of each language's documents that is looked at, where it is more than 1%.
+
+    Args:
+        languages: what the token store has of each.
+    """
+    shares = {name: min(1.0, _WANTED / one["documents"]) for name, one in languages.items()}
+    wanted = sum(share * languages[name]["bytes"] for name, share in shares.items())
+    total = sum(one["bytes"] for one in languages.values())
+    lowered = min(1.0, max(_MOST * total, _ALWAYS) / max(wanted, 1.0))
+    return {name: share * lowered for name, share in shares.items() if share * lowered > _SHARE}
 
 
 def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:

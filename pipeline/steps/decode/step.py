@@ -51,8 +51,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
     findings = [finding for unit in found for finding in unit.findings]
     documents = by_library = sum(unit.documents for unit in found)
     if any(unit.compiled for unit in found) and not findings:
-        languages = job.records.of(TOKENIZE).languages
-        shares = sample_shares({name: counts["documents"] for name, counts in languages.items()})
+        shares = sample_shares(job.records.of(TOKENIZE).languages)
         tasks = [
             job.task(f"{_SAMPLE}{unit.commit_name}", check_sample, SampledUnit(unit, shares))
             for unit in units

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -132,8 +131,7 @@ def _of_trained(
     workspace: Workspace, stored: StoredTexts, tokenizer: Tokenizer
 ) -> Iterator[tuple[str, Finding]]:
     """Ids spell the text, or what the model's normaliser leaves of it, and are those of the text."""
-    pieces = load_pieces(workspace)
-    spelling = PieceBytes(pieces.data, pieces.begins, pieces.sizes)
+    spelling = _spelling(workspace)
     found = np.zeros(len(stored.identities), np.uint8)
     for part, numbers in stored.kept(workspace):
         ids, texts = stored.ids(numbers), joined_sections(part)
@@ -151,16 +149,28 @@ def _of_existing(
 ) -> Iterator[tuple[str, Finding]]:
     """Ids are those of the text, whatever of it they give back."""
     wrong: list[int] = []
+    spelling = _spelling(workspace)
     for part, numbers in stored.kept(workspace):
-        ids = iter(stored.ids(numbers).parts())
-        for number, texts in zip(numbers.tolist(), sections_of(part), strict=True):
-            back = _come_back(tokenizer, texts, list(islice(ids, len(texts))))
+        ids, texts = stored.ids(numbers), joined_sections(part)
+        encoded = tokenizer.encode_texts(texts, dtype=ids.ids.dtype)
+        verdicts = compare_texts(ids, tokenizer.spelled_texts(texts), encoded, spelling)
+        rows = np.flatnonzero(verdicts.reshape(len(numbers), -1).any(axis=1))
+        returned.update({Returned.TEXT.value: len(numbers) - len(rows)})
+        for row in rows.tolist():  # those that do not come back as they were, or not plainly so
+            (sections,) = sections_of(part.slice(row, 1))
+            own = stored.ids(numbers[row : row + 1]).parts()
+            back = _come_back(tokenizer, sections, list(own))
             returned.update([] if back is None else [back.value])
-            wrong += [number] if back is None else []
+            wrong += [int(numbers[row])] if back is None else []
     if wrong:
         check = "text" if stored.ends is None else "sections"
         what = "do not decode to their text, or have other ids than it"
         yield stored.finding(check, np.array(wrong), what)
+
+
+def _spelling(workspace: Workspace) -> PieceBytes:
+    pieces = load_pieces(workspace)
+    return PieceBytes(pieces.data, pieces.begins, pieces.sizes)
 
 
 def _come_back(

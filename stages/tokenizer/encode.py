@@ -32,6 +32,7 @@ from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
+from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 from stages.tokenizer.words import word_starts
@@ -181,11 +182,11 @@ class Tokenizer:
 
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it stands for a single byte: (vocab_size,) bool."""
-        return np.array([self._processor.is_byte(i) for i in range(self.vocab_size)], np.bool_)
+        return np.equal(self._model.types, PieceType.BYTE)
 
     def piece_bytes(self) -> list[bytes]:
         """Return what each id decodes to: (vocab_size,); nothing for special ids."""
-        return [self._bytes_of(number) for number in range(self.vocab_size)]
+        return self._model.spelled()
 
     def word_starts(self) -> NDArray[np.bool_]:
         """Say of every id whether it begins a word: (vocab_size,) bool."""
@@ -196,15 +197,6 @@ class Tokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id as the model writes it."""
         return [self._processor.id_to_piece(i) for i in ids]
-
-    def _bytes_of(self, number: int) -> bytes:
-        library = self._processor
-        piece = library.id_to_piece(number)
-        if library.is_byte(number):
-            return bytes([int(piece[1:-1], 16)])
-        if library.is_control(number) or library.is_unknown(number) or library.is_unused(number):
-            return b""
-        return bytes(piece.replace(SPACE_SYMBOL, " ").encode())
 
     def _stretches(self, text: str) -> Iterator[str]:
         """Yield a text in parts whose ids join to its ids; runs of U+2581 stand alone."""
@@ -254,12 +246,15 @@ class Tokenizer:
         """What encodes normalised texts in compiled code, if it gives the library's ids."""
         if self._whole:
             return None
-        model = self._processor.serialized_model_proto()
-        tables = tables_of(model, vocab_size=self.vocab_size)
+        tables = tables_of(self._model)
         if tables is None:
             return None
         library = self.verbatim()
         return BpeEncoder(tables, lambda text: library.encode_by_library([text])[0])
+
+    @cached_property
+    def _model(self) -> SentencePieceModel:
+        return SentencePieceModel(self._processor.serialized_model_proto())
 
     @cached_property
     def _is_byte(self) -> NDArray[np.bool_]:
@@ -269,8 +264,9 @@ class Tokenizer:
     def _continues(self) -> NDArray[np.bool_]:
         """Whether each id is a single byte that continues a character."""
         found = np.zeros(self.vocab_size, np.bool_)
+        spelled = self.piece_bytes()
         for number in np.flatnonzero(self._is_byte).tolist():
-            found[number] = self._bytes_of(number)[0] & 0xC0 == 0x80  # noqa: PLR2004  # as UTF-8 has it
+            found[number] = spelled[number][0] & 0xC0 == 0x80  # noqa: PLR2004  # as UTF-8 has it
         return found
 
     @cached_property

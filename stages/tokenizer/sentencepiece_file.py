@@ -5,17 +5,10 @@ that `stages.tokenizer.encode` cuts, where a dummy prefix would come anew and wh
 
     " Hello  world"   ->   " Hello world"   ->   _Hello _world        (dummy prefix, folded white space)
 
-Ids that are to be special become control symbols, whatever they were: no text gives them. A model is a
-protocol buffer, a list of fields, of which those that stand later count:
-
-    field 1, of each piece    its text 1, its score 2, its type 3 (3 is control, 4 user-defined)
-    field 2                   how it was trained; of that 3, the kind of the model (3 is words)
-    field 3                   the normaliser
-    field 4                   texts with their pieces, compared as the model is loaded: left out
+Ids that are to be special become control symbols, whatever they were: no text gives them.
 """
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 import sentencepiece
@@ -25,28 +18,16 @@ from stages.errors import FormatError
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
-
-_PIECES, _TRAINER, _SELF_TEST, _TYPE = 1, 2, 4, 3
-"""Fields: of a model three, of a piece and of the trainer the last."""
-_WORDS = 3
-"""The kind of a model of which pieces are whole words."""
-_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = 1, 2, 3, 4, 5, 6
-"""Types of pieces; control is inserted by number alone, user-defined matched wherever it stands.
-Unused is given by no text either, but BPE merges others over it."""
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-"""Wire types."""
-
-
-class _Field(NamedTuple):
-    """One field of a protocol buffer."""
-
-    number: int
-    value: int
-    """Of a varint."""
-    content: bytes
-    """Of what has a length."""
-    whole: bytes
-    """As it stands there."""
+from stages.tokenizer.sentencepiece_model import (
+    LENGTH,
+    PIECES,
+    SELF_TEST,
+    TYPE,
+    ModelKind,
+    PieceType,
+    SentencePieceModel,
+    varint,
+)
 
 
 def describe_sentencepiece(data: bytes, *, name: str) -> Described:
@@ -65,7 +46,8 @@ def describe_sentencepiece(data: bytes, *, name: str) -> Described:
     pieces = {processor.id_to_piece(number): number for number in range(size)}
     kept = (processor.is_control, processor.is_unknown, processor.is_unused)
     controls = frozenset(n for n in range(size) if any(test(n) for test in kept))
-    apart = controls | set(_user_defined(data))
+    types = SentencePieceModel(data).types
+    apart = controls | set(np.flatnonzero(types == PieceType.USER_DEFINED).tolist())
     marks = {piece: number for piece, number in pieces.items() if number in apart}
     named = {role: getattr(processor, f"{role}_id")() for role in ("unk", "bos", "eos", "pad")}
     declared = {role: number for role, number in named.items() if number >= 0}
@@ -105,13 +87,14 @@ class SentencePieceFile:
         Raises:
             FormatError: it is no model, or a byte is to be special.
         """
-        types = [_type(part.content) for part in _fields(data) if part.number == _PIECES]
-        lost = [number for number in sorted(special) if types[number] == _BYTE]
+        _load(data, name=name)
+        model = SentencePieceModel(data)
+        lost = [number for number in sorted(special) if model.types[number] == PieceType.BYTE]
         if lost:
             raise FormatError(f"{name}: id {lost[0]:,} is to be special, but is a byte that texts need")
-        controlled = _with_controls(data, frozenset(special))
+        controlled = _with_controls(model, special)
         own, plain = (_load(proto, name=name) for proto in (controlled, controlled + NO_NORMALIZER))
-        return cls(own, plain, words=_has_words(data))
+        return cls(own, plain, words=model.kind is ModelKind.WORD)
 
     def normalise(self, text: str) -> str:
         """Return a text as the normaliser leaves it, its dummy prefix included."""
@@ -152,70 +135,19 @@ def _load(data: bytes, *, name: str) -> sentencepiece.SentencePieceProcessor:
         raise FormatError(f"{name}: not a SentencePiece model: {error}") from error
 
 
-def _user_defined(data: bytes) -> Iterator[int]:
-    """Yield the ids that are matched as a whole wherever they stand in a text."""
-    messages = (part.content for part in _fields(data) if part.number == _PIECES)
-    yield from (number for number, piece in enumerate(messages) if _type(piece) == _USER_DEFINED)
-
-
-def _type(piece: bytes) -> int:
-    """Return the type of a piece, from its message."""
-    return [_NORMAL, *(part.value for part in _fields(piece) if part.number == _TYPE)][-1]
-
-
-def _has_words(data: bytes) -> bool:
-    """Say whether pieces are whole words."""
-    trainers = (part.content for part in _fields(data) if part.number == _TRAINER)
-    kinds = [part.value for trainer in trainers for part in _fields(trainer) if part.number == _TYPE]
-    return kinds[-1:] == [_WORDS]
-
-
-def _with_controls(data: bytes, special: Collection[int]) -> bytes:
+def _with_controls(model: SentencePieceModel, special: Collection[int]) -> bytes:
     """Return a model in which some ids are control symbols, and that has no test of itself."""
-    parts, number = [], 0
-    for part in _fields(data):
-        if part.number == _PIECES:
-            kept = number not in special or _type(part.content) in (_UNKNOWN, _UNUSED)
-            content = part.content if kept else part.content + bytes([_TYPE << 3, _CONTROL])
-            parts.append(bytes([_PIECES << 3 | _LENGTH]) + _varint(len(content)) + content)
-            number += 1
-        elif part.number != _SELF_TEST:
-            parts.append(part.whole)
-    return b"".join(parts)
-
-
-def _fields(data: bytes) -> Iterator[_Field]:
-    """Yield the fields of a protocol buffer that a library has read already."""
-    place = 0
-    while place < len(data):
-        start = place
-        tag, place = _read_varint(data, place)
-        value, content, kind = 0, b"", tag & 7
-        if kind == _VARINT:
-            value, place = _read_varint(data, place)
-        elif kind == _LENGTH:
-            length, place = _read_varint(data, place)
-            content, place = data[place : place + length], place + length
-        else:
-            assert kind in (_FIXED32, _FIXED64), kind
-            place += 4 if kind == _FIXED32 else 8
-        yield _Field(tag >> 3, value, content, data[start:place])
-
-
-def _read_varint(data: bytes, place: int) -> tuple[int, int]:
-    """Return a number of seven bits a byte, the lowest first, and the place behind it."""
-    value = shift = 0
-    while True:
-        value |= (data[place] & 0x7F) << shift
-        shift, place = shift + 7, place + 1
-        if data[place - 1] < 0x80:  # noqa: PLR2004  # the bit that says that more follows
-            return value, place
-
-
-def _varint(value: int) -> bytes:
-    """300 -> ac 02."""
-    parts = bytearray()
-    while value > 0x7F:  # noqa: PLR2004  # seven bits
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
+    fields, data = model.fields, model.data
+    kept = fields.numbers != SELF_TEST
+    numbers = np.array(sorted(special), np.int64)
+    changed = numbers[~np.isin(model.types[numbers], (PieceType.UNKNOWN, PieceType.UNUSED))]
+    pieces = np.flatnonzero(fields.numbers == PIECES)[changed]
+    parts, place = [], 0
+    for field in sorted({*np.flatnonzero(~kept).tolist(), *pieces.tolist()}):
+        begin, stop = int(fields.begins[field]), int(fields.stops[field])
+        parts.append(data[place : int(fields.starts[field])])
+        if kept[field]:
+            content = data[begin:stop] + bytes([TYPE << 3, PieceType.CONTROL])
+            parts.append(bytes([PIECES << 3 | LENGTH]) + varint(len(content)) + content)
+        place = stop
+    return b"".join([*parts, data[place:]])

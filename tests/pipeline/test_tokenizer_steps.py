@@ -32,7 +32,7 @@ from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.split import choice as split
 from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_validation
-from pipeline.steps.tokenize.encode import LanguageTokens, TokenizeUnit
+from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
 from pipeline.steps.tokenizer.training import FAIRNESS
 from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
@@ -194,19 +194,6 @@ def test_the_library_encodes_enough_documents_of_every_language(
         assert not any(one.findings for one in found)
         assert 0 < sum(one.documents for one in found) <= most, kind
         assert share < 1 or sum(one.documents for one in found) == stored
-
-
-def test_the_sample_has_a_thousand_documents_of_a_language_but_not_most_of_the_text() -> None:
-    def shares(size: int, **documents: int) -> dict[str, float]:
-        counts = {n: LanguageTokens(documents=d, bytes=d * size, tokens=d) for n, d in documents.items()}
-        return sample.sample_shares(counts)
-
-    assert shares(9, a=900, b=5_000, c=120_001) == {"a": 1.0, "b": 0.24}
-    lowered = 590 / 2_100
-    assert shares(10_000, a=900, b=5_000) == pytest.approx({"a": lowered, "b": 0.24 * lowered})
-    assert shares(10, a=10) == {"a": 1.0}
-    assert shares(1 << 20, a=10) == pytest.approx({"a": 0.4})
-    assert shares(1) == {}
 
 
 def test_other_ids_than_the_librarys_are_found(tokenized: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from stages.tokenizer.bpe.merging import LONGEST_WORD
 from stages.tokenizer.bpe.model import tables_of
 from stages.tokenizer.encode import NO_NORMALIZER, Tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
-from stages.tokenizer.sentencepiece_file import _varint
+from stages.tokenizer.sentencepiece_model import SentencePieceModel, varint
 from stages.tokenizer.texts import joined_texts
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = 1, 2, 3, 4, 5, 6
@@ -36,22 +36,22 @@ TEXTS = st.lists(st.text(f"{ALPHABET} c\n", max_size=60), max_size=4)
 
 def piece_of(text: str, score: float = 0.0, kind: int = NORMAL) -> bytes:
     """Return a piece as it stands in a model."""
-    content = b"\x0a" + _varint(len(text.encode())) + text.encode()
-    content += b"\x15" + struct.pack("<f", score) + b"\x18" + _varint(kind)
-    return b"\x0a" + _varint(len(content)) + content
+    content = b"\x0a" + varint(len(text.encode())) + text.encode()
+    content += b"\x15" + struct.pack("<f", score) + b"\x18" + varint(kind)
+    return b"\x0a" + varint(len(content)) + content
 
 
 def model_of(pieces: Sequence[bytes], *, kind: int = BPE, num_bytes: int = 256) -> bytes:
     """Return a model of some pieces, with the bytes, and no normaliser."""
     singles = [piece_of(f"<0x{byte:02X}>", kind=BYTE) for byte in range(num_bytes)]
-    trainer = b"\x18" + _varint(kind) + b"\x98\x02" + _varint(num_bytes == 256)
+    trainer = b"\x18" + varint(kind) + b"\x98\x02" + varint(num_bytes == 256)
     head = [
         piece_of("<unk>", kind=UNKNOWN),
         piece_of("<s>", kind=CONTROL),
         piece_of("</s>", kind=CONTROL),
     ]
     content = b"".join([*head, *singles, *pieces])
-    return content + b"\x12" + _varint(len(trainer)) + trainer + NO_NORMALIZER
+    return content + b"\x12" + varint(len(trainer)) + trainer + NO_NORMALIZER
 
 
 def opened(model: bytes) -> sentencepiece.SentencePieceProcessor:
@@ -71,7 +71,7 @@ def never(text: str) -> np.ndarray:
 
 def ids_of(model: bytes, texts: Sequence[str]) -> list[list[int]]:
     """Return the ids that compiled code gives of each text."""
-    tables = tables_of(model, vocab_size=opened(model).get_piece_size())
+    tables = tables_of(SentencePieceModel(model))
     assert tables is not None
     encoded = BpeEncoder(tables, never).encode(joined_texts([t.encode() for t in texts]), dtype=INT32)
     return [part.tolist() for part in encoded.parts()]
@@ -123,7 +123,7 @@ def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:
         asked.append(text)
         return np.array([7, 8, 9], INT32)
 
-    tables = tables_of(model, vocab_size=opened(model).get_piece_size())
+    tables = tables_of(SentencePieceModel(model))
     assert tables is not None
     encoder = BpeEncoder(tables, otherwise)
     encoded = encoder.encode(joined_texts([text.encode() for text in texts]), dtype=INT32)
@@ -149,7 +149,7 @@ def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:
     ids=["unigram", "no bytes", "no space", "user-defined", "unused", "one character", "a plain space"],
 )
 def test_models_of_other_rules_are_left_to_the_library(model: bytes) -> None:
-    assert tables_of(model, vocab_size=opened(model).get_piece_size()) is None
+    assert tables_of(SentencePieceModel(model)) is None
     texts = ["ab a b", "", "猫"]
     assert [ids.tolist() for ids in tokenizer_of(model).encode(texts)] == library_ids(model, texts)
 
@@ -166,7 +166,7 @@ def test_a_text_that_writes_a_special_id_gives_none() -> None:
 
 def test_of_a_field_that_stands_twice_the_later_counts() -> None:
     twice = piece_of("ab", 5.0, kind=NORMAL)
-    changed = b"\x0a" + _varint(len(twice)) + twice[2:] + bytes([3 << 3, CONTROL])
+    changed = b"\x0a" + varint(len(twice)) + twice[2:] + bytes([3 << 3, CONTROL])
     model = model_of([piece_of(*SPACE), piece_of("a", -3.0), piece_of("b", -3.0), changed])
     assert opened(model).is_control(opened(model).piece_to_id("ab"))
     assert ids_of(model, ["ab"]) == library_ids(model, ["ab"])

@@ -19,8 +19,9 @@ from stages.tokenizer.existing import (
     describe,
     existing_tokenizer,
 )
-from stages.tokenizer.sentencepiece_file import _fields, _varint
+from stages.tokenizer.sentencepiece_model import varint
 from tests.stages.tokenizer.existing_files import changed, data_of, model_of, texts
+from tests.stages.tokenizer.protocol_buffer import read_fields
 from tests.stages.tokenizer.test_existing import LITERALS, tokenizer_of
 
 
@@ -58,10 +59,10 @@ def test_pieces_that_a_model_leaves_unused_are_merged_over_as_in_its_library() -
     unused = {number for number, piece in pieces.items() if len(piece) == 2 and piece.isalpha()}
     assert len(unused) > 50
     content, number = b"", 0
-    for part in _fields(data):
+    for part in read_fields(data):
         mark = b"\x18\x05" if part.number == 1 and number in unused else b""
         number += part.number == 1
-        whole = b"\x0a" + _varint(len(part.content) + 2) + part.content + mark
+        whole = b"\x0a" + varint(len(part.content) + 2) + part.content + mark
         content += whole if mark else part.whole
     library = sentencepiece.SentencePieceProcessor(model_proto=content)
     tokenizer = tokenizer_of("llama-model", content)
@@ -74,10 +75,10 @@ def test_pieces_that_a_model_leaves_unused_are_merged_over_as_in_its_library() -
 def with_type(data: bytes, piece: str, type_: int) -> bytes:
     """A model of which a piece has another type."""
     content = b""
-    for part in _fields(data):
-        if part.number == 1 and next(_fields(part.content)).content == piece.encode():
+    for part in read_fields(data):
+        if part.number == 1 and next(read_fields(part.content)).content == piece.encode():
             inner = part.content + bytes([3 << 3, type_])
-            content += b"\x0a" + _varint(len(inner)) + inner
+            content += b"\x0a" + varint(len(inner)) + inner
         else:
             content += part.whole
     return content
@@ -86,8 +87,8 @@ def with_type(data: bytes, piece: str, type_: int) -> bytes:
 def with_piece(data: bytes, piece: str) -> bytes:
     """A model with one piece more, of score 0."""
     text = piece.encode()
-    inner = b"\x0a" + _varint(len(text)) + text + b"\x15" + bytes(4)
-    return data + b"\x0a" + _varint(len(inner)) + inner
+    inner = b"\x0a" + varint(len(text)) + text + b"\x15" + bytes(4)
+    return data + b"\x0a" + varint(len(inner)) + inner
 
 
 RUSSIAN, UNKNOWN = "слово и ещё слово, и ещё много слов и слов", "\u2297"

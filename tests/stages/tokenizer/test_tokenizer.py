@@ -27,9 +27,9 @@ from stages.tokenizer import encode
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, cut_pieces
-from stages.tokenizer.sentencepiece_file import _fields
 from stages.tokenizer.special import num_reserved, special_ids
 from stages.tokenizer.train import TrainConfig, train_model, training_memory
+from tests.stages.tokenizer.protocol_buffer import read_fields
 
 CORPUS = Path(__file__).resolve().parents[3] / "examples" / "corpus"
 FILE_BYTES = 60_000
@@ -308,9 +308,9 @@ def test_no_piece_has_two_digits(model: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_one_thread_trains(model: str) -> None:
-    fields = _fields(train_model(SMALL, config_of(model)))
+    fields = read_fields(train_model(SMALL, config_of(model)))
     trainer = next(part.content for part in fields if part.number == 2)
-    assert [part.value for part in _fields(trainer) if part.number == 16] == [1], "num_threads"
+    assert [part.value for part in read_fields(trainer) if part.number == 16] == [1], "num_threads"
 
 
 @pytest.mark.parametrize("model", MODELS)

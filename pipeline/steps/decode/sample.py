@@ -1,8 +1,8 @@
 """Sample: some documents are encoded by the tokenizer's own library, as the others are in compiled code.
 
 1% of the documents of each language, and 1,000 of them if it has as many; of a small corpus in many
-languages, fewer, so that the sample has at most 10% of the text, or 4 MiB. Which ones depends on their ids
-alone.
+languages, fewer, so that the sample has at most 10% of the text, or 4 MiB. Which ones depends on their
+ids alone.
 """
 
 from collections.abc import Mapping

@@ -174,7 +174,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 DEDUP = Step(
     name="dedup",
-    version=2,
+    version=3,
     record=DedupRecord,
     reads=always((INGEST.name,)),
     settings=_settings,

@@ -23,6 +23,7 @@ from pipeline.steps.split.recount import recount_held_out
 from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit, units_of
+from stages.tokenizer.bpe.encoder import MEMORY
 
 EXISTING = 512 << 20
 """The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
@@ -31,7 +32,7 @@ _COUNT = "count-"
 
 def encoding_need(file: RunFile) -> int:
     """Return the bytes that a worker takes to encode or decode a batch of documents."""
-    return text_need(file) + (EXISTING if file.tokenizer.path is not None else 0)
+    return text_need(file) + 2 * MEMORY + (EXISTING if file.tokenizer.path is not None else 0)
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:

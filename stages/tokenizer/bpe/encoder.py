@@ -13,7 +13,7 @@ from stages.tokenizer.texts import Encoded, JoinedTexts
 _SLOTS = 1 << 18
 """Words that are remembered: 16 MiB."""
 MEMORY = 32 << 20
-"""Bytes that an encoder takes, about, with a vocabulary of 32,000."""
+"""Bytes that an encoder takes, about, with a vocabulary of 32,000; a worker may have two."""
 
 
 class BpeEncoder:

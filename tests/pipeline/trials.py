@@ -81,6 +81,12 @@ def refuse(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signatu
     raise DataError(f"row {payload} is broken; mend it")
 
 
+def refuse_late(work: Workspace, payload: Any) -> Who:
+    """Raise an error of ours, after those that are raised at once."""
+    time.sleep(1.0)
+    return refuse(work, payload)
+
+
 def stumble(work: Workspace, payload: Any) -> Who:  # noqa: ARG001  # the signature
     """Raise an error that is a bug."""
     raise KeyError(payload)

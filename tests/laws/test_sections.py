@@ -74,7 +74,8 @@ def test_damage_to_the_sections_of_the_store_is_found(
     np.save(path, change(np.load(path)))
     verdict = verify_session(tmp_path / "run", workers=0, address=None, stream=None)["verify"]["prompts"]
     assert not verdict["passed"]
-    assert {"sections", "readable"} & {finding["check"] for finding in verdict["findings"]}
+    assert {"sections", "readable", "text"} & {finding["check"] for finding in verdict["findings"]}
+    assert any(finding["file"].startswith("tokens/") for finding in verdict["findings"])
 
 
 def test_sections_that_a_stopped_run_left_behind_are_not_read(corpus: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ CONTRAST = {
 def report_of(learning: dict[str, Any] | None) -> Any:
     """A report that holds one verdict and nothing else to speak of."""
     checked = {"rows": 3, "documents": 2, "tokens": 40, "padding": 1}
-    verdict = {"passed": True, "findings": [], "learning": learning, "checked": checked}
+    verdict = {"passed": True, "findings": [], "learning": learning, "checked": checked, "by_library": 2}
     return {
         "name": "small",
         "output": "run",

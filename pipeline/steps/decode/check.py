@@ -216,7 +216,7 @@ def _sentences(
     except FormatError as error:
         yield unit.sentences, Finding("readable", str(error))
         return
-    pieces = load_pieces(workspace)
+    pieces = load_pieces(workspace, use=CHECK)
     documents = (np.asarray(store.ids[slice(*place)]) for place in pairwise(store.offsets.tolist()))
     languages = languages_of(workspace, unit, table.num_rows)
     wrong = [

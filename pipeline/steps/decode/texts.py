@@ -169,7 +169,7 @@ def _of_existing(
 
 
 def _spelling(workspace: Workspace) -> PieceBytes:
-    pieces = load_pieces(workspace)
+    pieces = load_pieces(workspace, use=CHECK)
     return PieceBytes(pieces.data, pieces.begins, pieces.sizes)
 
 

@@ -71,9 +71,9 @@ def load_tokenizer(workspace: Workspace, *, use: str = MAKE) -> RunTokenizer:
     return tokenizer
 
 
-def load_pieces(workspace: Workspace) -> Pieces:
-    """Return what each id of the run's tokenizer decodes to, found once a worker."""
-    tokenizer = load_tokenizer(workspace)
+def load_pieces(workspace: Workspace, *, use: str = MAKE) -> Pieces:
+    """Return what each id of the run's tokenizer decodes to, found once a worker for each use."""
+    tokenizer = load_tokenizer(workspace, use=use)
     key = f"pieces {id(tokenizer)}"
     if key not in workspace.cache:
         workspace.cache[key] = Pieces(tokenizer.piece_bytes())

@@ -92,9 +92,15 @@ def mixed(left: int, right: int) -> np.uint64:
 
 
 @lean_kernel
+def _joined_bit(left: int, right: int) -> np.uint64:
+    """Return which bit says that two symbols may stand side by side."""
+    return np.uint64(mixed(left, right) >> np.uint64(64 - _JOINED_BITS))
+
+
+@lean_kernel
 def are_joined(left: int, right: int, joined: NDArray[np.uint64]) -> np.bool_:
     """Say whether two symbols may stand side by side in a piece: if they do, it is True."""
-    bit = mixed(left, right) >> np.uint64(64 - _JOINED_BITS)
+    bit = _joined_bit(left, right)
     return np.bool_(joined[bit >> _WORD] >> (bit & np.uint64(63)) & _ONE)
 
 
@@ -143,7 +149,7 @@ def join_characters(
         while place < pieces.ends[number]:
             right, size = code_point(pieces.data, place)
             place += size
-            bit = mixed(symbols[left], symbols[right]) >> np.uint64(64 - _JOINED_BITS)
+            bit = _joined_bit(symbols[left], symbols[right])
             joined[bit >> _WORD] |= _ONE << (bit & np.uint64(63))
             first, second = _SPACE if left == _SIGN else left, _SPACE if right == _SIGN else right
             if first < ASCII and second < ASCII:

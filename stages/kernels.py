@@ -36,9 +36,17 @@ def lean_kernel(function: _Function) -> _Function:
     return _cached(function, counting=False)
 
 
-def _cached(function: _Function, *, counting: bool) -> _Function:
+def inlined_kernel(function: _Function) -> _Function:
+    """Compile a function whose code is put into each kernel that calls it, before anything is optimised.
+
+    A loop over calls of it then runs on vector registers, which a call would prevent.
+    """
+    return _cached(function, counting=True, inline="always")
+
+
+def _cached(function: _Function, *, counting: bool, inline: str = "never") -> _Function:
     """Return compiled code that is loaded from disk while its sources are the same."""
-    compiled = njit(cache=True, _nrt=counting)(function)
+    compiled = njit(cache=True, _nrt=counting, inline=inline)(function)
     kept = compiled._cache._cache_file  # noqa: SLF001 - numba has no open way to say what the code rests on
     kept.__class__ = _CachedCode
     kept._source_stamp = sources_digest(Path(sys.modules[function.__module__].__file__ or ""))  # noqa: SLF001

@@ -6,7 +6,7 @@ A row has a stream of draws for each tag; draw number n of it is u64[n % 2] of b
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.kernels import kernel
+from stages.kernels import inlined_kernel, kernel
 from stages.objectives.rows import StoredRows
 from stages.seeding import Tag
 
@@ -23,7 +23,7 @@ def stream_words(rows: StoredRows, tag: Tag) -> NDArray[np.uint64]:
     )
 
 
-@kernel
+@inlined_kernel
 def philox(
     c0: np.uint64,
     c1: np.uint64,

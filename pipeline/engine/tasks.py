@@ -4,8 +4,6 @@ A task names a module-level function and a payload of plain values. The function
 files, writes new ones under its attempt's folder and returns a record; it knows nothing of Ray.
 """
 
-import contextlib
-import ctypes
 import resource
 import shutil
 import time
@@ -15,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from pipeline.state.commits import Outcome
 from pipeline.state.storage import TEMPORARY
 from pipeline.system.disk_faults import named
+from pipeline.system.memory_release import release_freed_memory
 from stages.config import Config
 from stages.store.digests import digest_file, sync_files
 
@@ -126,15 +123,8 @@ class Worker:
             "cpu_seconds": time.process_time() - processor,
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
         }
-        _trim()
+        release_freed_memory()
         return Outcome(folder, files, record.model_dump(mode="json"), metrics)
-
-
-def _trim() -> None:
-    """Return freed memory back to the system: the next task may be small."""
-    pa.default_memory_pool().release_unused()
-    with contextlib.suppress(AttributeError, OSError):  # glibc alone has it
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _keys(folder: Path) -> Iterator[str]:

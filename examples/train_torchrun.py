@@ -57,6 +57,7 @@ def main() -> None:
     if rank == 0:
         states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
         torch.save({**states, "loader": loader.state_dict()}, arguments.checkpoint)
+    distributed.barrier()  # a process that ends while its last sums are still let go of would abort
     distributed.destroy_process_group()
 
 

@@ -9,12 +9,14 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import JsonValue
 
+from pipeline.engine import watch
 from pipeline.engine.memory import MIB, Need, held_bytes
 from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
@@ -48,12 +50,12 @@ def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonV
     records: list[dict[str, JsonValue]] = []
     phase = Phase("", [task], take=lambda _, outcome: records.append(outcome.record))
     step = step_run("ingest", phase, need=Need(0, "lower x"))
-    with MemoryWatch(limit, print, period=0.1) as watch:
-        seen = watch.new_peak()
+    with MemoryWatch(limit, print, period=0.1) as looks:
+        seen = looks.new_peak()
         try:
-            PlainLoop(folder, "attempt", MemoryBook(), memory=limit, watch=watch).do([step])
+            PlainLoop(folder, "attempt", MemoryBook(), memory=limit, watch=looks).do([step])
         finally:
-            peak = watch.end_peak(seen)
+            peak = looks.end_peak(seen)
     return records[0], peak
 
 
@@ -112,25 +114,37 @@ def test_in_a_thread_without_signals_a_task_is_done_as_it_is(tmp_path: Path) -> 
     assert records == [{"held": 64 * MIB}]
 
 
+@pytest.fixture
+def this_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the watch look at this process: what others below it free would hide what it takes."""
+    monkeypatch.setattr(watch, "process_tree", lambda pid: [pid])
+
+
+def wait_until(seen: Callable[[], object], *, seconds: float = 60) -> None:
+    """Wait for something that another thread sees, and fail if it does not come."""
+    deadline = time.monotonic() + seconds
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0)
+
+
+@pytest.mark.usefixtures("this_process_alone")
 def test_a_watch_gives_the_peak_since_one_was_begun() -> None:
-    with MemoryWatch(1 << 60, print, period=0.001) as watch:
-        while not watch.held:
-            time.sleep(0)
-        peak = watch.new_peak()
+    with MemoryWatch(1 << 60, print, period=0.001) as looks:
+        wait_until(lambda: looks.held)
+        peak = looks.new_peak()
         before, held = peak.bytes, np.full(64 * MIB, 7, np.uint8)
-        while peak.bytes < before + 60 * MIB:
-            time.sleep(0)
-        assert watch.end_peak(peak) == peak.bytes >= len(held)
+        wait_until(lambda: peak.bytes >= before + 32 * MIB)
+        assert looks.end_peak(peak) == peak.bytes >= len(held)
 
 
+@pytest.mark.usefixtures("this_process_alone")
 def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
-    with MemoryWatch(1 << 60, print, period=3600.0) as watch:
-        while not watch.held:
-            time.sleep(0)
-        before = watch.held
+    with MemoryWatch(1 << 60, print, period=3600.0) as looks:
+        wait_until(lambda: looks.held)
+        before = looks.held
         held = np.full(64 * MIB, 7, np.uint8)
-        while watch.held < before + 60 * MIB:
-            time.sleep(0)
+        wait_until(lambda: looks.held >= before + 32 * MIB)
         assert len(held) == 64 * MIB
 
 

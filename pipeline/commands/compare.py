@@ -44,6 +44,7 @@ from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
+from stages.store.folders import entries
 from stages.store.manifest import read_manifest
 from stages.store.token_store import TokenUnit
 from stages.verify.gates import to_json
@@ -116,7 +117,7 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
 def _chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path, list[str]]:
     """Return the datasets to compare of each run, in the order of their names."""
     there = {
-        folder: sorted(path.name for path in folder.glob("datasets/*") if finished_splits(path))
+        folder: [path.name for path in entries(folder / "datasets") if finished_splits(path)]
         for folder in folders
     }
     for folder in folders:

@@ -24,6 +24,7 @@ from ray.exceptions import RayError
 
 from pipeline.engine.memory import process_tree
 from stages.errors import ConfigError, Stopped
+from stages.store.folders import files_below
 
 OBJECT_STORE_SHARE = 16
 """Part of `memory` that Ray's object store gets: tasks pass through files, messages are small."""
@@ -220,7 +221,7 @@ def code_digest() -> str:
     home = Path(__file__).resolve().parent.parent.parent
     digest = xxhash.xxh3_128()
     for folder in ("pipeline", "stages"):
-        for path in sorted((home / folder).rglob("*.py")):
+        for path in sorted(path for path in files_below(home / folder) if path.suffix == ".py"):
             digest.update(path.relative_to(home).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -19,6 +19,7 @@ from pipeline.system.disk_faults import named
 from pipeline.system.memory_release import release_freed_memory
 from stages.config import Config
 from stages.store.digests import digest_file, sync_files
+from stages.store.folders import files_below
 
 
 @dataclass
@@ -128,6 +129,5 @@ class Worker:
 
 
 def _keys(folder: Path) -> Iterator[str]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            yield path.relative_to(folder).as_posix()
+    for path in sorted(files_below(folder)):
+        yield path.relative_to(folder).as_posix()

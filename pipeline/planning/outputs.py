@@ -11,6 +11,7 @@ from pipeline.state.commits import COMMITS
 from pipeline.state.journal import LOCK, LOG, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
+from stages.store.folders import files_below
 
 PLAN = "run.json"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
@@ -77,7 +78,7 @@ def _strangers(output: Path) -> list[str]:
     if not output.exists():
         return []
     names = sorted(path.name for path in output.iterdir())
-    if PLAN in names or any((output / COMMITS).glob("*/*.json")):
+    if PLAN in names or any(path.suffix == ".json" for path in files_below(output / COMMITS)):
         return []
     known = {_OF_THE_DISK}
     if {LOCK, LOG} & set(names):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from stages.errors import ConfigError
+from stages.store.folders import entries
 from stages.store.manifest import MANIFEST_NAME
 
 SPLITS = ("train", "validation")
@@ -14,10 +15,10 @@ def find_dataset(folder: Path, name: str) -> Path:
     Raises:
         ConfigError: no such dataset.
     """
-    there = {path.name: path for path in folder.glob("datasets/*") if path.is_dir()}
+    there = {path.name: path for path in entries(folder / "datasets") if path.is_dir()}
     if name not in there:
-        found = sorted(p.parent.parent.name for p in folder.glob(f"datasets/*/*/{MANIFEST_NAME}"))
-        what = f"datasets here: {', '.join(dict.fromkeys(found))}" if found else "no dataset here"
+        found = [dataset for dataset, path in there.items() if finished_splits(path)]
+        what = f"datasets here: {', '.join(found)}" if found else "no dataset here"
         raise ConfigError(f"{folder}: no dataset {name!r}; {what}")
     return there[name]
 

@@ -40,6 +40,7 @@ from pipeline.steps.table import NAMES, SCAN, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.system.stopping import reason_of, signals_stop, tidying
 from stages.errors import ConfigError, Stopped, VerificationError
+from stages.store.folders import entries
 
 _NAMED = 3
 
@@ -258,7 +259,7 @@ def known_steps(output: Path) -> list[str]:
         ConfigError: the folder holds no run.
         FormatError: run.json is damaged.
     """
-    later = [path for path in (output / COMMITS).glob("*") if path.name != SCAN]
+    later = [path for path in entries(output / COMMITS) if path.name != SCAN]
     if not later and not (output / PLAN).exists() and (output / STATUS).exists():
         return [SCAN]
     return list(read_plan(output).steps)

@@ -5,7 +5,6 @@ committed yet. The same run writes them again; one whose settings changed may no
 removed by the program, which cannot know whose it is: `verify` names it.
 """
 
-import os
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from pipeline.state.commits import COMMITS, Commits
 from pipeline.state.storage import is_key
 from pipeline.steps.table import SCAN, written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS
+from stages.store.folders import entries, walk
 
 FOLDERS = (SCAN, "ledger", *written_folders())
 """Where steps write."""
@@ -52,13 +52,13 @@ def links(root: Path) -> Iterator[str]:
 
 def no_commits(root: Path, commits: Commits) -> Iterator[str]:
     """Return the keys of what lies among the commits and is none: a backup copy, a note."""
-    for folder in sorted((root / COMMITS).glob("*")):
+    for folder in entries(root / COMMITS):
         if not folder.is_dir() or not is_key(folder.name):
             yield f"{COMMITS}/{folder.name}"
             continue
         survey = commits.survey(folder.name)
         known = {f"{unit}.json" for unit in (*survey.commits, *survey.damaged)}
-        for path in sorted(folder.iterdir()):
+        for path in entries(folder):
             if path.name not in known and not path.name.startswith("."):
                 yield f"{COMMITS}/{folder.name}/{path.name}"
 
@@ -66,10 +66,10 @@ def no_commits(root: Path, commits: Commits) -> Iterator[str]:
 def _below(root: Path) -> Iterator[Path]:
     """Return all that is in the folders of steps; a folder that is a link is not entered."""
     for folder in FOLDERS:
-        for parent, folders, files in os.walk(root / folder):
+        for parent, folders, files in walk(root / folder):
             folders.sort()
-            for name in sorted([*files, *(f for f in folders if Path(parent, f).is_symlink())]):
-                yield Path(parent, name)
+            for name in sorted([*files, *(f for f in folders if (parent / f).is_symlink())]):
+                yield parent / name
 
 
 def _committed(commits: Commits, steps: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -25,6 +25,7 @@ from stages.config import Config, canonical_json
 from stages.errors import DataError, FormatError
 from stages.store.digests import FileDigest, xxh3_file
 from stages.store.drawn import DRAWN_NAME
+from stages.store.folders import entries
 from stages.store.manifest import MANIFEST_NAME
 
 COMMITS = "commits"
@@ -166,8 +167,7 @@ class Commits:
 
     def steps(self) -> list[str]:
         """Return the names of the steps of which something is committed."""
-        folder = self.storage.path(COMMITS)
-        names = [path.name for path in folder.glob("*") if path.is_dir()]
+        names = [path.name for path in entries(self.storage.path(COMMITS)) if path.is_dir()]
         return sorted(name for name in names if is_key(name))
 
     def survey(self, step: str) -> Survey:

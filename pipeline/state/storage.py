@@ -19,6 +19,7 @@ from pathlib import Path
 
 from stages.errors import DataError
 from stages.store.digests import sync_path
+from stages.store.folders import entries, files_below
 
 _KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 TEMPORARY = "tmp"
@@ -70,9 +71,9 @@ class LocalStorage:
 
     def list(self, prefix: str) -> Iterator[str]:
         """Yield the keys below a prefix, sorted; half-written objects have no key."""
-        for path in sorted(self.path(prefix).rglob("*")):
+        for path in sorted(files_below(self.path(prefix))):
             key = path.relative_to(self.root).as_posix()
-            if path.is_file() and not path.name.startswith(".") and is_key(key):
+            if not path.name.startswith(".") and is_key(key):
                 yield key
 
     def delete(self, key: str) -> None:
@@ -174,12 +175,13 @@ def sweep(root: Path) -> None:
             f"{temporary}: is a symbolic link; finished files are moved from there into the run, so it"
             " must be a folder. Remove the link"
         )
-    for attempt in temporary.glob("*") if temporary.is_dir() else ():
+    for attempt in entries(temporary):
         if _ATTEMPT.fullmatch(attempt.name):
             shutil.rmtree(attempt, ignore_errors=True)
-    for half_written in (root / "commits").glob("*/.*"):
-        half_written.unlink(missing_ok=True)
-    for step in (root / "commits").glob("*"):
+    for step in entries(root / "commits"):
+        for path in entries(step):
+            if path.name.startswith("."):  # half written
+                path.unlink(missing_ok=True)
         sync_path(step)
     if (root / "commits").exists():
         sync_path(root / "commits")

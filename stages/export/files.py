@@ -22,6 +22,7 @@ from typing import BinaryIO
 from stages.config import Config
 from stages.errors import FormatError
 from stages.store.digests import sync_path
+from stages.store.folders import files_below
 
 _BLOCK_BYTES = 1 << 22
 
@@ -154,9 +155,9 @@ class ExportFiles:
         Raises:
             FormatError: a file is not what was committed of it, or gone.
         """
-        found = {p.relative_to(self._folder).as_posix(): p for p in self._folder.rglob("*")}
+        found = {p.relative_to(self._folder).as_posix(): p for p in files_below(self._folder)}
         for name, path in found.items():
-            if path.is_file() and name not in self._written and name not in besides:
+            if name not in self._written and name not in besides:
                 path.unlink()
         for name, known in self._written.items():
             size = found[name].stat().st_size if name in found else 0

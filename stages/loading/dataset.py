@@ -26,6 +26,7 @@ from stages.loading.segments import dense_segments
 from stages.loading.shared_number import SharedNumber
 from stages.loading.split_reader import FileCheck, SplitReader
 from stages.store.drawn import read_drawn
+from stages.store.folders import entries
 from stages.store.manifest import read_manifest
 
 _DERIVED = ("position_ids", "segment_ids")
@@ -258,7 +259,7 @@ def open_dataset(
     """
     folder = Path(path) / split
     if not folder.is_dir():
-        found = sorted(p.parent.name for p in Path(path).glob("*/dataset.json"))
+        found = [split.name for split in entries(Path(path)) if (split / "dataset.json").exists()]
         what = f"splits here: {', '.join(found)}" if found else "no dataset here"
         raise ConfigError(f"{path}: no split {split!r}; {what}")
     manifest = read_manifest(folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 import xxhash
 
 from stages.config import Config
+from stages.store.folders import walk
 
 _BLOCK_BYTES = 1 << 22
 
@@ -42,9 +43,9 @@ def xxh3_file(path: Path) -> str:
 
 def sync_files(folder: Path) -> None:
     """Bring the files below a folder to the disk; their names are the business of who moves them."""
-    for parent, _, names in os.walk(folder):
+    for parent, _, names in walk(folder):
         for name in names:
-            sync_path(Path(parent) / name)
+            sync_path(parent / name)
 
 
 def sync_path(path: Path) -> None:

@@ -1,6 +1,9 @@
 """What a worker promises of a task: its own files and no others, each with its digest."""
 
+import errno
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,6 +45,21 @@ def test_what_an_attempt_that_died_left_behind_is_no_part_of_the_next(tmp_path: 
     assert sorted(outcome.files) == ["a/first", "second"]
     held = {path.name for path in outcome.folder.rglob("*") if path.is_file()}
     assert held == {"first", "second"}
+
+
+def test_a_folder_of_its_own_that_cannot_be_listed_ends_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scandir = os.scandir
+
+    def refused(path: Any) -> Any:
+        if str(path).endswith("/a"):
+            raise PermissionError(errno.EACCES, "refused", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(PermissionError):  # and not a commit without a/first
+        Worker(tmp_path, "attempt").run(Task("s", "u", write_two, 7, "f"))
 
 
 def test_scratch_files_are_gone_after_a_failure_too(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ files    each manifest names the files that the objective has, in the documented
 links    no file and no folder is a symbolic link: its target may be changed from anywhere
 """
 
-import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -19,6 +18,7 @@ from stages.objectives.objective import Objective
 from stages.objectives.table import traits_of
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
+from stages.store.folders import entries, walk
 from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, SENTENCES, UNIGRAM, Manifest
 
 Named = Iterator[tuple[str, Finding]]
@@ -97,7 +97,7 @@ def _unknown(workspace: Workspace, folder: str, known: Collection[str]) -> Named
     while pending:
         inside = pending.pop()
         path = workspace.path(folder) / inside
-        for entry in sorted(os.scandir(path), key=lambda entry: entry.name) if path.is_dir() else ():
+        for entry in entries(path):
             name = entry.name if inside == "." else f"{inside}/{entry.name}"
             if entry.is_symlink():
                 yield f"{folder}/{name}", _LINK
@@ -125,9 +125,9 @@ def _held(path: Path) -> tuple[list[str], list[str]]:
     """Return the files below a folder, and the links, which are not followed; relative, sorted."""
     files: list[str] = []
     links: list[str] = []
-    for parent, folders, names in os.walk(path):
+    for parent, folders, names in walk(path):
         for name in (*folders, *names):
-            place = Path(parent) / name
+            place = parent / name
             if place.is_symlink():
                 links.append(place.relative_to(path).as_posix())
             elif name not in folders:

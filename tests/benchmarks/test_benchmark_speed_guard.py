@@ -1,5 +1,6 @@
 """What the speed guard promises: it names a path that became slow, whatever the speed of the machine."""
 
+import json
 import re
 from inspect import signature
 from pathlib import Path
@@ -83,6 +84,22 @@ def test_a_sound_run_passes() -> None:
     assert said == "No path is over 1.75 times slower or faster than recorded."
 
 
+def test_on_another_kind_of_cpu_more_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "records.json"
+    write_records(path, dict.fromkeys(PATHS, 1.0))
+    assert main(["--record", "--paths", "bands"], path=path) == 0
+    records = json.loads(path.read_text())
+    records["ratios"]["bands"] /= 2.2
+    path.write_text(json.dumps(records))
+    assert main(["--paths", "bands"], path=path) == 1
+    records["versions"]["cpu"] = "z80"
+    path.write_text(json.dumps(records))
+    assert main(["--paths", "bands"], path=path) == 0
+    assert "No path is over 3.0 times slower" in capsys.readouterr().out
+
+
 def test_a_path_that_became_much_faster_is_a_hint() -> None:
     clock = CpuClock()
     (found,) = guard({"pack": clock.work(0.5)}, {"pack": 1.0}, reference=clock.work(1.0), clock=clock)
@@ -141,7 +158,7 @@ def test_the_records_are_those_of_the_guarded_paths() -> None:
     records = read_records(RECORDS)
     assert record_faults(PATHS, records.ratios) == []
     assert min(records.ratios.values()) > 0
-    assert set(records.versions) == {"python", "numpy", "numba"}
+    assert set(records.versions) == {"python", "numpy", "numba", "cpu"}
 
 
 def test_nothing_looks_at_a_clock_on_the_wall() -> None:

@@ -242,8 +242,8 @@ def advice(found: Sequence[Measured], made_with: Mapping[str, str]) -> list[str]
     slow, fast = [one for one in found if one.slow], [one for one in found if one.fast]
     if slow:
         lines += [
-            f"FAILED, over {slow[0].bound} times slower than recorded: {_names(slow, ', ')}. Mend the code.",
-            f"If the change is meant: {_COMMAND} --record --paths {_names(slow, ' ')}",
+            f"FAILED, over {slow[0].bound} times slower than recorded: {_names(slow, ', ')}.",
+            f"Mend the code. If the change is meant: {_COMMAND} --record --paths {_names(slow, ' ')}",
             "and say why in the commit.",
         ]
     if fast:

@@ -7,7 +7,7 @@ arrives here as s3:/bucket/x, which would be a local folder of an odd name.
 import re
 from pathlib import Path
 
-from pipeline.state.commits import COMMITS
+from pipeline.state.commits import COMMITS, SCAN
 from pipeline.state.journal import LOCK, LOG, STATUS
 from pipeline.state.storage import TEMPORARY
 from stages.errors import ConfigError
@@ -16,7 +16,7 @@ from stages.store.folders import files_below
 PLAN = "run.json"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(:.*)?")
 """The first part of a URL as a path has it: `s3:`, and `simplecache::s3:` of a chain of URLs."""
-_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, "inputs.json"}
+_BEFORE_THE_PLAN = {LOCK, LOG, STATUS, TEMPORARY, COMMITS, SCAN, "inputs.json"}
 """What a run that was stopped early leaves in a folder that holds nothing else."""
 _OF_THE_DISK = "lost+found"
 

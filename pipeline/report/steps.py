@@ -8,9 +8,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pipeline.report.content import StepContent
+from pipeline.state.commits import SCAN
 from pipeline.state.journal import read_log
 from pipeline.steps.step import Amounts, Records
-from pipeline.steps.table import SCAN, step_of
+from pipeline.steps.table import step_of
 
 
 class _Event(BaseModel):

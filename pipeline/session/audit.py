@@ -17,14 +17,14 @@ from pipeline.planning.plan import steps_before
 from pipeline.session.damage import left_over
 from pipeline.session.execution import Execution
 from pipeline.session.strays import links, no_commits, stray_files
-from pipeline.state.commits import STEP_COMMIT
+from pipeline.state.commits import SCAN, STEP_COMMIT
 from pipeline.state.ledger import flow_faults, ledger_key, read_flows
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
 from pipeline.steps.step import Evidence, Records, StepPlan
-from pipeline.steps.table import SCAN, step_of
+from pipeline.steps.table import step_of
 from pipeline.steps.units import units_of
 from stages.errors import FormatError
 from stages.ledger import Flow, Tally, total_flow

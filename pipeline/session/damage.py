@@ -9,9 +9,8 @@ from collections.abc import Mapping
 
 from pipeline.planning.plan import steps_before
 from pipeline.session.execution import Execution
-from pipeline.state.commits import STEP_COMMIT, way_out
+from pipeline.state.commits import SCAN, STEP_COMMIT, way_out
 from pipeline.steps.step import StepPlan
-from pipeline.steps.table import SCAN
 from stages.errors import DataError
 
 _NAMED = 3

@@ -17,7 +17,7 @@ from pipeline.engine.tasks import Task
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.planning.plan import State, StepStatus
 from pipeline.session.execution import Execution
-from pipeline.state.commits import Commits
+from pipeline.state.commits import SCAN, Commits
 from pipeline.steps.scan.files import (
     ScannedFile,
     ScanRecord,
@@ -27,7 +27,6 @@ from pipeline.steps.scan.files import (
     scan_files,
 )
 from pipeline.steps.step import StepPlan
-from pipeline.steps.table import SCAN
 from stages.config import canonical_json
 from stages.errors import ChangedInputError, FormatError
 from stages.reading.reader import TableReader

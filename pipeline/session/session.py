@@ -31,12 +31,12 @@ from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
-from pipeline.state.commits import COMMITS, Commits
+from pipeline.state.commits import COMMITS, SCAN, Commits
 from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.step import Scope, StepPlan
-from pipeline.steps.table import NAMES, SCAN, planned_steps, step_needs
+from pipeline.steps.table import NAMES, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.system.stopping import reason_of, signals_stop, tidying
 from stages.errors import ConfigError, Stopped, VerificationError

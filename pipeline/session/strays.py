@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import xxhash
 
-from pipeline.state.commits import COMMITS, Commits
+from pipeline.state.commits import COMMITS, SCAN, Commits
 from pipeline.state.storage import is_key
-from pipeline.steps.table import SCAN, written_folders
+from pipeline.steps.table import written_folders
 from pipeline.steps.verify.files import DATA_ENDINGS
 from stages.store.folders import entries, walk
 

@@ -30,6 +30,8 @@ from stages.store.manifest import MANIFEST_NAME
 
 COMMITS = "commits"
 STEP_COMMIT = "_step"
+SCAN = "scan"
+"""The step before the plan: what the plan is made from is committed first."""
 DATASETS = "datasets"
 DRAWN_FOLDER = "drawn"
 _ENDING = ".json"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.engine.memory import Need
+from pipeline.state.commits import SCAN
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.draw.step import DRAW
@@ -31,7 +32,6 @@ STEPS: tuple[Step[Any], ...] = (
     DECODE,
     VERIFY,
 )
-SCAN = "scan"
 NAMES = (SCAN, *(step.name for step in STEPS))
 """What `--until` takes."""
 

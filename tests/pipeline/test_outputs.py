@@ -114,6 +114,7 @@ def test_a_folder_of_something_else_is_refused_by_a_name_in_it(names: list[str],
         ["run.json", "anything"],
         ["commits/ingest/u.json", "anything"],
         ["lock", "log.jsonl", "status.json", "tmp"],
+        ["log.jsonl", "scan/0", "commits/scan/.0.json.half"],
         [".nfs0001", ".DS_Store"],
         ["lost+found"],
     ],
@@ -122,7 +123,8 @@ def test_an_empty_folder_one_of_a_run_and_one_of_a_run_that_just_began_are_taken
     names: list[str], tmp_path: Path
 ) -> None:
     for name in names:
-        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
     require_run_folder(tmp_path)
     require_run_folder(tmp_path / "new" / "deep")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(

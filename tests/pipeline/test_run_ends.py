@@ -9,7 +9,8 @@ import pytest
 from pipeline import cli
 from pipeline.commands.boundary import exit_code_of
 from pipeline.session.session import RunRequest, run_session
-from pipeline.steps.table import SCAN, STEPS
+from pipeline.state.commits import SCAN
+from pipeline.steps.table import STEPS
 from pipeline.system.stopping import Signals
 from stages.errors import (
     ConfigError,

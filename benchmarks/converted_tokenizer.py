@@ -1,9 +1,9 @@
 """A SentencePiece BPE model as a tokenizer.json, for programs that read no other.
 
-Every normal piece of two characters or more is made of two others; each such pair is a merge, the best
-score first. Texts are split before each run of spaces if no piece reaches across such a place, which lets
-`tokenizers` keep the words that it has seen. Ids should be SentencePiece's own; `differing` counts where
-they are not.
+Every normal piece of two characters or more is made of two others. Each such pair is a merge, the best
+score first. Texts are split before each run of spaces if no piece reaches across such a place; this lets
+`tokenizers` keep the words that it has seen. `differing` counts the texts whose ids are not those of
+SentencePiece.
 """
 
 from collections.abc import Iterable

@@ -3,8 +3,8 @@
     encode_alone.py CORPUS OUTPUT                 read and decode the JSON alone
     encode_alone.py CORPUS OUTPUT --model MODEL   and encode
 
-CORPUS is a folder of .jsonl.zst files. Nothing is kept but the counts, OUTPUT/counts.json; a token more is
-counted for each document, its EOS. One thread.
+CORPUS is a folder of .jsonl.zst files. Nothing is kept but the counts, OUTPUT/counts.json. They include
+one token more for each document, its EOS. One thread.
 """
 
 import argparse

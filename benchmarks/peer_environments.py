@@ -3,9 +3,9 @@
     CACHE/NAME/bin/python        a virtual environment
     CACHE/NAME/installed.json    what was asked for; written when all of it is there
 
-All versions are written here and nowhere else. megatron-core's builder needs torch, which is large and is
-here already: its environment also sees what is installed here. It is installed without its dependencies,
-which have nothing to do with writing files.
+All versions are written here and nowhere else. megatron-core's builder needs torch, which is large and
+installed here already, so its environment also sees what is installed here. megatron-core is installed
+without its dependencies, which have nothing to do with writing files.
 """
 
 import json
@@ -45,7 +45,9 @@ DATATROVE = PeerEnvironment(
     ("datatrove", "tokenizers", "spacy"),
 )
 TEXT_DEDUP = PeerEnvironment(
-    "text-dedup", ("text-dedup==0.4.0", "datasets==5.2.0", "zstandard==0.25.0"), ("text-dedup", "datasets")
+    "text-dedup",
+    ("text-dedup==0.4.0", "datasets==5.2.0", "zstandard==0.25.0"),
+    ("text-dedup", "datasets"),
 )
 MEGATRON = PeerEnvironment(
     "megatron", ("megatron-core==0.16.1", "packaging"), ("megatron-core", "sentencepiece"), alone=True

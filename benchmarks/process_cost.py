@@ -2,13 +2,12 @@
 
     process_cost.py FOLDER [--period 0.25] -- COMMAND ...
 
-Prints one JSON object; what the command says goes to FOLDER/output.log. This process adopts every process
-that the command leaves behind, as Ray's daemons are, and waits for it: a process whose parent has ended
-becomes the child of its nearest ancestor that is a subreaper. So the CPU seconds of the children that were
-waited for are those of all of them, with one gap: a program may tell the system that it never waits for
-its children, and then their time is lost. The same processes are therefore sampled too, found by a marker
-in their environment. Sampling misses what a process does after its last sample. The larger of the two
-sums is given, and both are written down. Linux only.
+Prints one JSON object; what the command says goes to FOLDER/output.log. This process is a subreaper: it
+adopts every process that the command leaves behind, as Ray's daemons are, and waits for it. So the CPU
+seconds of the children that it waited for are those of all processes, with one exception: a program may
+tell the system that it does not wait for its own children, and then their time is lost. Therefore the
+processes are also sampled, found by a marker in their environment. Sampling misses what a process does
+after its last sample. `cpu_seconds` is the larger of the two sums. Linux only.
 """
 
 import argparse

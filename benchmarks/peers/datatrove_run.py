@@ -51,8 +51,11 @@ def run(stage: str, steps: list[Any], output: Path, *, tasks: int = 1) -> None:
 def main() -> None:
     """Run all stages."""
     facts = json.loads(sys.argv[1])
-    output, config = Path(facts["output"]), MinhashConfig(
-        n_grams=facts["shingle"], num_buckets=facts["bands"], hashes_per_bucket=facts["rows"]
+    output, config = (
+        Path(facts["output"]),
+        MinhashConfig(
+            n_grams=facts["shingle"], num_buckets=facts["bands"], hashes_per_bucket=facts["rows"]
+        ),
     )
     signatures, buckets, removed, tokens = (
         str(output / name) for name in ("signatures", "buckets", "removed", "tokens")

@@ -79,7 +79,8 @@ def compete(
             except FailedError as error:
                 standing.error = str(error)
             said = standing.error or ("ready" if number == WARM_UP else f"{cost.cpu_seconds:.1f} CPU s")
-            print(f"turn {number + 1} of {turns}: {name}: {said}", file=sys.stderr, flush=True)
+            when = "unmeasured" if number == WARM_UP else f"turn {number + 1} of {turns}"
+            print(f"{when}: {name}: {said}", file=sys.stderr, flush=True)
 
 
 def _enter(standing: Standing, cost: TurnCost, counts: Counts) -> None:

@@ -37,6 +37,7 @@ DATATROVE = PeerEnvironment(
     (
         "datatrove==0.10.1",
         "orjson==3.13.0",
+        "regex==2026.11.15",
         "spacy==3.8.18",
         "tokenizers==0.23.3",
         "xxhash==3.8.2",  # with 4 it cannot hash a shingle

@@ -112,8 +112,13 @@ def prepare(
         model: a SentencePiece BPE model; one is trained by default.
         vocab_size: ids of a model that is trained.
         shardmill: command line of this program.
+
+    Raises:
+        ValueError: there is no document, or the model is no BPE model.
     """
     whole = write_slice(paths, cache / "corpus", max_bytes=max_bytes)
+    if not whole.documents:
+        raise ValueError(f"{', '.join(map(str, paths))}: no document; each line must have a field text")
     documents = min(FIRST_DOCUMENTS, whole.documents)
     first = write_slice(paths, cache / "first", max_bytes=None, max_documents=documents)
     if model is None:

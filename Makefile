@@ -5,6 +5,7 @@
 #   make quick-test  set up, then the tests that need no Ray, no training and little time (a minute)
 #   make coverage  set up, then the tests, and which lines of the code they ran
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
+#   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
 #   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
@@ -37,8 +38,8 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-.PHONY: setup demo test quick-test coverage check lint-docker campaign clients bench faults compare gates gpu-check mutants \
-  changing damaged memory scale end-to-end clean
+.PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
+  gpu-check mutants changing damaged memory scale end-to-end clean
 
 setup: $(VENV)/.ready
 
@@ -73,6 +74,9 @@ lint-docker: setup
 	$(BIN)/hadolint docker/Dockerfile docker/Dockerfile.gpu
 	$(BIN)/yamllint --strict docker
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec docker/compose.yaml
+
+speed-guard: setup
+	$(BIN)/python benchmarks/speed_guard.py
 
 campaign: setup
 	SHARDMILL_CAMPAIGN=full $(BIN)/python -m pytest tests/laws

@@ -33,12 +33,13 @@ COMPARE ?= compare-output
 GATES ?= gates-output
 MUTANTS ?= mutants-output
 MEMORY ?= memory-output
+END_TO_END ?= end-to-end-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
-  gpu-check mutants changing damaged memory scale clean
+  gpu-check mutants changing damaged memory scale end-to-end clean
 
 setup: $(VENV)/.ready
 
@@ -130,6 +131,11 @@ scale: setup
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
+end-to-end: setup
+	@test -n "$(CORPUS)" || { echo "name the files: make end-to-end CORPUS='/data/*.jsonl.zst'"; exit 2; }
+	$(BIN)/python benchmarks/end_to_end.py --corpus '$(CORPUS)' --cache $(END_TO_END) \
+	  --json $(END_TO_END).json
+
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) build *.egg-info
+	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(END_TO_END) $(END_TO_END).json build *.egg-info

@@ -18,6 +18,7 @@
 #   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
 #   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
+#   make end-to-end CORPUS='/data/*.jsonl.zst'   texts to tokens beside other programs, CPU and memory (an hour)
 #   make clean     remove what the above made
 
 PYTHON ?= python3

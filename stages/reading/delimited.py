@@ -1,9 +1,10 @@
 r"""Delimited text (CSV, TSV) to raw documents: a header, then a record a line, or more if one is quoted.
 
-As RFC 4180 has it and Python's csv module reads it: a field that begins with a quote goes on to the next
-quote that is not doubled, over delimiters and line ends. So where a record begins can be told only from
-the file's beginning, and files are read from front to back. A document stands at the first byte of its
-record.
+As RFC 4180 has it and Python's csv module reads it, strictly: a field that begins with a quote goes on
+to the next quote that is not doubled, over delimiters and line ends, and ends there. So where a record
+begins can be told only from the file's beginning, and files are read from front to back. A document
+stands at the first byte of its record. A header without the columns of the text is refused: it may be no
+header, or have swallowed the records behind a quote that is left open.
 
     id,text\n1,"a ""b""\nc"\n      -> {"id": "1", "text": 'a "b"\nc'}
 """
@@ -16,7 +17,8 @@ from enum import Enum
 from functools import partial
 
 from stages.columns import Drop, DropReason
-from stages.reading.columns_seen import ColumnsSeen
+from stages.errors import DataError
+from stages.reading.columns_seen import NAME_LENGTH, NAMED, ColumnsSeen
 from stages.reading.fields import document_of
 from stages.reading.lines import Line, joined
 from stages.reading.reader import StreamReader
@@ -24,6 +26,10 @@ from stages.reading.records import FieldMapping, Record, bad_utf8, too_large
 
 csv.field_size_limit(sys.maxsize >> 33)  # a C long everywhere; `max_document_bytes` is the bound
 _QUOTE = b'"'
+
+
+class HeaderError(DataError):
+    """A file of delimited text has no header, or one without the columns of the text."""
 
 
 @dataclass
@@ -37,7 +43,11 @@ class Delimited:
     """Of the columns, from the header."""
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
-        """Return the records below the header that are not blank; a long one keeps its size alone."""
+        """Return the records below the header that are not blank; a long one keeps its size alone.
+
+        Raises:
+            HeaderError: the header lacks a column of the text.
+        """
         records = delimited_records(chunks, delimiter=self.delimiter, max_bytes=self.max_bytes)
         for record in records:
             if self._names:
@@ -55,23 +65,37 @@ class Delimited:
         except UnicodeDecodeError as error:
             return bad_utf8(piece.number, piece.position, error)
         except csv.Error as error:
-            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, str(error))
+            return Drop(piece.number, piece.position, DropReason.BAD_RECORD, _fault(error, piece))
         if len(values) != len(self._names):
             detail = f"{len(values):,} fields, and the header has {len(self._names):,}"
             return Drop(piece.number, piece.position, DropReason.BAD_RECORD, detail)
         return document_of(dict(zip(self._names, values, strict=True)), piece, self.fields, columns)
 
     def _header(self, record: Line) -> list[str]:
-        """Return the names of the columns; of a header that is none, one that no record fits."""
-        text = record.content.decode(errors="replace")
+        """Return the names of the columns."""
+        if record.size > len(record.data):
+            raise HeaderError(f"its header has {record.size:,} bytes, over ingest.max_document_bytes")
         try:
-            return self._values(text) or [text]
-        except csv.Error:
-            return [text]
+            names = self._values(record.content.decode())
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise HeaderError(f"its first line is no header ({_fault(error, record)})") from error
+        for column in self.fields.text_columns:
+            if column not in names:
+                there = ", ".join(name[:NAME_LENGTH] for name in names[:NAMED])
+                raise HeaderError(f"its header has no column {column!r}; columns there: {there}")
+        return names
 
     def _values(self, record: str) -> list[str]:
-        (values,) = csv.reader([record], delimiter=self.delimiter.decode())
+        (values,) = csv.reader([record], delimiter=self.delimiter.decode(), strict=True)
         return values
+
+
+def _fault(error: Exception, record: Line) -> str:
+    """Say what is wrong with a record, and how many lines it takes: a quote may be left open."""
+    lines, said = record.data.count(b"\n") + 1, str(error)
+    if said.startswith("new-line character"):  # the module goes on to tell how to open files
+        said = "a carriage return outside of quotes; lines end with LF or CRLF"
+    return f"{said}; it takes {lines:,} lines" if lines > 1 else said
 
 
 def delimited_records(chunks: Iterable[bytes], *, delimiter: bytes, max_bytes: int) -> Iterator[Line]:

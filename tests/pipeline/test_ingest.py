@@ -136,6 +136,18 @@ def test_a_csv_without_a_column_of_its_source_is_refused(
         ingest(corpus, tmp_path / "run", sources=source(language={"column": "tongue"}))
 
 
+@pytest.mark.parametrize("name", ["z.csv", "z.csv.gz", "a.csv"])
+def test_a_csv_whose_header_lacks_the_text_is_refused_though_others_have_it(
+    name: str, records: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    corpus = write(tmp_path / "csv", "csv", records)
+    (corpus / "a.csv").rename(corpus / "m.csv")
+    data = b"a sentence where a header should be\n"
+    (corpus / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    with pytest.raises(DataError, match=rf"sources\.s: .*{name}: its header has no column 'text'"):
+        ingest(corpus, tmp_path / "run", sources=source("*.csv*"))
+
+
 @pytest.mark.parametrize("unit_size", ["7KiB", "1MiB"])
 def test_slices_and_a_chain_give_the_same_files(
     unit_size: str, records: list[dict[str, Any]], tmp_path: Path

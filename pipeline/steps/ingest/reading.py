@@ -23,10 +23,11 @@ from pipeline.inputs.place_files import open_place
 from pipeline.inputs.places import Place
 from pipeline.run_file.config import Ingest
 from stages.dedup.lsh import MinHashConfig
-from stages.errors import ChangedInputError, ConfigError, VerificationError
+from stages.errors import ChangedInputError, ConfigError, DataError, VerificationError
 from stages.reading.checked import WAY_OUT, checked_file
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
+from stages.reading.delimited import HeaderError
 from stages.reading.lines import Line
 from stages.reading.reader import PieceReader, Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, Record
@@ -248,7 +249,13 @@ def _stream_at(workspace: Workspace, part: FilePart) -> _Stream:
 def _pieces(workspace: Workspace, part: FilePart, stream: _Stream) -> Iterator[Line]:
     """Return the pieces of a file, all of which is read."""
     with reading_stream(str(part.place)), opened(workspace, part) as file:
-        yield from stream.reader.pieces(stream.counted(decompressed(file, part.path)))
+        try:
+            yield from stream.reader.pieces(stream.counted(decompressed(file, part.path)))
+        except HeaderError as error:
+            raise DataError(
+                f"sources.{part.source}: {part.place}: {error}; correct text_column or the file, or"
+                " leave the file out, and run again with --replace"
+            ) from error
         if file.tell() != part.size:
             raise VerificationError(
                 f"{part.label}: {file.tell():,} of {part.size:,} bytes were read; this is a bug, please"

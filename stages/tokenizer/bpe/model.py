@@ -13,7 +13,8 @@ def tables_of(model: SentencePieceModel) -> BpeTables | None:
     """Return the tables of a model without a normaliser; None if its ids are not those of plain merging.
 
     So it is if the model is no BPE model, has no piece for a single byte or for the space, matches some
-    pieces as a whole wherever they stand, or takes pieces apart again after merging.
+    pieces as a whole wherever they stand, takes pieces apart again after merging, or has scores of both
+    0.0 and -0.0, which are equal and which the library tells apart.
     """
     types = model.types
     other_rules = (PieceType.USER_DEFINED, PieceType.UNUSED)
@@ -22,8 +23,10 @@ def tables_of(model: SentencePieceModel) -> BpeTables | None:
     special = [model.texts[number].decode() for number in np.flatnonzero(types != PieceType.NORMAL)]
     byte_ids, ids = np.flatnonzero(types == PieceType.BYTE), np.flatnonzero(types == PieceType.NORMAL)
     normal = {model.texts[number] for number in ids.tolist()}
+    zeros = model.scores[ids][model.scores[ids] == 0]
     if (
         len(byte_ids) != _BYTES
+        or 0 < np.count_nonzero(np.signbit(zeros)) < len(zeros)
         or any(len(text) == 1 for text in special)  # which the character by itself would give
         or SPACE_SYMBOL.encode() not in normal
         or any(b" " in text for text in normal)

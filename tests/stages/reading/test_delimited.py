@@ -6,6 +6,7 @@ is the oracle of that. Bytes are cut into chunks anywhere.
 
 import csv
 import io
+import re
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
-from stages.reading.delimited import CSV, TSV, delimited_records
+from stages.reading.delimited import CSV, TSV, HeaderError, delimited_records
 from stages.reading.lines import Line
 from stages.reading.records import FieldMapping, LanguageColumn, RawDocument, Record
 
@@ -63,7 +64,8 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:
         (b"1,a", DropReason.BAD_RECORD, "2 fields, and the header has 3"),
         (b"1,a,en,x", DropReason.BAD_RECORD, "4 fields, and the header has 3"),
         (b"1,\xff,en", DropReason.BAD_UTF8, "byte 2 of the record, 0xff: invalid start byte"),
-        (b"1,a\rb,en", DropReason.BAD_RECORD, "new-line character seen in unquoted field"),
+        (b'1,"a"b,en', DropReason.BAD_RECORD, "',' expected after '\"'"),
+        (b"1,a\rb,en", DropReason.BAD_RECORD, "a carriage return outside of quotes"),
         (b"1," + b"a" * 99 + b",en", DropReason.TOO_LARGE, "104 bytes, over ingest.max_document_bytes"),
     ],
 )
@@ -77,12 +79,26 @@ def test_what_is_no_record_is_a_drop_and_the_next_is_read(
     assert following == RawDocument(3, 14 + len(row), "b", "2", "en")
 
 
-@pytest.mark.parametrize("header", [b"id,te\rxt,lang", b"i" * 99, b"\xff"])
-def test_below_a_header_that_is_none_no_record_fits(header: bytes) -> None:
-    (found,) = read(header + b"\n1,a,en\n", max_bytes=90)
-    assert isinstance(found, Drop)
-    assert (found.line, found.reason) == (2, DropReason.BAD_RECORD)
-    assert found.detail == "3 fields, and the header has 1"
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        (b"id,te\rxt,lang", "no header (a carriage return outside of quotes"),
+        (b"text\r1\r2\r3", "no header (a carriage return outside of quotes"),
+        (b"i" * 99, "has 99 bytes, over ingest.max_document_bytes"),
+        (b"\xff", "no header ('utf-8' codec can't decode byte 0xff"),
+        (b'"text,id', "no header (unexpected end of data; it takes 3 lines)"),
+        (b'text,"id"x', "no header (',' expected after '\"')"),
+        (b"id,Text", "no column 'text'; columns there: id, Text"),
+        (b"1,a,en", "no column 'text'; columns there: 1, a, en"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_header_without_the_text_s_column_is_refused(header: bytes, said: str, size: int) -> None:
+    for rest in (b"", b"\n1,a,en\n"):
+        if header.startswith(b'"') and not rest:
+            continue  # the same of one line
+        with pytest.raises(HeaderError, match=re.escape(said)):
+            read(header + rest, max_bytes=90, size=size)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"id,text,lang\n", b"id,text,lang\n\n \r\n"])
@@ -97,6 +113,13 @@ def test_a_quote_that_is_never_closed_is_one_record_that_is_not_held(size: int) 
     assert isinstance(found, Drop)
     assert (found.position, found.reason) == (13, DropReason.TOO_LARGE)
     assert "7,003 bytes" in found.detail
+
+
+def test_a_quote_that_is_left_open_is_no_document_with_what_follows_in_it() -> None:
+    (found,) = read(b'id,text,lang\n1,"open to the end\n2,b,en\n')
+    assert isinstance(found, Drop)
+    assert (found.line, found.reason) == (2, DropReason.BAD_RECORD)
+    assert found.detail == "unexpected end of data; it takes 3 lines"
 
 
 def test_a_field_that_is_missing_everywhere_is_counted() -> None:

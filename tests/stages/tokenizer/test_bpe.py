@@ -27,7 +27,7 @@ UNIGRAM, BPE = 1, 2
 INT32 = np.dtype(np.int32)
 ALPHABET = f"ab1é猫👍{SPACE_SYMBOL}"
 PIECES = st.lists(
-    st.tuples(st.text(ALPHABET, min_size=1, max_size=5), st.sampled_from([-1.0, -2.0, -2.5, -7.0])),
+    st.tuples(st.text(ALPHABET, min_size=1, max_size=5), st.sampled_from([-0.0, -1.0, -2.0, -2.5])),
     max_size=25,
     unique_by=lambda piece: piece[0],
 )
@@ -145,12 +145,22 @@ def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:
         model_of([piece_of(*SPACE), piece_of("ab", kind=UNUSED)]),
         model_of([piece_of(*SPACE), piece_of("a", kind=CONTROL)]),
         model_of([piece_of(*SPACE), piece_of("a b")]),
+        model_of([piece_of(*SPACE), piece_of("b猫", -0.0), piece_of("猫a", 0.0)]),
     ],
-    ids=["unigram", "no bytes", "no space", "user-defined", "unused", "one character", "a plain space"],
+    ids=[
+        "unigram",
+        "no bytes",
+        "no space",
+        "user-defined",
+        "unused",
+        "one character",
+        "a plain space",
+        "two zeros",
+    ],
 )
 def test_models_of_other_rules_are_left_to_the_library(model: bytes) -> None:
     assert tables_of(SentencePieceModel(model)) is None
-    texts = ["ab a b", "", "猫"]
+    texts = ["ab a b", "", "猫", "b猫a"]
     assert [ids.tolist() for ids in tokenizer_of(model).encode(texts)] == library_ids(model, texts)
 
 

@@ -17,7 +17,6 @@ from enum import Enum
 from functools import partial
 
 from stages.columns import Drop, DropReason
-from stages.errors import DataError
 from stages.reading.columns_seen import NAME_LENGTH, NAMED, ColumnsSeen
 from stages.reading.fields import document_of
 from stages.reading.lines import Line, joined
@@ -28,7 +27,7 @@ csv.field_size_limit(sys.maxsize >> 33)  # a C long everywhere; `max_document_by
 _QUOTE = b'"'
 
 
-class HeaderError(DataError):
+class HeaderError(ValueError):
     """A file of delimited text has no header, or one without the columns of the text."""
 
 

@@ -98,6 +98,15 @@ def nap(work: Workspace, payload: Any) -> Who:
     return say_who(work, payload)
 
 
+def nap_alone(work: Workspace, payload: Any) -> Who:
+    """Take half a second, in which no other such task may run."""
+    held = work.path("napping")
+    held.touch(exist_ok=False)
+    who = nap(work, payload)
+    held.unlink()
+    return who
+
+
 def linger(work: Workspace, payload: Any) -> Who:
     """Take minutes in one process, and no time in any other."""
     if os.getpid() == payload:

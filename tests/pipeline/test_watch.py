@@ -7,6 +7,8 @@ run then says leads on; work that does not is left alone.
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +18,6 @@ import numpy as np
 import pytest
 from pydantic import JsonValue
 
-from pipeline.engine import watch
 from pipeline.engine.memory import MIB, Need, held_bytes
 from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
@@ -27,6 +28,7 @@ from stages.config import Config
 from stages.errors import ConfigError
 from tests.memory_book import MemoryBook, step_run
 
+ROOT = Path(__file__).resolve().parents[2]
 STEP = 4 * MIB
 
 
@@ -50,12 +52,12 @@ def run_inline(folder: Path, task: Task, *, limit: int) -> tuple[dict[str, JsonV
     records: list[dict[str, JsonValue]] = []
     phase = Phase("", [task], take=lambda _, outcome: records.append(outcome.record))
     step = step_run("ingest", phase, need=Need(0, "lower x"))
-    with MemoryWatch(limit, print, period=0.1) as looks:
-        seen = looks.new_peak()
+    with MemoryWatch(limit, print, period=0.1) as watch:
+        seen = watch.new_peak()
         try:
-            PlainLoop(folder, "attempt", MemoryBook(), memory=limit, watch=looks).do([step])
+            PlainLoop(folder, "attempt", MemoryBook(), memory=limit, watch=watch).do([step])
         finally:
-            peak = looks.end_peak(seen)
+            peak = watch.end_peak(seen)
     return records[0], peak
 
 
@@ -114,12 +116,6 @@ def test_in_a_thread_without_signals_a_task_is_done_as_it_is(tmp_path: Path) -> 
     assert records == [{"held": 64 * MIB}]
 
 
-@pytest.fixture
-def this_process_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the watch look at this process: what others below it free would hide what it takes."""
-    monkeypatch.setattr(watch, "process_tree", lambda pid: [pid])
-
-
 def wait_until(seen: Callable[[], object], *, seconds: float = 60) -> None:
     """Wait for something that another thread sees, and fail if it does not come."""
     deadline = time.monotonic() + seconds
@@ -128,24 +124,40 @@ def wait_until(seen: Callable[[], object], *, seconds: float = 60) -> None:
         time.sleep(0)
 
 
-@pytest.mark.usefixtures("this_process_alone")
-def test_a_watch_gives_the_peak_since_one_was_begun() -> None:
-    with MemoryWatch(1 << 60, print, period=0.001) as looks:
-        wait_until(lambda: looks.held)
-        peak = looks.new_peak()
+def watch_a_peak() -> None:
+    """Hold 64 MiB until a peak has seen them."""
+    with MemoryWatch(1 << 60, print, period=0.001) as watch:
+        wait_until(lambda: watch.held)
+        peak = watch.new_peak()
         before, held = peak.bytes, np.full(64 * MIB, 7, np.uint8)
-        wait_until(lambda: peak.bytes >= before + 32 * MIB)
-        assert looks.end_peak(peak) == peak.bytes >= len(held)
+        wait_until(lambda: peak.bytes >= before + 60 * MIB)
+        assert watch.end_peak(peak) == peak.bytes >= len(held)
 
 
-@pytest.mark.usefixtures("this_process_alone")
-def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
-    with MemoryWatch(1 << 60, print, period=3600.0) as looks:
-        wait_until(lambda: looks.held)
-        before = looks.held
+def watch_growth() -> None:
+    """Hold 64 MiB until they are seen, though all processes are looked at only at the beginning."""
+    with MemoryWatch(1 << 60, print, period=3600.0) as watch:
+        wait_until(lambda: watch.held)
+        before = watch.held
         held = np.full(64 * MIB, 7, np.uint8)
-        wait_until(lambda: looks.held >= before + 32 * MIB)
+        wait_until(lambda: watch.held >= before + 60 * MIB)
         assert len(held) == 64 * MIB
+
+
+def in_new_process(function: Callable[[], None]) -> None:
+    """Call a function of this module in a process that has nothing else to give back meanwhile."""
+    program = f"from tests.pipeline.test_watch import {function.__name__} as f; f(); print('done')"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_a_watch_gives_the_peak_since_one_was_begun() -> None:
+    in_new_process(watch_a_peak)
+
+
+def test_growth_is_seen_between_two_looks_at_all_processes() -> None:
+    in_new_process(watch_growth)
 
 
 def test_a_unit_is_named_with_its_file() -> None:

@@ -6,6 +6,7 @@ stand in pieces and have none of their own.
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -112,6 +113,20 @@ def test_words_that_take_each_others_place_change_no_id(monkeypatch: pytest.Monk
     much = ids_of(model, [text])
     monkeypatch.setattr(bpe_encoder, "_SLOTS", 2)
     assert ids_of(model, [text]) == much == library_ids(model, [text])
+
+
+@pytest.mark.parametrize(
+    "merged", [("ab", "ba"), ("a" * 8, "b" * 8, "aa", "bb", "aaaa", "bbbb", "ab", "ba")]
+)
+def test_words_that_differ_in_their_last_bytes_or_have_many_ids_change_no_id(
+    merged: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of([piece_of(*SPACE), *(piece_of(text, -1.0) for text in ("a", "b", *merged))])
+    endings = [f"{number:08b}".replace("0", "a").replace("1", "b") for number in range(256)]
+    words = ["a" * 8 + "b" * 8 + ending for ending in endings]
+    text = " ".join(word for pair in pairwise(words) for word in (*pair, *pair))
+    monkeypatch.setattr(bpe_encoder, "_SLOTS", 2)
+    assert ids_of(model, [text]) == library_ids(model, [text])
 
 
 def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:

@@ -50,6 +50,20 @@ def test_ids_that_spell_another_text_are_found(ids: list[int]) -> None:
     assert verdict(ids) == OTHER_TEXT
 
 
+def test_an_id_past_the_last_is_no_piece_though_the_memory_behind_would_spell_the_text() -> None:
+    texts, ids = joined_texts([b"a"]), np.array([7], np.int32)
+    stored = Stored(ids, np.array([0]), np.array([1]))
+    encoded = joined_ids([ids], np.dtype(np.int32))
+    begins, sizes = np.zeros(8, PIECES.begins.dtype), np.ones(8, PIECES.sizes.dtype)
+    found = [
+        compare_texts(
+            stored, texts, encoded, PieceBytes(np.array([97], np.uint8), begins[:n], sizes[:n])
+        )
+        for n in (8, 7)
+    ]
+    assert [one.tolist() for one in found] == [[SAME], [OTHER_TEXT]]
+
+
 @pytest.mark.parametrize("ids", [[1, 2, 4, 2], [3, 5, 6, 7, 2], [0, 3, 4, 2], [3, 4, 2, 0]])
 def test_other_ids_that_spell_the_text_are_found(ids: list[int]) -> None:
     assert verdict(ids) == OTHER_IDS

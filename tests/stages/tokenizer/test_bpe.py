@@ -116,7 +116,7 @@ def test_words_that_take_each_others_place_change_no_id(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    "merged", [("aa", "bb"), ("a" * 8, "b" * 8, "aa", "bb", "aaaa", "bbbb", "ab", "ba")]
+    "merged", [("aa", "bb", "abba"), ("a" * 8, "b" * 8, "aa", "bb", "aaaa", "bbbb", "ab", "ba")]
 )
 def test_words_that_differ_in_their_last_bytes_or_have_many_ids_change_no_id(
     merged: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -28,6 +28,7 @@ from stages.tokenizer.sentencepiece_model import (
     SentencePieceModel,
     varint,
 )
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_texts
 
 
 def describe_sentencepiece(data: bytes, *, name: str) -> Described:
@@ -100,9 +101,10 @@ class SentencePieceFile:
         """Return a text as the normaliser leaves it, its dummy prefix included."""
         return str(self._own.normalize(text)).replace(SPACE_SYMBOL, " ")
 
-    def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Yield the ids of each text."""
-        yield from self._plain.encode(map(self.normalise, texts))
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of texts, of `dtype`."""
+        normalised = [self.normalise(text).encode() for text in texts.strings()]
+        return self._plain.encode_texts(joined_texts(normalised), dtype=dtype)
 
     @property
     def compiled(self) -> bool:

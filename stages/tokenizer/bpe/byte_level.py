@@ -23,8 +23,8 @@ from stages.tokenizer.bpe.remembered import (
     slot_of,
 )
 from stages.tokenizer.bpe.tables import hash_bytes, mix_bytes
+from stages.tokenizer.splitting.automaton import Splits
 from stages.tokenizer.splitting.matching import begin_text, next_piece
-from stages.tokenizer.splitting.program import Splits
 from stages.tokenizer.texts import JoinedTexts
 
 _ONE = np.uint64(1)

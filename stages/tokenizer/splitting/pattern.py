@@ -1,11 +1,10 @@
 r"""Regular expressions of pre-tokenizers, read into trees.
 
-    \s+(?!\S)| ?\p{N}{1,3}       Either
-                                   Take(\s, 1 to any)  Ahead(no \S)
-                                   Take(" ", 0 to 1)   Take(\p{N}, 1 to 3)
+    \s+(?!\S)| ?\p{N}{1,3}      Either( (Repeat(\s, 1 to any), Ahead(no \S)),
+                                        (Repeat(" ", 0 to 1), Repeat(\p{N}, 1 to 3)) )
 
-Read are alternatives, sets of characters, how often they stand, groups, groups that may be left out, one
-character ahead, and letters without regard to case. Whatever else an expression has, the library runs.
+Read are alternatives, groups, sets of characters, how often either may stand, one character ahead, and
+letters without regard to case. Files whose expressions have anything else are left to the library.
 
 Source: the syntax of Ruby in Oniguruma, https://github.com/kkos/oniguruma/blob/master/doc/RE, which
 Hugging Face's tokenizers use.
@@ -14,33 +13,24 @@ Hugging Face's tokenizers use.
 import re
 from dataclasses import dataclass
 
-MANY = 1 << 62
+MANY = -1
 """As often as may be."""
 _LITERAL_ESCAPES = {"r": "\r", "n": "\n", "t": "\t"}
 _SETS = re.compile(r"\\(?:[sSdDwW]|[pP]\{\w+\})")
 _COUNT = re.compile(r"\{(\d+)(,?)(\d*)\}")
+_BOUNDS = {"?": (0, 1), "*": (0, MANY), "+": (1, MANY)}
+_COUNTS = "?*+{"
 _FOLDED_TOGETHER = ("ss", "ff", "fi", "fl", "st")
 """Letters that are one character in another case."""
 
 
 @dataclass(frozen=True)
 class Characters:
-    """A set of characters, or all others."""
+    """One character of a set, or one of all others."""
 
     parts: frozenset[str]
     r"""Each a character, a range (`a-z`), or a set that the library knows (`\s`, `(?i:s)`)."""
     negated: bool = False
-
-
-@dataclass(frozen=True)
-class Take:
-    """As many characters of a set as there are, within bounds."""
-
-    of: Characters
-    least: int = 1
-    most: int = 1
-    gives_back: bool = True
-    """Whether it takes fewer where the rest would not match otherwise."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +45,22 @@ class Ahead:
 class Either:
     """The first of some sequences with which the whole matches."""
 
-    branches: tuple["Sequence", ...]
+    branches: tuple[tuple["Node", ...], ...]
 
 
 @dataclass(frozen=True)
-class Optional:
-    """A group, or nothing if the whole does not match with it."""
+class Repeat:
+    """The same as often as it can be, within bounds, so that the whole matches."""
 
-    inner: Either
+    of: "Characters | Either"
+    least: int
+    most: int
+    """Or `MANY`."""
+    lazy: bool = False
+    """Whether it is as seldom as it can be instead."""
 
 
-Sequence = tuple[Take | Ahead | Either | Optional, ...]
+Node = Characters | Ahead | Either | Repeat
 
 
 def parse(pattern: str) -> Either:
@@ -98,8 +93,8 @@ class _Reader:
         if at_end != (self._place == len(self._pattern)):
             raise ValueError(self._pattern)
 
-    def _sequence(self, *, folded: bool) -> Sequence:
-        found: list[Take | Ahead | Either | Optional] = []
+    def _sequence(self, *, folded: bool) -> tuple[Node, ...]:
+        found: list[Node] = []
         begin = self._place
         while self._place < len(self._pattern) and self._pattern[self._place] not in "|)":
             found.append(self._item(folded=folded))
@@ -108,66 +103,52 @@ class _Reader:
             raise ValueError(self._pattern)
         return tuple(found)
 
-    def _item(self, *, folded: bool) -> Take | Ahead | Either | Optional:
-        for start, ignores_case in (("(?:", folded), ("(?i:", True)):
-            if self._takes(start):
-                return self._group(folded=ignores_case)
+    def _item(self, *, folded: bool) -> Node:
         for start, negated in (("(?=", False), ("(?!", True)):
             if self._takes(start):
                 ahead = Ahead(self._characters(folded=folded), negated)
                 self._close()
                 return ahead
-        if self._takes("("):
-            if self._takes("?"):
-                raise ValueError(self._pattern)
-            return self._group(folded=folded)
+        for start, ignores_case in (("(?:", folded), ("(?i:", True), ("(", folded)):
+            if self._takes(start):
+                if self._takes("?"):
+                    raise ValueError(self._pattern)
+                inner = self.either(folded=ignores_case)
+                self._close()
+                return self._counted(inner)
         return self._counted(self._characters(folded=folded))
-
-    def _group(self, *, folded: bool) -> Either | Optional:
-        inner = self.either(folded=folded)
-        self._close()
-        optional = self._takes("?")
-        if self._place < len(self._pattern) and self._pattern[self._place] in "?*+{":
-            raise ValueError(self._pattern)
-        return Optional(inner) if optional else inner
 
     def _close(self) -> None:
         if not self._takes(")"):
             raise ValueError(self._pattern)
 
-    def _counted(self, characters: Characters) -> Take:
-        bounds = {"?": (0, 1), "*": (0, MANY), "+": (1, MANY)}
-        for sign, (least, most) in bounds.items():
+    def _counted(self, inner: Characters | Either) -> Node:
+        least, most = self._bounds()
+        lazy = most != least and self._pattern[self._place - 1] != "}" and self._takes("?")
+        if self._place < len(self._pattern) and self._pattern[self._place] in _COUNTS:
+            raise ValueError(self._pattern)
+        return inner if least == most == 1 else Repeat(inner, least, most, lazy)
+
+    def _bounds(self) -> tuple[int, int]:
+        for sign, bounds in _BOUNDS.items():
             if self._takes(sign):
-                keeps = self._takes("+")
-                self._uncounted()
-                return Take(characters, least, most, not keeps)
+                return bounds
         count = _COUNT.match(self._pattern, self._place)
         if count is None:
-            return Take(characters)
+            return 1, 1
         self._place = count.end()
-        self._uncounted()
         least = int(count[1])
         most = int(count[3]) if count[3] else MANY if count[2] else least
-        if least > most:
+        if least > most != MANY:
             raise ValueError(self._pattern)
-        return Take(characters, least, most)
-
-    def _uncounted(self) -> None:
-        """Refuse one count behind another, and those that take as few as they can."""
-        if self._place < len(self._pattern) and self._pattern[self._place] in "?*+{":
-            raise ValueError(self._pattern)
+        return least, most
 
     def _characters(self, *, folded: bool) -> Characters:
         if not self._takes("["):
             part = self._one(".^$|()]{}*+?")
-            if not folded or not part.isalpha():
-                if folded and len(part) > 1:
-                    raise ValueError(self._pattern)
-                return Characters(frozenset([part]))
-            if not part.isascii():
+            if folded and (len(part) > 1 or not part.isascii()):
                 raise ValueError(self._pattern)
-            return Characters(frozenset([f"(?i:{part})"]))
+            return Characters(frozenset([f"(?i:{part})" if folded and part.isalpha() else part]))
         if folded:
             raise ValueError(self._pattern)
         negated = self._takes("^")

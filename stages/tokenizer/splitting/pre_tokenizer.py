@@ -10,9 +10,9 @@ for the expression of GPT-2.
 
 from collections.abc import Iterator, Mapping
 
+from stages.tokenizer.splitting.automaton import Splits, splits_of
 from stages.tokenizer.splitting.characters import NUMERIC
-from stages.tokenizer.splitting.pattern import MANY, Characters, Either, Take, parse
-from stages.tokenizer.splitting.program import Splits, splits_of
+from stages.tokenizer.splitting.pattern import MANY, Characters, Either, Repeat, parse
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
@@ -40,7 +40,7 @@ def _trees(part: object) -> Iterator[Either]:
             case {"type": "Split", "behavior": "Isolated", "invert": False, "pattern": how}:
                 yield _pattern(how)
             case {"type": "Digits", "individual_digits": bool(alone)}:
-                yield Either(((Take(Characters(frozenset([NUMERIC])), 1, 1 if alone else MANY),),))
+                yield Either(((Repeat(Characters(frozenset([NUMERIC])), 1, 1 if alone else MANY),),))
             case _:
                 raise ValueError(item)
     raise ValueError(part)
@@ -52,7 +52,7 @@ def _pattern(pattern: object) -> Either:
         case {"Regex": str(expression)}:
             return parse(expression)
         case {"String": str(text)}:
-            return Either((tuple(Take(Characters(frozenset([character]))) for character in text),))
+            return Either((tuple(Characters(frozenset([character])) for character in text),))
         case _:
             raise ValueError(pattern)
 

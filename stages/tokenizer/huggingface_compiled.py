@@ -10,8 +10,8 @@ The library still encodes each text that writes out a piece which was added to t
 special, such as <tool_call>: where it stands, nothing is cut or merged.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, cast, get_args
+from collections.abc import Callable
+from typing import Literal, cast, get_args
 from unicodedata import is_normalized
 
 import numpy as np
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from stages.tokenizer.bpe.byte_model import byte_tables_of
 from stages.tokenizer.bpe.encoder import BpeEncoder
-from stages.tokenizer.huggingface_content import is_disarmed, types_in
+from stages.tokenizer.huggingface_content import ReadFile, is_disarmed, types_in
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 
-Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
-_FORMS = frozenset(get_args(Form))
+UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
+_FORMS = frozenset(get_args(UnicodeForm))
 """Normalisers that are known here: they leave ASCII as it is."""
 
 
@@ -42,13 +42,13 @@ class CompiledFile:
         self,
         encoder: BpeEncoder,
         library: tokenizers.Tokenizer,
-        file: Mapping[str, Any],
+        file: ReadFile,
         by_library: Callable[[str], NDArray[np.integer]],
     ) -> None:
         self._encoder, self._by_library = encoder, by_library
         self._normaliser = library.normalizer
         forms = types_in(file["normalizer"])
-        self._form = cast("Form", forms.pop()) if len(forms) == 1 else None
+        self._form = cast("UnicodeForm", forms.pop()) if len(forms) == 1 else None
         added = [token["content"] for token in file["added_tokens"] or []]
         written = {content for content in added if not is_disarmed(content)}
         if self._normaliser is not None:
@@ -58,7 +58,7 @@ class CompiledFile:
     @classmethod
     def of(
         cls,
-        file: Mapping[str, Any],
+        file: ReadFile,
         library: tokenizers.Tokenizer,
         by_library: Callable[[str], NDArray[np.integer]],
     ) -> "CompiledFile | None":

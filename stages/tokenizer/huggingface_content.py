@@ -19,6 +19,7 @@ What an id spells is read off the file, by the way in which its pieces are writt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NotRequired, TypedDict
 
 import orjson
 
@@ -39,6 +40,31 @@ _UNSHOWN = [*range(33), *range(127, 161), 173]
 BYTE_OF = {chr(byte): byte for byte in range(256) if byte not in _UNSHOWN} | {
     chr(256 + number): byte for number, byte in enumerate(_UNSHOWN)
 }
+
+
+class AddedPiece(TypedDict):
+    """What was added to a vocabulary."""
+
+    content: str
+    id: int
+    special: bool
+
+
+class ModelPart(TypedDict):
+    """The model of a file of BPE."""
+
+    vocab: dict[str, int]
+    merges: list[object]
+    ignore_merges: NotRequired[bool]
+
+
+class ReadFile(TypedDict):
+    """A file, as far as it is looked into here."""
+
+    model: ModelPart
+    added_tokens: list[AddedPiece] | None
+    normalizer: object
+    pre_tokenizer: object
 
 
 class Writing(StrEnum):

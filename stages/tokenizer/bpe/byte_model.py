@@ -1,20 +1,17 @@
 """Which tokenizer.json are encoded here: byte-level BPE whose pre-tokenizer cuts by expressions."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from stages.tokenizer.bpe.byte_level import ByteTables, whole_words
 from stages.tokenizer.bpe.merges import merges_of
-from stages.tokenizer.huggingface_content import BYTE_OF, kind_of_model, pairs_of
+from stages.tokenizer.huggingface_content import BYTE_OF, ReadFile, kind_of_model, pairs_of
 from stages.tokenizer.splitting.pre_tokenizer import byte_level_splits
 
 _BYTES = 256
 _OTHER_RULES = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
 
 
-def byte_tables_of(file: Mapping[str, Any]) -> ByteTables | None:
+def byte_tables_of(file: ReadFile) -> ByteTables | None:
     """Return the tables of a file; None if its ids are not those of bytes merged in words.
 
     Its normaliser and what was added to its vocabulary are left to the caller.

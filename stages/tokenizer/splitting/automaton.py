@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.tokenizer.splitting.characters import Kinds, kinds_of
-from stages.tokenizer.splitting.pattern import MANY, Ahead, Characters, Either, Node, Repeat
+from stages.tokenizer.splitting.pattern import MANY, Ahead, Characters, Either, PatternPart, Repeat
 
 OVER = 0
 """The state from which nothing goes on."""
@@ -77,7 +77,7 @@ def splits_of(trees: list[Either]) -> Splits:
 
 
 @dataclass
-class _Place:
+class _Spot:
     """A place in an expression."""
 
     of: Characters | None = None
@@ -93,20 +93,20 @@ class _Place:
 class _Graph:
     """The places of an expression."""
 
-    places: list[_Place] = field(default_factory=lambda: [_Place()])
+    places: list[_Spot] = field(default_factory=lambda: [_Spot()])
     begin: int = 0
     end: int = 0
 
-    def add(self, sequence: tuple[Node, ...], then: int) -> int:
+    def add(self, sequence: tuple[PatternPart, ...], then: int) -> int:
         """Add a sequence before a place; return where it begins."""
         for node in reversed(sequence):
             match node:
                 case Characters():
-                    then = self._put(_Place(node, then=[then]))
+                    then = self._put(_Spot(node, then=[then]))
                 case Ahead():
-                    then = self._put(_Place(node.of, ahead=True, negated=node.negated, then=[then]))
+                    then = self._put(_Spot(node.of, ahead=True, negated=node.negated, then=[then]))
                 case Either():
-                    then = self._put(_Place(then=[self.add(branch, then) for branch in node.branches]))
+                    then = self._put(_Spot(then=[self.add(branch, then) for branch in node.branches]))
                 case Repeat():
                     then = self._repeat(node, then)
         return then
@@ -115,14 +115,14 @@ class _Graph:
         order = -1 if node.lazy else 1
         after = then
         if node.most == MANY:
-            then = self._put(_Place())
+            then = self._put(_Spot())
             inner = self.add((node.of,), then)
             self.places[then].then = [inner, after][::order]
             if self._reaches(inner, then):
                 raise ValueError("a group that may be empty, as often as may be")
         else:
             for _ in range(node.most - node.least):
-                then = self._put(_Place(then=[self.add((node.of,), then), after][::order]))
+                then = self._put(_Spot(then=[self.add((node.of,), then), after][::order]))
         for _ in range(node.least):
             then = self.add((node.of,), then)
         return then
@@ -138,7 +138,7 @@ class _Graph:
                     open_.append(then)
         return goal in seen
 
-    def _put(self, place: _Place) -> int:
+    def _put(self, place: _Spot) -> int:
         if len(self.places) >= _MOST_PLACES:
             raise ValueError("an expression of too many places")
         self.places.append(place)

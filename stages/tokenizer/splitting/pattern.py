@@ -45,7 +45,7 @@ class Ahead:
 class Either:
     """The first of some sequences with which the whole matches."""
 
-    branches: tuple[tuple["Node", ...], ...]
+    branches: tuple[tuple["PatternPart", ...], ...]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Repeat:
     """Whether it is as seldom as it can be instead."""
 
 
-Node = Characters | Ahead | Either | Repeat
+PatternPart = Characters | Ahead | Either | Repeat
 
 
 def parse(pattern: str) -> Either:
@@ -71,13 +71,13 @@ def parse(pattern: str) -> Either:
     """
     if "&&" in pattern:  # what two sets have in common
         raise ValueError(pattern)
-    reader = _Reader(pattern)
+    reader = _PatternReader(pattern)
     tree = reader.either(folded=False)
     reader.require(at_end=True)
     return tree
 
 
-class _Reader:
+class _PatternReader:
     """Reads an expression from its beginning to its end."""
 
     def __init__(self, pattern: str) -> None:
@@ -93,8 +93,8 @@ class _Reader:
         if at_end != (self._place == len(self._pattern)):
             raise ValueError(self._pattern)
 
-    def _sequence(self, *, folded: bool) -> tuple[Node, ...]:
-        found: list[Node] = []
+    def _sequence(self, *, folded: bool) -> tuple[PatternPart, ...]:
+        found: list[PatternPart] = []
         begin = self._place
         while self._place < len(self._pattern) and self._pattern[self._place] not in "|)":
             found.append(self._item(folded=folded))
@@ -103,7 +103,7 @@ class _Reader:
             raise ValueError(self._pattern)
         return tuple(found)
 
-    def _item(self, *, folded: bool) -> Node:
+    def _item(self, *, folded: bool) -> PatternPart:
         for start, negated in (("(?=", False), ("(?!", True)):
             if self._takes(start):
                 ahead = Ahead(self._characters(folded=folded), negated)
@@ -122,7 +122,7 @@ class _Reader:
         if not self._takes(")"):
             raise ValueError(self._pattern)
 
-    def _counted(self, inner: Characters | Either) -> Node:
+    def _counted(self, inner: Characters | Either) -> PatternPart:
         least, most = self._bounds()
         lazy = most != least and self._pattern[self._place - 1] != "}" and self._takes("?")
         if self._place < len(self._pattern) and self._pattern[self._place] in _COUNTS:

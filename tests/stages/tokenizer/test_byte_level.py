@@ -6,7 +6,7 @@ no merge reaches. Files trained on real texts are in `test_existing`.
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from unicodedata import is_normalized
 
 import numpy as np
@@ -21,6 +21,9 @@ from stages.tokenizer.bpe.merging import LONGEST_WORD
 from stages.tokenizer.huggingface_file import HuggingFaceFile
 from stages.tokenizer.texts import joined_texts
 from tests.stages.tokenizer.test_splitting import KNOWN, LETTERS
+
+if TYPE_CHECKING:
+    from stages.tokenizer.huggingface_content import ReadFile
 
 INT32 = np.dtype(np.int32)
 SIGN = "\u0120"
@@ -174,7 +177,7 @@ def test_other_normalisers_are_left_to_the_library() -> None:
 
 def test_other_files_are_left_to_the_library() -> None:
     plain = file_of(["ab"])
-    assert byte_tables_of(plain) is not None
+    assert byte_tables_of(cast("ReadFile", plain)) is not None
     lacking = json.loads(json.dumps(plain))
     del lacking["model"]["vocab"]["a"]
     changes = ({"dropout": 0.5}, {"end_of_word_suffix": "</w>"}, {"type": "Unigram", "vocab": []})
@@ -183,4 +186,4 @@ def test_other_files_are_left_to_the_library() -> None:
         plain | {"pre_tokenizer": {"type": "Whitespace"}},
         *(plain | {"model": plain["model"] | change} for change in changes),
     ]
-    assert [byte_tables_of(other) for other in others] == [None] * len(others)
+    assert [byte_tables_of(cast("ReadFile", other)) for other in others] == [None] * len(others)

@@ -41,7 +41,7 @@ CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 # A small run, for which the kernels of every run are compiled: their code lies beside the modules.
 COMPILE = --set 'sources=[{name="go", paths=["corpus/code/go.jsonl.zst"], license="see corpus/LICENSES.md"}]' \
-  --set tokenizer.train.vocab_size=600 --set verify.learning=false
+  --set tokenizer.train.vocab_size=1000 --set verify.learning=false
 
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
   gpu-check mutants changing damaged memory scale end-to-end clean

@@ -96,7 +96,7 @@ def _numeric() -> NDArray[np.bool_]:
     found = np.zeros(len(_seen()), np.bool_)
     cut = pre_tokenizers.Digits(individual_digits=True)
     for _, (begin, end) in cut.pre_tokenize_str("a".join(_text())):
-        found[begin >> 1] |= end - begin == 1 and begin % 2 == 0
+        found[begin >> 1] |= end - begin == 1  # or it is a letter, and what stands before it is numeric
     return found
 
 

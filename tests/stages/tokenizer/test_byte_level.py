@@ -96,6 +96,13 @@ def test_a_word_that_is_a_piece_is_taken_whole_only_if_the_file_says_so() -> Non
     assert ids_of(merged, words) != ids_of(whole, words)
 
 
+def test_words_are_found_by_all_their_bytes() -> None:
+    pieces = [f"a{first}{second}" for first in "bcdefgh" for second in "klmnopq"]
+    file = opened(file_of(pieces[::2], ignore_merges=True))
+    assert ids_of(file, pieces) == library_ids(file, pieces)
+    assert sum(len(ids) == 1 for ids in ids_of(file, pieces)) == len(pieces[::2])
+
+
 def test_of_two_merges_of_the_same_symbols_the_later_counts() -> None:
     file = file_of(["ab", "bc"])
     file["model"]["merges"] = [["a", "b"], ["b", "c"], ["a", "b"]]
@@ -127,18 +134,33 @@ def test_texts_that_write_out_an_added_piece_are_the_librarys() -> None:
     made.add_tokens([AddedToken("<tool>", special=False), AddedToken("  b", lstrip=True)])
     made.add_special_tokens(["<|end|>"])
     file = opened(json.loads(made.to_str()), [260])
-    texts = ["ab<tool>ab", "<tool", "ab", "a  ba", "<|end|> ab", "<t", "ool>", "a<tool", ">b", ""]
+    texts = [
+        "ab<tool>ab",
+        "<tool",
+        "ab",
+        "a  ba",
+        "<|end|> ab",
+        "<t",
+        "ool>",
+        "a<tool",
+        ">b",
+        "",
+        "b<tool>",
+    ]
     found = ids_of(file, texts)
     assert found == library_ids(file, texts)
-    assert [258 in ids for ids in found] == [True] + [False] * 9
-    assert [260 in ids for ids in found] == [False] * 10
+    assert [258 in ids for ids in found] == [True] + [False] * 9 + [True]
+    assert [260 in ids for ids in found] == [False] * 11
 
 
 def test_normalised_texts() -> None:
     for normaliser in (normalizers.NFC(), normalizers.Sequence([normalizers.NFKD(), normalizers.NFC()])):
         made = Tokenizer.from_str(json.dumps(file_of(["ab", "ba"])))
         made.normalizer = normaliser
-        made.add_tokens([AddedToken("\u00e9b", normalized=True)])
+        made.add_tokens(
+            [AddedToken("\u00e9b", normalized=True), AddedToken("e\u0301y", normalized=True)]
+        )
+        made.add_tokens([AddedToken("e\u0301x", normalized=False)])
         file = opened(json.loads(made.to_str()))
         texts = [
             "AB ab",

@@ -49,7 +49,11 @@ LETTERS = (
     "abcdxyksAB'  \n\r\t\x85\u00a0\u2028\u3000129\u00bd\u00b2\u0663.,!/-_\u00e9e\u0301\u01c5\u02b0\u00aa"
     "\u00df\u017f\u212a\u732b\u3042\u30a2\U0001f44d\U0001f3fd\u200d\x00\x7f\u0345\u16ee"
 )
-TEXTS = st.text(st.sampled_from(LETTERS), max_size=40) | st.text(max_size=20)
+TEXTS = (
+    st.text(st.sampled_from(LETTERS), max_size=40)
+    | st.text(st.sampled_from("abcdxyksS' 12"), max_size=20)
+    | st.text(max_size=20)
+)
 
 
 def byte_level(*parts: Any, regex: bool = False) -> Any:
@@ -115,6 +119,7 @@ def test_pieces_are_the_librarys(name: str) -> None:
     @given(TEXTS)
     @example("it's IT'S he'LL 've'Re'\u017f 1234567 \n\n  x\t\n  ")
     @example("  a   b\r\n\r\n   \n c     ")
+    @example("aaab xxy xy aab")
     def cuts(text: str) -> None:
         assert pieces_of(text, splits) == library_pieces(text, KNOWN[name])
 
@@ -165,6 +170,7 @@ def test_sets_are_those_of_the_library(pattern: str) -> None:
         r"\x41",
         "[[:alpha:]]",
         "[a-z&&[^b]]",
+        "[a&&b]",
         "(?i:[a-z])",
         "(?i:ss)",
         "(?i:\u00e9)",

@@ -160,7 +160,7 @@ def test_normalised_texts() -> None:
         made.add_tokens(
             [AddedToken("\u00e9b", normalized=True), AddedToken("e\u0301y", normalized=True)]
         )
-        made.add_tokens([AddedToken("e\u0301x", normalized=False)])
+        made.add_tokens([AddedToken("<e", normalized=False)])
         file = opened(json.loads(made.to_str()))
         texts = [
             "AB ab",
@@ -169,6 +169,10 @@ def test_normalised_texts() -> None:
             "ae\u0301bab",
             "a\u00e9bab",
             "\u00c9B",
+            "\u00e9y",
+            "ae\u0301y",
+            "<e\u0301",
+            "<\u00e9",
         ]
         assert ids_of(file, texts) == library_ids(file, texts)
 

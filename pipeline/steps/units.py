@@ -1,4 +1,4 @@
-"""Units: what ingest left of each file or bundle, in canonical order, and what is in their tables.
+"""Units: the pieces that ingest left of each file, in canonical order, and what is in their tables.
 
 The documents of all units are numbered through in canonical order (source, path, position); that
 number is a document's rank, and it does not depend on how files are cut into units.
@@ -39,8 +39,7 @@ class Unit:
     name: str
     """Folder of its files in each step: SOURCE/FILE-PART."""
     source: str
-    label: str
-    """What people call the file that it is a part of, or the files."""
+    path: str
     first: int
     """Number of its first document."""
     documents: int
@@ -89,7 +88,7 @@ class UnitSize(Config):
 
     name: str
     source: str
-    label: str
+    path: str
     documents: int
     text_bytes: int
     sections: int

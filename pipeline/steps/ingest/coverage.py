@@ -1,22 +1,19 @@
-"""Coverage: what of its files each unit of ingest read, and that together they read all of them.
+"""Coverage: what of its file each unit of ingest read, and that together they read all of it.
 
-Of each file a unit says where its first record begins and where what follows its last one begins: bytes
-of the decompressed file, or rows of a table. In the order of the units each begins where the one before
-ended, the first at 0, the last ends at the end that the scan found. So a slice that is cut wrongly, or a
-stream that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
+A unit says where its first record begins and where what follows its last one begins: bytes of the
+decompressed file, or rows of a table. In the order of the units each begins where the one before ended,
+the first at 0, the last ends at the end that the scan found. So a slice that is cut wrongly, or a stream
+that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from pipeline.inputs.files import InputFile
 from stages.errors import VerificationError
 
 Covered = tuple[int, int]
-"""The first position of a unit in a file, and the one after its last."""
-
-
-_BUG = "this is a bug, please report it with the log"
+"""The first position of a unit, and the one after its last; a unit without records has none."""
 
 
 class CoveredUnit(Protocol):
@@ -27,8 +24,12 @@ class CoveredUnit(Protocol):
         """Name of its source."""
 
     @property
-    def covered(self) -> Mapping[str, Covered]:
-        """What it read of each file, by path; of a file without records there may be nothing."""
+    def path(self) -> str:
+        """Of its file."""
+
+    @property
+    def covered(self) -> Covered | None:
+        """What it read."""
 
 
 def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]) -> None:
@@ -41,28 +42,26 @@ def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]
     Raises:
         VerificationError: a part of a file was read by no unit, or by two.
     """
-    covered: dict[tuple[str, str], list[Covered]] = {}
+    covered: dict[tuple[str, str], list[Covered | None]] = {}
     for unit in units:
-        for path, part in unit.covered.items():
-            covered.setdefault((unit.source, path), []).append(part)
+        covered.setdefault((unit.source, unit.path), []).append(unit.covered)
     for file in files:
         require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
 
 
-def require_chain(units: Sequence[Covered], *, end: int | None, name: str) -> None:
+def require_chain(units: Sequence[Covered | None], *, end: int | None, name: str) -> None:
     """Hold the units of one file to a chain; see `require_whole_files`.
 
     Args:
         units: what each covered, in order.
-        end: where the file ends; None if nobody knows before it is read, which then is at least begun.
+        end: where the file ends; None if nobody knows before it is read.
         name: the file, for the message.
     """
-    if end is None and not units:
-        raise VerificationError(f"{name}: was read by no unit; {_BUG}")
     position = 0
-    for first, after in units:
-        _require_equal(first, position, name)
-        position = after
+    for covered in units:
+        if covered is not None:
+            _require_equal(covered[0], position, name)
+            position = covered[1]
     if end is not None:
         _require_equal(end, position, name)
 
@@ -72,4 +71,7 @@ def _require_equal(found: int, expected: int, name: str) -> None:
         return
     low, high = sorted((found, expected))
     times = "by no unit" if found > expected else "twice"
-    raise VerificationError(f"{name}: positions {low:,} to {high:,} were read {times}; {_BUG}")
+    raise VerificationError(
+        f"{name}: positions {low:,} to {high:,} were read {times}; this is a bug, please report it with"
+        " the log"
+    )

@@ -1,1 +1,0 @@
-"""Pre-tokenizers in compiled code: where texts are cut before a model merges anything."""

@@ -1,13 +1,14 @@
-"""BPE ids of a corpus: ours beside SentencePiece's own and gigatoken's, by class of language.
+"""BPE ids of a corpus: ours beside those of the model's library and of gigatoken, by class of language.
 
     encoders.py MODEL 'CORPUS/*.jsonl.zst'
     encoders.py MODEL 'CORPUS/*.jsonl.zst' --limit 50MB
 
-MODEL is a SentencePiece BPE model of a run. Texts are read a few megabytes at a time; each batch is
-encoded by all in turns, and every document's ids are compared with SentencePiece's. Ours and gigatoken
-begin without any word known and keep what they learn, as in a run. Rates are of CPU seconds, one thread.
-gigatoken is left out if it is not installed: `pip install gigatoken`; it is given the model with control
-pieces renamed, for it would take them from the text. Exits with 1 if an id of ours is another.
+MODEL is a SentencePiece BPE model of a run, or a tokenizer.json of byte-level BPE. Texts are read a few
+megabytes at a time; each batch is encoded by all in turns, and every document's ids are compared with
+the library's. Ours and gigatoken begin without any word known and keep what they learn, as in a run.
+Rates are of CPU seconds, one thread. gigatoken is left out if it is not installed (`pip install
+gigatoken`); it is given a SentencePiece model with control pieces renamed, for it would take them from
+the text. Exits with 1 if an id of ours is another.
 """
 
 import argparse
@@ -28,12 +29,16 @@ from pydantic import ByteSize, TypeAdapter
 from stages.cleaning.text import clean_text
 from stages.scripts import UNSPACED
 from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, kind_of
+from stages.tokenizer.huggingface_file import HuggingFaceFile
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel, varint
+from stages.tokenizer.texts import joined_texts
 
 BATCH = 4 << 20
 """Characters that are encoded in one turn."""
 CODE = "code-"
+LIBRARY = "library"
 Encode = Callable[[Sequence[str]], list[NDArray[np.integer]]]
 
 
@@ -71,8 +76,35 @@ def gigatoken(model: Path) -> Encode | None:
         from gigatoken import Tokenizer as Peer  # noqa: PLC0415  # it need not be there
     except ImportError:
         return None
-    peer = Peer.from_sentencepiece(renamed(model.read_bytes()))
+    data = model.read_bytes()
+    peer = Peer.from_json(data.decode()) if is_json(model) else Peer.from_sentencepiece(renamed(data))
     return lambda texts: [np.asarray(peer.encode(text)) for text in texts]
+
+
+def is_json(model: Path) -> bool:
+    """Say whether a model is a tokenizer.json."""
+    return kind_of(model) is TokenizerKind.HUGGING_FACE
+
+
+def ours_and_library(model: Path) -> tuple[Encode, Encode]:
+    """Return our encoder of a model and that of its library, its kernels compiled."""
+    warm = [f"kernels{SPACE_SYMBOL}are compiled"]
+    if not is_json(model):
+        tokenizer = Tokenizer.load(model)
+        assert tokenizer.compiled, f"{model} is no plain BPE model"
+        tokenizer.encode(warm)
+        return tokenizer.encode, tokenizer.encode_by_library
+    data = model.read_bytes()
+    special = describe(data, TokenizerKind.HUGGING_FACE, name=str(model)).controls
+    file = HuggingFaceFile.open(data, special, name=str(model))
+    assert file.compiled, f"{model} is not encoded in compiled code"
+
+    def encode(texts: Sequence[str]) -> list[NDArray[np.integer]]:
+        joined = joined_texts([text.encode() for text in texts])
+        return file.encode_texts(joined, dtype=np.dtype(np.int32)).parts()
+
+    encode(warm)
+    return encode, lambda texts: list(file.encode_by_library(texts))
 
 
 def renamed(data: bytes) -> bytes:
@@ -127,14 +159,14 @@ def table(found: dict[str, dict[str, Any]]) -> str:
             for name, value in row[key].items():
                 every[key][name] = every[key].get(name, 0) + value
     names = list(every["seconds"])
-    lines = [f"| texts | MB | documents | {' | '.join(names)} | ours : SentencePiece | differ |"]
+    lines = [f"| texts | MB | documents | {' | '.join(names)} | ours : {LIBRARY} | differ |"]
     lines.append("|---|---:|---:|" + "---:|" * (len(names) + 2))
     for name, row in [*sorted(found.items()), ("all", every)]:
         rates = {one: row["bytes"] / MEGA / max(row["seconds"][one], 1e-9) for one in names}
         differ = ", ".join(f"{one} {number:,}" for one, number in row["differ"].items())
         cells = [f"{row['bytes'] / MEGA:,.1f}", f"{row['documents']:,}"]
         cells += [f"{rates[one]:.1f}" for one in names]
-        cells += [f"{rates['ours'] / rates['SentencePiece']:.1f}", differ]
+        cells += [f"{rates['ours'] / rates[LIBRARY]:.1f}", differ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -148,13 +180,8 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where to write the figures")
     arguments = parser.parse_args()
     limit = None if arguments.limit is None else TypeAdapter(ByteSize).validate_python(arguments.limit)
-    tokenizer = Tokenizer.load(arguments.model)
-    assert tokenizer.compiled, f"{arguments.model} is no plain BPE model"
-    tokenizer.encode([f"kernels{SPACE_SYMBOL}are compiled"])
-    encoders: dict[str, Encode] = {
-        "SentencePiece": tokenizer.encode_by_library,
-        "ours": tokenizer.encode,
-    }
+    ours, library = ours_and_library(arguments.model)
+    encoders: dict[str, Encode] = {LIBRARY: library, "ours": ours}
     peer = gigatoken(arguments.model)
     if peer is not None:
         encoders["gigatoken"] = peer

@@ -259,9 +259,9 @@ def compare(
 def schema() -> None:
     """Print the JSON schema of the run file."""
     from pipeline.report.plain import print_json
-    from pipeline.run_file.config import RunFile
+    from pipeline.run_file.schema import run_file_schema
 
-    print_json(RunFile.model_json_schema())
+    print_json(run_file_schema())
 
 
 def _version(value: bool) -> None:  # noqa: FBT001  # typer's way

@@ -1,6 +1,9 @@
 """The way in: streams and handlers of signals first, then the rest, since imports alone take a second.
 
 What a call means and how it ends is in `pipeline.cli` and `pipeline.commands.boundary`.
+
+Nothing here multiplies matrices with numpy, but its BLAS would start a thread for each core when it is
+imported. These wait for work by spinning: a twentieth of the CPU time of a short run.
 """
 
 import contextlib
@@ -15,6 +18,7 @@ from pipeline.system.stopping import held_signals
 def main() -> NoReturn:
     """Run the command line; a signal at any moment ends it in order, every error is one line."""
     prepare_standard_streams()
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with held_signals() as signals:
         code = 1
         try:

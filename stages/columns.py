@@ -35,18 +35,22 @@ class Drop:
     detail: str
 
 
+PATH = pa.dictionary(pa.int32(), pa.string())
+"""Path of the file that a document stands in: a unit has few of them."""
+
 DOCUMENTS = pa.schema(
     [
         pa.field("id", pa.binary(ID_BYTES), nullable=False),
         pa.field("own_id", pa.string()),
         pa.field("language", pa.string(), nullable=False),
+        pa.field("path", PATH, nullable=False),
         pa.field("position", pa.int64(), nullable=False),
         pa.field("text_bytes", pa.int64(), nullable=False),
         pa.field("digest", pa.binary(DIGEST_BYTES), nullable=False),
         pa.field("text", pa.large_string(), nullable=False),
     ]
 )
-"""What ingest writes for a unit; source and path are one per unit and stand in its commit."""
+"""What ingest writes for a unit; its source is one per unit and stands in its commit."""
 
 SECTION_ENDS = pa.field("section_ends", pa.list_(pa.field("end", pa.int64(), nullable=False)))
 """One more column of `DOCUMENTS` for sources with sections: where each ends, in characters."""
@@ -94,6 +98,7 @@ STORED_DOCUMENTS = pa.schema(
         pa.field("id", pa.binary(ID_BYTES), nullable=False),
         pa.field("own_id", pa.string()),
         pa.field("language", pa.string(), nullable=False),
+        pa.field("path", PATH, nullable=False),
         pa.field("position", pa.int64(), nullable=False),
         pa.field("digest", pa.binary(DIGEST_BYTES), nullable=False),
         pa.field("order", pa.uint64(), nullable=False),

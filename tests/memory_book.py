@@ -42,6 +42,9 @@ class MemoryBook:
         self.said.append(f"{step}: {phase.title} {total}")
         return MemoryBatch(self, f"{step}: {phase.title}")
 
+    def count_workers(self, count: int) -> None:
+        """Note nothing."""
+
     def give(self, task: Task, *, waited: float = 0.0) -> None:
         """Note that a task is given to a worker."""
         assert waited >= 0

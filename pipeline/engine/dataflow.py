@@ -262,6 +262,10 @@ class Dataflow:
         """End an actor; what it was given is ready again."""
         for item in self._pool.drop(actor):
             self._schedule.give_back(item)
+        self._count_workers()
+
+    def _count_workers(self) -> None:
+        self._book.count_workers(sum(actor.has_started for actor in self._pool.actors))
 
     def _retire(self, actor: Actor) -> None:
         """Go on after an actor was given up, with fewer at a time."""
@@ -310,6 +314,7 @@ class Dataflow:
 
     def _welcome(self, actor: Actor) -> None:
         actor.greet()
+        self._count_workers()
         if actor.alone is not None and self._failures:
             self._drop(actor)
         elif actor.alone is not None:

@@ -48,6 +48,10 @@ class Book(Protocol):
         """Note that a task is given to a worker, and for how many seconds it was ready before."""
         ...
 
+    def count_workers(self, count: int) -> None:
+        """Note how many workers have started and not ended."""
+        ...
+
 
 @dataclass(eq=False)
 class StepRun:

@@ -90,7 +90,7 @@ class Task:
         unit = getattr(made, "unit", made)
         if not hasattr(unit, "source"):  # of no file
             return f"unit {self.unit}"
-        return f"unit {self.unit} ({unit.source}: {unit.path})"
+        return f"unit {self.unit} ({unit.source}: {unit.label})"
 
 
 class Worker:

@@ -90,10 +90,10 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
     """
     try:
         steps = kept.steps
-        named = steps["ingest"].config["files"].items()
+        ingest = steps["ingest"].config
         files = [
-            InputFile(source, path, Path(path), 0, digest)
-            for key, digest in named
+            InputFile(source, path, Path(path), int(ingest.get("sizes", {}).get(key, 0)), digest)
+            for key, digest in ingest["files"].items()
             for source, _, path in [key.partition("/")]
         ]
         adopted = None

@@ -94,7 +94,8 @@ class Ingest(FilterSettings):
 
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
     """Bytes that are committed together: decompressed ones of a text file, those of the text column in
-    row groups or record batches, of which at least one; scheduling alone, no result depends on it."""
+    row groups or record batches, of which at least one. Files of at most a 64th of it share units;
+    scheduling alone, no result depends on it."""
     max_document_bytes: ByteSize = Field(ByteSize(32 << 20), ge=1 << 10, validate_default=True)
     """Longest document read: a line, a text or a cell; a longer one is dropped and counted, and so is a
     JSON line that could take more than twice this, and 1 MiB, to parse beside its text."""

@@ -86,6 +86,10 @@ class Execution:
         """Log that a task is given to a worker, and for how many seconds it was ready before."""
         self.journal.log("dispatch", step=task.step, unit=task.unit, waited=round(waited, 4))
 
+    def count_workers(self, count: int) -> None:
+        """Log how many workers have started and not ended."""
+        self.journal.log("workers", count=count)
+
     def begin(self, phase: Phase, step: str, total: int) -> PhaseProgress:
         """Note that work on a phase begins."""
         self.journal.log("begin", step=step, title=phase.title, tasks=total)

@@ -1,6 +1,6 @@
 """The journal of a run: what happened, append-only, and how far it is, for people and machines.
 
-    DIR/log.jsonl      one line an event: start, dispatch, commit, step, stop; times stand only here
+    DIR/log.jsonl      one line an event: start, workers, dispatch, commit, step, stop; times only here
     DIR/status.json    the state now, replaced whole
     DIR/lock           held by the one process that may write
 

@@ -1,6 +1,6 @@
-"""Names: own ids and languages of many documents, in mapped files.
+"""Names: own ids, languages and paths of many documents, in mapped files.
 
-Both are as long as the input makes them, so a column of them may be larger than any worker; what is held
+All are as long as the input makes them, so a column of them may be larger than any worker; what is held
 of a document is 17 bytes a column, and the strings of those that are taken. On the way from one order of
 documents to another their strings lie in a scratch folder.
 """
@@ -20,7 +20,7 @@ COLUMNS = ("own_id", "language")
 TABLE_BYTES = 128 << 20
 """Names in a row group of a table of documents: more than a million of them have, as a rule."""
 READ_ROWS = 8_192
-"""Rows that are read at a time: 34 MiB of the longest own ids and languages that ingest keeps."""
+"""Rows that are read at a time: 66 MiB of the longest own ids, languages and paths that there can be."""
 
 
 class _Strings:
@@ -34,10 +34,10 @@ class _Strings:
 
     def add(self, column: pa.ChunkedArray) -> None:
         """Write some rows behind the others."""
-        for chunk in column.chunks:
+        for chunk in column.cast(pa.string()).chunks:
             if not len(chunk):
                 continue
-            _, offsets, data = chunk.cast(pa.string()).buffers()
+            _, offsets, data = chunk.buffers()
             ends = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
             if ends[-1] > ends[0]:
                 with self._path.open("ab") as file:  # which no error on the way leaves open
@@ -67,7 +67,7 @@ class _Strings:
 
 
 class Names:
-    """Own ids and languages of documents, added in one order and taken in another.
+    """Own ids, languages and paths of documents, added in one order and taken in another.
 
     Args:
         folder: an empty one, for the files.

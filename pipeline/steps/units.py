@@ -1,4 +1,4 @@
-"""Units: the pieces that ingest left of each file, in canonical order, and what is in their tables.
+"""Units: what ingest left of each file or bundle, in canonical order, and what is in their tables.
 
 The documents of all units are numbered through in canonical order (source, path, position); that
 number is a document's rank, and it does not depend on how files are cut into units.
@@ -39,7 +39,8 @@ class Unit:
     name: str
     """Folder of its files in each step: SOURCE/FILE-PART."""
     source: str
-    path: str
+    label: str
+    """What people call the file that it is a part of, or the files."""
     first: int
     """Number of its first document."""
     documents: int
@@ -88,7 +89,7 @@ class UnitSize(Config):
 
     name: str
     source: str
-    path: str
+    label: str
     documents: int
     text_bytes: int
     sections: int

@@ -10,7 +10,7 @@ from stages.config import Config
 from stages.seeding import Purpose, document_hash, threshold
 
 MAX_DOCUMENTS = 1 << 20
-"""Documents in a shard: 150 bytes of memory each while it is made."""
+"""Documents in a shard: 170 bytes of memory each while it is made."""
 
 
 class ValidationConfig(Config):

@@ -29,16 +29,22 @@ class ColumnsSeen:
     """
 
     def __init__(self, fields: FieldMapping) -> None:
+        self.path = ""
+        """Of the file whose records come."""
         self.records = 0
         """JSON objects looked at."""
         self.absent = dict.fromkeys(wanted_columns(fields), 0)
         """For each column, the records without it; null is not absent."""
+        self.first: dict[str, str] = {}
+        """For each column that some record lacks, the file of the first."""
         self.there: list[str] = []
         """Columns of the first records that lack one, for messages."""
         self.textless = 0
         """Records that lack a text; of these the id and the language are not looked at."""
         self.untaken: dict[str, Counter[str]] = {}
         """For `ID` and `LANGUAGE`, the records of which none was taken, by what their column holds."""
+        self.first_wrong: dict[str, str] = {}
+        """For `ID` and `LANGUAGE`, the file of the first record whose column holds another type."""
         self._sampled = 0
 
     def add(self, record: Mapping[str, object]) -> None:
@@ -48,6 +54,7 @@ class ColumnsSeen:
         for name in self.absent:
             if name not in record:
                 self.absent[name] += 1
+                self.first.setdefault(name, self.path)
                 lacks = True
         if lacks and self._sampled < SAMPLED:
             self._sampled += 1
@@ -62,7 +69,10 @@ class ColumnsSeen:
             key: `ID` or `LANGUAGE`.
             value: what the column holds.
         """
-        self.untaken.setdefault(key, Counter())[_kind(value)] += 1
+        kind = _kind(value)
+        self.untaken.setdefault(key, Counter())[kind] += 1
+        if kind != NOTHING:
+            self.first_wrong.setdefault(key, self.path)
 
 
 def _kind(value: object) -> str:

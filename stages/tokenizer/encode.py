@@ -34,7 +34,7 @@ from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved, special_ids
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
+from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_ids, joined_texts
 from stages.tokenizer.words import word_starts
 
 _STRETCH = 4096
@@ -102,9 +102,10 @@ class Tokenizer:
     ) -> list[NDArray[np.integer]]:
         """Return the ids of each text, (n,) of `dtype`, no special id among them."""
         found: list[NDArray[np.integer]] = []
-        for batch in _batches((0, text) for text in texts):
-            encoded = self.encode_texts(joined_texts([text.encode() for _, text in batch]), dtype=dtype)
-            found += encoded.parts()
+        for batch in batches_of(texts):
+            found += self.encode_texts(
+                joined_texts([text.encode() for text in batch]), dtype=dtype
+            ).parts()
         return found
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:

@@ -28,7 +28,7 @@ from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
 from stages.tokenizer.special import special_ids
-from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
+from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
 from stages.tokenizer.words import starts_of_spelled
 
 _INT32 = np.dtype(np.int32)
@@ -61,8 +61,8 @@ class OpenTokenizer(Protocol):
         """Whether texts are encoded in compiled code."""
         ...
 
-    def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Return the ids of each text."""
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of texts, of `dtype`."""
         ...
 
     def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
@@ -107,11 +107,18 @@ class ExistingTokenizer:
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
     ) -> list[NDArray[np.integer]]:
         """Return the ids of each text, (n,) of `dtype`; of special ids only the unknown one's."""
-        return [self._checked(ids).astype(dtype) for ids in self._file.encode(texts)]
+        found: list[NDArray[np.integer]] = []
+        for batch in batches_of(texts):
+            found += self.encode_texts(
+                joined_texts([text.encode() for text in batch]), dtype=dtype
+            ).parts()
+        return found
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the same of texts that lie end to end."""
-        return joined_ids(self.encode(texts.strings()), dtype)
+        encoded = self._file.encode_texts(texts, dtype=dtype)
+        self._checked(encoded.ids)
+        return encoded
 
     @property
     def compiled(self) -> bool:
@@ -181,7 +188,7 @@ class ExistingTokenizer:
 
     @cached_property
     def _begins_with_space(self) -> bool:
-        (ids,) = self._file.encode(["a"])
+        (ids,) = self._file.encode_by_library(["a"])
         spelled = self._spelling.spell(ids).tobytes()  # nothing, of an unknown word
         return spelled.startswith(SPACE.encode()) or self._file.normalise("a").startswith(SPACE)
 

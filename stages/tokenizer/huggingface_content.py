@@ -16,10 +16,12 @@ What an id spells is read off the file, by the way in which its pieces are writt
     words        a space before each, none where ## continues  (BERT)
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NotRequired, TypedDict
+
+import orjson
 
 from stages.errors import FormatError
 from stages.tokenizer.sampling import SPACE_SYMBOL
@@ -28,14 +30,41 @@ SAVE_IT = "save it with the `save` of Hugging Face's tokenizers"
 """The way out for a file that is none."""
 _MOST_IDS = 1 << 24
 """Ids are below it: one of 3,000,000,000 would take tables of as many entries."""
+_NO_TEXT = "\0"
+"""What no cleaned text holds."""
 _OF_WORDS = ("WordPiece", "WordLevel")
 """Models that give the unknown token for a word, whatever its characters are."""
 _FALLBACK = {f"<0x{byte:02X}>": byte for byte in range(256)}
 _UNSHOWN = [*range(33), *range(127, 161), 173]
 """Bytes that byte-level pieces write as characters from U+0100 on; the others stand for themselves."""
-_BYTE_OF = {chr(byte): byte for byte in range(256) if byte not in _UNSHOWN} | {
+BYTE_OF = {chr(byte): byte for byte in range(256) if byte not in _UNSHOWN} | {
     chr(256 + number): byte for number, byte in enumerate(_UNSHOWN)
 }
+
+
+class AddedPiece(TypedDict):
+    """What was added to a vocabulary."""
+
+    content: str
+    id: int
+    special: bool
+
+
+class ModelPart(TypedDict):
+    """The model of a file of BPE."""
+
+    vocab: dict[str, int]
+    merges: list[object]
+    ignore_merges: NotRequired[bool]
+
+
+class ReadFile(TypedDict):
+    """A file, as far as it is looked into here."""
+
+    model: ModelPart
+    added_tokens: list[AddedPiece] | None
+    normalizer: object
+    pre_tokenizer: object
 
 
 class Writing(StrEnum):
@@ -75,7 +104,7 @@ class Content:
     def bytes_of(self) -> Mapping[str, int]:
         """The bytes that texts are written in, by their pieces; words are taken whole."""
         if self.writing is Writing.BYTE_LEVEL:
-            written = _BYTE_OF if self.into_bytes else {}
+            written = BYTE_OF if self.into_bytes else {}
         else:
             written = _FALLBACK if self.byte_pieces else {}
         return {} if self.kind in _OF_WORDS else written
@@ -89,19 +118,19 @@ class Content:
 def read_content(data: bytes, *, name: str) -> Content:
     """Return what is read off a file, refusing what would lose text in silence."""
     try:
-        file = json.loads(data)
+        file = orjson.loads(data)
         model, added = file["model"], file["added_tokens"] or []
-        kind = _kind(model)
+        kind = kind_of_model(model)
         entries = enumerate(piece for piece, _ in model["vocab"]) if kind == "Unigram" else ()
         vocab = _ids_of({p: n for n, p in entries} if kind == "Unigram" else model["vocab"])
         marks = _ids_of({token["content"]: token["id"] for token in added})
         special = frozenset(token["id"] for token in added if token["special"])
         unk = model.get("unk_id") if kind == "Unigram" else vocab.get(model.get("unk_token"))
-        before = _types(file["pre_tokenizer"])
-        types = _types(file["decoder"]) | before
-        into_bytes = "ByteLevel" in before | _types(file["normalizer"])
-        symbols = SPACE_SYMBOL in json.dumps([file["decoder"], file["normalizer"]], ensure_ascii=False)
-        _pairs(model["merges"] if kind == "BPE" else ())
+        before = types_in(file["pre_tokenizer"])
+        types = types_in(file["decoder"]) | before
+        into_bytes = "ByteLevel" in before | types_in(file["normalizer"])
+        symbols = SPACE_SYMBOL in orjson.dumps([file["decoder"], file["normalizer"]]).decode()
+        pairs_of(model["merges"] if kind == "BPE" else ())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FormatError(
             f"{name}: not a tokenizer.json ({type(error).__name__}: {error}); {SAVE_IT}"
@@ -144,7 +173,7 @@ def _ids_of(pieces: Mapping[str, object]) -> dict[str, int]:
     return found
 
 
-def _pairs(merges: Iterable[object]) -> list[tuple[str, str]]:
+def pairs_of(merges: Iterable[object]) -> list[tuple[str, str]]:
     """Return merges, which are written in one of two ways: "a b", ["a", "b"]."""
     found = []
     for merge in merges:
@@ -156,7 +185,7 @@ def _pairs(merges: Iterable[object]) -> list[tuple[str, str]]:
     return found
 
 
-def _kind(model: Mapping[str, object]) -> str:
+def kind_of_model(model: Mapping[str, object]) -> str:
     """Return the type of a model, which files of the first years (GPT-2, BERT) leave out."""
     if "type" in model:
         return str(model["type"])
@@ -167,26 +196,36 @@ def _kind(model: Mapping[str, object]) -> str:
     return "WordPiece" if "max_input_chars_per_word" in model else "WordLevel"
 
 
-def _types(part: object) -> set[str]:
+def types_in(part: object) -> set[str]:
     """Name the types of a part of the file, and of the parts in it."""
     if isinstance(part, list):
-        return {name for item in part for name in _types(item)}
+        return {name for item in part for name in types_in(item)}
     if not isinstance(part, dict):
         return set()
-    inner = {name for item in part.values() if isinstance(item, list) for name in _types(item)}
+    inner = {name for item in part.values() if isinstance(item, list) for name in types_in(item)}
     return inner | ({str(part["type"])} if "type" in part and part["type"] != "Sequence" else set())
+
+
+def name_in_no_text(number: int) -> str:
+    """Return the name that a special id is given."""
+    return f"{_NO_TEXT}{number}"
+
+
+def is_disarmed(piece: str) -> bool:
+    """Say whether a piece has a name that no text can write out."""
+    return piece.startswith(_NO_TEXT)
 
 
 def disarmed(data: bytes, names: Mapping[str, str], *, plain: bool = False) -> str:
     """Return a file whose special pieces no text can write out; `plain` takes texts as they are."""
-    file = json.loads(data)
+    file = orjson.loads(data)
     file |= {"truncation": None, "padding": None, "post_processor": None}
     for token in file["added_tokens"] or []:
         if token["content"] in names:
             flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
             token.update(flags, content=names[token["content"]])
     model = file["model"]
-    kind = _kind(model)
+    kind = kind_of_model(model)
     if kind == "Unigram":
         model["vocab"] = [[names.get(piece, piece), score] for piece, score in model["vocab"]]
     else:
@@ -197,13 +236,13 @@ def disarmed(data: bytes, names: Mapping[str, str], *, plain: bool = False) -> s
         model["dropout"] = None
         model["merges"] = [
             [one, two]
-            for one, two in _pairs(model["merges"])
+            for one, two in pairs_of(model["merges"])
             if not names.keys() & {one, two, one + two}
         ]
     if plain:
         file["normalizer"] = None
         _put_nothing_before(file["pre_tokenizer"])
-    return json.dumps(file)
+    return orjson.dumps(file).decode()
 
 
 def _put_nothing_before(part: object) -> None:
@@ -216,8 +255,8 @@ def _put_nothing_before(part: object) -> None:
 
 def spelled_by(piece: str, content: Content) -> bytes:
     """Return what a piece of the model stands for."""
-    if content.writing is Writing.BYTE_LEVEL and all(character in _BYTE_OF for character in piece):
-        return bytes(map(_BYTE_OF.__getitem__, piece))
+    if content.writing is Writing.BYTE_LEVEL and all(character in BYTE_OF for character in piece):
+        return bytes(map(BYTE_OF.__getitem__, piece))
     if content.writing is Writing.METASPACE:
         if content.byte_pieces and piece in _FALLBACK:
             return bytes([_FALLBACK[piece]])

@@ -6,23 +6,28 @@ What they say, and how they are disarmed so that no text gives a special id: `hu
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from itertools import chain, islice
 
 import numpy as np
+import orjson
 import tokenizers
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
+from stages.tokenizer.huggingface_compiled import CompiledFile
 from stages.tokenizer.huggingface_content import (
     SAVE_IT,
     Content,
     Writing,
     disarmed,
+    name_in_no_text,
     read_content,
     spelled_by,
 )
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids
 
 _STRETCH = 1 << 18
 """Characters after which a text is cut; uncut, one of 16 MiB took 2.7 GiB."""
@@ -64,6 +69,7 @@ class HuggingFaceFile:
         content: what is read off it.
         special: ids that no text gives.
         name: for messages.
+        written: the file, as the library has it.
         plain: the same pieces without a normaliser or anything put before a text; None if they cannot
             write every text.
     """
@@ -75,9 +81,11 @@ class HuggingFaceFile:
         special: Collection[int],
         *,
         name: str,
+        written: str,
         plain: "HuggingFaceFile | None" = None,
     ) -> None:
         self._library = library
+        self._written = written
         self._name = name
         self._content = content
         self._special = special
@@ -94,16 +102,21 @@ class HuggingFaceFile:
             FormatError: it is no tokenizer.json, or of a kind that is not read.
         """
         content = read_content(data, name=name)
-        names = {p: f"\0{n}" for p, n in (content.vocab | content.added).items() if n in special}
+        names = {
+            p: name_in_no_text(n) for p, n in (content.vocab | content.added).items() if n in special
+        }
         lost = sorted(content.bytes_of[piece] for piece in names if piece in content.bytes_of)
         if content.has_bytes and lost:
             raise FormatError(f"{name}: byte {lost[0]:#04x} is a special id, and texts need it")
+        written = disarmed(data, names)
+        library = _load(written, name=name)
         plain = None
         if content.writing is Writing.BYTE_LEVEL and content.has_bytes:
-            bare = cls(_load(disarmed(data, names, plain=True), name=name), content, special, name=name)
+            bare = disarmed(data, names, plain=True)
+            own = library if bare == written else _load(bare, name=name)
+            plainly = cls(own, content, special, name=name, written=bare)
             samples = chain(_SAMPLES, (f" a {piece} b" for piece in content.added))
-            plain = bare if bare._spells(samples) else None
-        library = _load(disarmed(data, names), name=name)
+            plain = plainly if plainly._spells(samples) else None
         for piece, number in content.added.items():
             given = library.token_to_id(names.get(piece, piece))
             if given != number:
@@ -111,7 +124,7 @@ class HuggingFaceFile:
                     f"{name}: says that {piece!r} is id {number:,}, and the library that reads it gives"
                     f" {given}: ids are missing before it; add pieces for them, and save it again"
                 )
-        return cls(library, content, special, name=name, plain=plain)
+        return cls(library, content, special, name=name, written=written, plain=plain)
 
     def normalise(self, text: str) -> str:
         """Return a text as the normaliser leaves it."""
@@ -120,16 +133,20 @@ class HuggingFaceFile:
             shown = text if normaliser is None else str(normaliser.normalize_str(text))
         return shown.replace(SPACE_SYMBOL, " ") if self._content.writing is Writing.METASPACE else shown
 
-    def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Yield the ids of each text."""
-        for text in texts:
-            parts = list(self._parts(text))
-            yield parts[0] if len(parts) == 1 else np.concatenate(parts)
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of texts, of `dtype`."""
+        if self._compiled is None:
+            return joined_ids(list(self.encode_by_library(texts.strings())), dtype)
+        return self._compiled.encode_texts(texts, dtype=dtype)
 
-    compiled = False
-    """Whether texts are encoded in compiled code."""
+    @property
+    def compiled(self) -> bool:
+        """Whether texts are encoded in compiled code."""
+        return self._compiled is not None
 
-    encode_by_library = encode
+    def encode_by_library(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
+        """Yield the ids of each text from the library alone."""
+        yield from map(self._by_library, texts)
 
     def verbatim(self) -> "HuggingFaceFile":
         """Return the same pieces without a normaliser or anything put before a text."""
@@ -161,6 +178,15 @@ class HuggingFaceFile:
     def _ids(self, text: str) -> NDArray[np.integer]:
         with self._naming(text):
             return np.array(self._library.encode(text, add_special_tokens=False).ids, np.int32)
+
+    def _by_library(self, text: str) -> NDArray[np.integer]:
+        parts = list(self._parts(text))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @cached_property
+    def _compiled(self) -> CompiledFile | None:
+        """What encodes texts in compiled code, if it gives the library's ids."""
+        return CompiledFile.of(orjson.loads(self._written), self._library, self._by_library)
 
     def _naming(self, text: str) -> AbstractContextManager[None]:
         return _refused(

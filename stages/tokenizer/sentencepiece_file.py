@@ -28,6 +28,7 @@ from stages.tokenizer.sentencepiece_model import (
     SentencePieceModel,
     varint,
 )
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_texts
 
 
 def describe_sentencepiece(data: bytes, *, name: str) -> Described:
@@ -42,16 +43,15 @@ def describe_sentencepiece(data: bytes, *, name: str) -> Described:
             f"{name}: writes a space as it is and not as U+2581 (escape_whitespaces = false), which is"
             " not read"
         )
-    size: int = processor.get_piece_size()
-    pieces = {processor.id_to_piece(number): number for number in range(size)}
-    kept = (processor.is_control, processor.is_unknown, processor.is_unused)
-    controls = frozenset(n for n in range(size) if any(test(n) for test in kept))
-    types = SentencePieceModel(data).types
-    apart = controls | set(np.flatnonzero(types == PieceType.USER_DEFINED).tolist())
+    model = SentencePieceModel(data)
+    pieces = {text.decode(): number for number, text in enumerate(model.texts)}
+    kept = (PieceType.CONTROL, PieceType.UNKNOWN, PieceType.UNUSED)
+    controls = frozenset(np.flatnonzero(np.isin(model.types, kept)).tolist())
+    apart = controls | set(np.flatnonzero(model.types == PieceType.USER_DEFINED).tolist())
     marks = {piece: number for piece, number in pieces.items() if number in apart}
     named = {role: getattr(processor, f"{role}_id")() for role in ("unk", "bos", "eos", "pad")}
     declared = {role: number for role, number in named.items() if number >= 0}
-    return Described(size, pieces, marks, controls, declared)
+    return Described(len(model.types), pieces, marks, controls, declared)
 
 
 class SentencePieceFile:
@@ -100,9 +100,10 @@ class SentencePieceFile:
         """Return a text as the normaliser leaves it, its dummy prefix included."""
         return str(self._own.normalize(text)).replace(SPACE_SYMBOL, " ")
 
-    def encode(self, texts: Iterable[str]) -> Iterator[NDArray[np.integer]]:
-        """Yield the ids of each text."""
-        yield from self._plain.encode(map(self.normalise, texts))
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of texts, of `dtype`."""
+        normalised = [self.normalise(text).encode() for text in texts.strings()]
+        return self._plain.encode_texts(joined_texts(normalised), dtype=dtype)
 
     @property
     def compiled(self) -> bool:

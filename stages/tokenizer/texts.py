@@ -5,7 +5,7 @@ data      61 20 63 61 74 e7 8c ab 00 ..    offsets  0 5 5 8
 ids       71 902 311 44 18                 ends     2 2 5
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 PADDING = 32
 """Bytes that lie behind the texts, so that eight at a time can be read."""
 _WORD = 8
+_BATCH = 1 << 18
+"""Characters of a batch."""
 
 
 class JoinedTexts(NamedTuple):
@@ -54,6 +56,20 @@ class Encoded(NamedTuple):
     def counts(self) -> NDArray[np.int64]:
         """(D,) how many ids each has."""
         return np.diff(self.ends, prepend=0)
+
+
+def batches_of(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Yield texts in lists of a quarter of a million characters, or of one text with more."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def joined_texts(parts: Sequence[bytes]) -> JoinedTexts:

@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
+from stages.config import meanings_of
 from stages.dedup.lsh import MinHashConfig
 from stages.export.table import FORMATS
 from stages.mixing.placement import ValidationConfig
@@ -154,11 +155,11 @@ def bounds_of(field: Any) -> str:
     return ", ".join(texts)
 
 
-def meaning_of(field: Any) -> str:
+def meaning_of(field: Any, meaning: str | None) -> str:
     """Return what a field is for; a table without a word of its own has its class's."""
     models = [kind for kind in (field.annotation, *get_args(field.annotation)) if isinstance(kind, type)]
     documents = [kind.__doc__ or "" for kind in models if issubclass(kind, BaseModel)]
-    return clean(field.description or "".join(documents) or "Which one it is.")
+    return clean(meaning or "".join(documents) or "Which one it is.")
 
 
 def render_config() -> str:
@@ -168,7 +169,7 @@ def render_config() -> str:
         parts.append(f"## `{name}`\n\n{clean(model.__doc__ or '')}\n" if name else "## Top level\n")
         rows = [
             f"| `{key}` | {type_of(field.annotation)} | {default_of(field)} | {bounds_of(field)} |"
-            f" {meaning_of(field)} |"
+            f" {meaning_of(field, meanings_of(model).get(key))} |"
             for key, field in model.model_fields.items()
         ]
         head = "| key | type | default | bounds | meaning |\n|---|---|---|---|---|\n"

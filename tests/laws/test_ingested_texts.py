@@ -134,10 +134,16 @@ TABLES: dict[str, tuple[Callable[[pa.Table], pa.Table], set[str]]] = {
         lambda table: table.take([0, 0, *range(2, table.num_rows)]),
         {"order"},
     ),
+    "all of another file": (
+        lambda table: table.set_column(
+            3, table.schema.field("path"), pa.array(["x"] * table.num_rows).dictionary_encode()
+        ),
+        {"identity"},
+    ),
     "no rows": (lambda table: table.slice(0, 0), {"documents"}),
     "a column lost": (lambda table: table.drop_columns(["position"]), {"readable"}),
     "a column of another type": (
-        lambda table: table.set_column(3, "position", table.column("position").cast(pa.int32())),
+        lambda table: table.set_column(4, "position", table.column("position").cast(pa.int32())),
         {"readable"},
     ),
 }

@@ -133,7 +133,9 @@ def test_kinds_without_a_setting_have_fingerprints_of_their_own() -> None:
 
 def test_the_plan_can_be_made_again_from_what_the_run_keeps() -> None:
     file = run_file()
-    steps = plan_steps(file, FILES)
+    names = [f"{number:03}.jsonl" for number in range(300)]
+    files = [InputFile("mixed", name, Path("/here") / name, 50_000, name) for name in names]
+    steps = plan_steps(file, files)
     plain = {
         step.name: {"fingerprint": "", "inputs": [], "config": json.loads(json.dumps(dict(step.config)))}
         for step in steps
@@ -141,6 +143,8 @@ def test_the_plan_can_be_made_again_from_what_the_run_keeps() -> None:
     kept = KeptPlan.model_validate({"run": file.model_dump(mode="json"), "steps": plain})
     again = plan_again(RunFile.model_validate(kept.run), kept)
     assert [(s.name, s.fingerprint) for s in again] == [(s.name, s.fingerprint) for s in steps]
+    assert [step.units for step in again] == [step.units for step in steps]
+    assert 1 < len(steps[0].units) < len(files) / 10
     assert all(isinstance(step, StepPlan) for step in again)
 
 

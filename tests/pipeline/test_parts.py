@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.inputs.files import Blocks, FoundFile
+from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup.runs import RUN_BYTES, unit_runs
-from pipeline.steps.ingest.reading import FilePart, Reading
+from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.ingest.unreadable import check_readable
 from pipeline.steps.scan.files import scan_file
 from pipeline.steps.units import Unit
@@ -30,25 +30,23 @@ LINES = {
 }
 
 
-def part_of(workspace: Workspace, path: Path, number: int) -> FilePart:
+def part_of(workspace: Workspace, path: Path, number: int) -> InputPart:
     """Return a part of a chain, of a file that is scanned."""
     status, fields = place_status(path, key="s"), FieldMapping()
     found = FoundFile("s", path.name, path, status, fields, TextSplit.FILE, UNIT)
     scanned, digests = scan_file(found, "")
     key = f"{path.name}-blocks.npy"
     np.save(workspace.root / key, digests)
-    return FilePart(
+    blocks = Blocks(key, xxh3_file(workspace.root / key), 0, scanned.blocks)
+    return InputPart(
         source="s",
-        path=path.name,
-        place=path,
-        label=found.label,
+        files=(InputFile("s", path.name, path, scanned.size, "", blocks=blocks),),
+        label=path.name,
         key=f"s/{path.name}",
         number=number,
         fields=fields,
         ingest=Ingest(unit_size=UNIT),
         minhash=None,
-        size=scanned.size,
-        blocks=Blocks(key, xxh3_file(workspace.root / key), 0, scanned.blocks),
     )
 
 

@@ -18,8 +18,8 @@ from tests.conftest import digests, run_small, small_run
 
 STEPS = ("ingest", "dedup", "tokenizer", "split", "tokenize", "shard-clm", "decode", "verify-clm")
 FILES = (
-    InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10, "aa"),
-    InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20, "bb"),
+    InputFile("mixed", "a.jsonl", Path("/here/a.jsonl"), 10_000, "aa"),
+    InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20_000, "bb"),
 )
 INGEST = {"unit_size": "200KiB", "min_chars": 20}
 SOURCE = {"name": "mixed", "paths": ["*.jsonl*"], "id_column": "id", "language": {"column": "lang"}}
@@ -82,7 +82,7 @@ def units_by_file(output: Path) -> dict[str, list[str]]:
     units: dict[str, list[str]] = {}
     for path in sorted((output / "commits" / "ingest").glob("mixed*.json")):
         record = json.loads(path.read_bytes())["record"]
-        units.setdefault(record["path"], []).append(path.stem)
+        units.setdefault(record["label"], []).append(path.stem)
     return units
 
 
@@ -136,7 +136,7 @@ def test_a_change_makes_stale_the_first_step_that_reads_it_and_all_later_ones(
 
 
 def test_a_file_s_bytes_make_all_stale_but_the_units_of_other_files() -> None:
-    other = (FILES[0], InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20, "b2"))
+    other = (FILES[0], InputFile("mixed", "b.jsonl", Path("/here/b.jsonl"), 20_000, "b2"))
     assert changed_steps(other) == STEPS
     before, after = (plan_steps(small_run(), files)[0].units for files in (FILES, other))
     assert before[FILES[0].key] == after[FILES[0].key]

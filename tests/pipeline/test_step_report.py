@@ -34,7 +34,7 @@ def test_units_and_seconds_add_up_over_attempts_and_the_time_between_them_is_nob
             event("end", 1_004.0, "b", title="read", peak_memory=700),
         ],
     )
-    unit = UnitSize(name="s/a-0", source="s", path="a", documents=8, text_bytes=600, sections=1)
+    unit = UnitSize(name="s/a-0", source="s", label="a", documents=8, text_bytes=600, sections=1)
     records = Records()
     records.put("ingest", IngestRecord(read=9, drops={}, named=(), cleaned=0, units=(unit,)))
     assert step_metrics(tmp_path, records) == [

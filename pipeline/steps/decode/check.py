@@ -54,7 +54,7 @@ from stages.tokenizer.sentences import split_sentences
 _NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
 """The columns that name a document and its text, with their widths."""
 _BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
-_INGESTED = ("own_id", "language", "position")
+_INGESTED = ("own_id", "language", "path", "position")
 """Columns of the token store's documents that are ingest's."""
 _NUMBERS = ("id", "digest", "order", "tokens")
 """Its columns that are as long for every document: the others may be as long as the input makes them."""
@@ -197,14 +197,22 @@ def _described_as(tables: Iterable[pa.Table]) -> dict[str, NDArray[np.uint64]]:
     names, digests = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, len(_INGESTED)), np.uint64)]
     for table in tables:
         names.append(fixed_bytes(table.column("id"), ID_BYTES))
-        columns = [
-            [xxhash.xxh3_64_intdigest(repr(value).encode()) for value in table.column(name).to_pylist()]
-            for name in _INGESTED
-        ]
-        digests.append(np.array(columns, np.uint64).T)
+        digests.append(np.column_stack([_value_digests(table.column(name)) for name in _INGESTED]))
     order = np.argsort(np.concatenate(names).view(NAME).reshape(-1), kind="stable")
     ordered = np.concatenate(digests)[order]
     return {name: ordered[:, number] for number, name in enumerate(_INGESTED)}
+
+
+def _value_digests(column: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """Return a digest of each value, (N,): of a language or a path once, however often it stands."""
+    found = [np.empty(0, np.uint64)]
+    for chunk in column.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode("encode")
+        values = [
+            xxhash.xxh3_64_intdigest(repr(value).encode()) for value in coded.dictionary.to_pylist()
+        ]
+        found.append(np.array(values, np.uint64)[coded.indices.to_numpy()])
+    return np.concatenate(found)
 
 
 def _sentences(

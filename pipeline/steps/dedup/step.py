@@ -60,6 +60,10 @@ class DedupRecord(StepRecord):
     """Pairs whose similarity was computed."""
 
 
+FEW_DOCUMENTS = 1 << 16
+"""Deciding on so few leaves little memory with a worker; an actor that then ends costs a second."""
+
+
 def text_need(file: RunFile) -> int:
     """Return the bytes that a worker takes for a batch of documents with the longest in it."""
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
@@ -105,7 +109,8 @@ def _work(job: Job) -> Work[DedupRecord]:
     if config.near:
         compared = yield from _find_near(job, units, pieces)
     task = job.task("resolve", resolve, Resolution(units, pieces, config.near, kept))
-    decided = yield Phase("decide what stays", [task], Where.ALONE)
+    where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
+    decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
     settle("dedup", read_flows(job.root, "dedup"), let_out(job.root, "ingest"))
     return Whole(

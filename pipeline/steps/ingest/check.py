@@ -1,7 +1,7 @@
 """Ingested: the documents that ingest wrote of a unit, held to what each says of itself.
 
     digest    is that of the text, and text_bytes its length
-    id        is that of source, path and position, and positions ascend
+    id        is that of source, path and position, which ascend
     keep      of dedup says of each document whether it stays
 
 All documents are looked at: those that dedup removed are what its evidence speaks of. Texts are digested
@@ -9,6 +9,7 @@ as they lie in the file's buffers, without a Python string. Findings, never exce
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,11 @@ from stages.findings import Finding
 from stages.identity import document_id
 from stages.store.arrays import open_array
 
-_COLUMNS = ("id", "position", "text_bytes", "digest", "text")
+_COLUMNS = ("id", "path", "position", "text_bytes", "digest", "text")
 _WRONG = {
     "text_digest": "have a text of another digest or length than they say",
     "identity": "have an id that is not the one of their source, path and position",
-    "order": "stand behind one of a later position, or of the same",
+    "order": "stand at or before the place of the document before them",
 }
 """What can be wrong of documents, by the name of its finding."""
 
@@ -53,32 +54,40 @@ def _documents(workspace: Workspace, unit: Unit) -> Iterator[Finding]:
         message = f"columns {schema.names} are not those of ingest, or of other types"
         yield Finding("readable", message)
         return
-    count, last = 0, -1
+    count, last = 0, ("", -1)
     wrong: dict[str, list[str]] = {name: [] for name in _WRONG}
     for _, table in row_groups(workspace, unit, _COLUMNS):
-        positions = table.column("position").to_numpy()
+        positions = table.column("position").to_pylist()
         ids = table.column("id").to_pylist()
+        places = list(zip(_paths(table.column("path")), positions, strict=True))
         broken = {
             "text_digest": ~_digested(table),
             "identity": np.array(
                 [
-                    identity != document_id(unit.source, unit.path, position)
-                    for identity, position in zip(ids, positions.tolist(), strict=True)
+                    identity != document_id(unit.source, path, position)
+                    for identity, (path, position) in zip(ids, places, strict=True)
                 ],
                 np.bool_,
             ),
-            "order": np.diff(positions, prepend=last) <= 0,
+            "order": np.array([here <= before for before, here in pairwise([last, *places])], np.bool_),
         }
         for name, rows in broken.items():
             wrong[name] += [ids[row].hex() for row in np.flatnonzero(rows)]
         count += table.num_rows
-        last = int(positions[-1]) if len(positions) else last
+        last = places[-1] if places else last
     if count != unit.documents:
         yield Finding("documents", f"{count:,} documents, but ingest says {unit.documents:,}")
     for name, named in wrong.items():
         if named:
             message = f"{len(named):,} of {count:,} documents {_WRONG[name]}"
             yield Finding(name, f"{message}; the first is document {named[0]}")
+
+
+def _paths(column: pa.ChunkedArray) -> Iterator[str]:
+    """Yield the path of each document; all of a file are the same string."""
+    for chunk in column.chunks:
+        paths = chunk.dictionary.to_pylist()
+        yield from (paths[number] for number in chunk.indices.to_pylist())
 
 
 def _digested(table: pa.Table) -> NDArray[np.bool_]:

@@ -24,9 +24,11 @@ class ColumnCounts(Config):
 
     records: int
     absent: dict[str, int]
+    first: dict[str, str]
     there: tuple[str, ...]
     textless: int
     untaken: dict[str, dict[str, int]]
+    first_wrong: dict[str, str]
 
 
 class CountedColumns(Protocol):
@@ -35,10 +37,6 @@ class CountedColumns(Protocol):
     @property
     def source(self) -> str:
         """Name of its source."""
-
-    @property
-    def path(self) -> str:
-        """Of its file."""
 
     @property
     def columns(self) -> ColumnCounts:
@@ -88,14 +86,12 @@ class SourceColumns:
         seen.records += counts.records
         for name, number in counts.absent.items():
             seen.absent[name] += number
-            if number:
-                seen.first.setdefault(name, unit.path)
+        seen.first = {**counts.first, **seen.first}
         seen.there += [name for name in counts.there if name not in seen.there]
         seen.textless += counts.textless
         for key, kinds in counts.untaken.items():
             seen.untaken.setdefault(key, Counter()).update(kinds)
-            if seen.wrong(key):
-                seen.first_wrong.setdefault(key, unit.path)
+        seen.first_wrong = {**counts.first_wrong, **seen.first_wrong}
 
     def require_any(self, *, least: int = 1) -> None:
         """Refuse a column that no record of its source has, or that never holds what it must.
@@ -143,9 +139,11 @@ def column_counts(columns: ColumnsSeen) -> ColumnCounts:
     return ColumnCounts(
         records=columns.records,
         absent=columns.absent,
+        first=columns.first,
         there=tuple(columns.there),
         textless=columns.textless,
         untaken={key: dict(kinds) for key, kinds in columns.untaken.items()},
+        first_wrong=columns.first_wrong,
     )
 
 

@@ -1,19 +1,22 @@
-"""Coverage: what of its file each unit of ingest read, and that together they read all of it.
+"""Coverage: what of its files each unit of ingest read, and that together they read all of them.
 
-A unit says where its first record begins and where what follows its last one begins: bytes of the
-decompressed file, or rows of a table. In the order of the units each begins where the one before ended,
-the first at 0, the last ends at the end that the scan found. So a slice that is cut wrongly, or a stream
-that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
+Of each file a unit says where its first record begins and where what follows its last one begins: bytes
+of the decompressed file, or rows of a table. In the order of the units each begins where the one before
+ended, the first at 0, the last ends at the end that the scan found. So a slice that is cut wrongly, or a
+stream that ends early without an error, is noticed by the gap, and what is read twice by the overlap.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from pipeline.inputs.files import InputFile
 from stages.errors import VerificationError
 
 Covered = tuple[int, int]
-"""The first position of a unit, and the one after its last; a unit without records has none."""
+"""The first position of a unit in a file, and the one after its last."""
+
+
+_BUG = "this is a bug, please report it with the log"
 
 
 class CoveredUnit(Protocol):
@@ -24,12 +27,8 @@ class CoveredUnit(Protocol):
         """Name of its source."""
 
     @property
-    def path(self) -> str:
-        """Of its file."""
-
-    @property
-    def covered(self) -> Covered | None:
-        """What it read."""
+    def covered(self) -> Mapping[str, Covered]:
+        """What it read of each file, by path; of a file without records there may be nothing."""
 
 
 def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]) -> None:
@@ -42,26 +41,28 @@ def require_whole_files(files: Sequence[InputFile], units: Iterable[CoveredUnit]
     Raises:
         VerificationError: a part of a file was read by no unit, or by two.
     """
-    covered: dict[tuple[str, str], list[Covered | None]] = {}
+    covered: dict[tuple[str, str], list[Covered]] = {}
     for unit in units:
-        covered.setdefault((unit.source, unit.path), []).append(unit.covered)
+        for path, part in unit.covered.items():
+            covered.setdefault((unit.source, path), []).append(part)
     for file in files:
         require_chain(covered.get((file.source, file.path), []), end=file.end, name=file.label)
 
 
-def require_chain(units: Sequence[Covered | None], *, end: int | None, name: str) -> None:
+def require_chain(units: Sequence[Covered], *, end: int | None, name: str) -> None:
     """Hold the units of one file to a chain; see `require_whole_files`.
 
     Args:
         units: what each covered, in order.
-        end: where the file ends; None if nobody knows before it is read.
+        end: where the file ends; None if nobody knows before it is read, which then is at least begun.
         name: the file, for the message.
     """
+    if end is None and not units:
+        raise VerificationError(f"{name}: was read by no unit; {_BUG}")
     position = 0
-    for covered in units:
-        if covered is not None:
-            _require_equal(covered[0], position, name)
-            position = covered[1]
+    for first, after in units:
+        _require_equal(first, position, name)
+        position = after
     if end is not None:
         _require_equal(end, position, name)
 
@@ -71,7 +72,4 @@ def _require_equal(found: int, expected: int, name: str) -> None:
         return
     low, high = sorted((found, expected))
     times = "by no unit" if found > expected else "twice"
-    raise VerificationError(
-        f"{name}: positions {low:,} to {high:,} were read {times}; this is a bug, please report it with"
-        " the log"
-    )
+    raise VerificationError(f"{name}: positions {low:,} to {high:,} were read {times}; {_BUG}")

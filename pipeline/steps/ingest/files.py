@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.steps.ingest.reading import FilePart
+from pipeline.steps.ingest.reading import InputPart
 from stages.columns import DROPS, UNREADABLE, Drop
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signature_of
@@ -38,9 +38,9 @@ class DropsFile:
         part: what the unit reads.
     """
 
-    def __init__(self, path: Path, part: FilePart) -> None:
+    def __init__(self, path: Path, part: InputPart) -> None:
         self._part = part
-        self._held: list[Drop] = []
+        self._held: list[tuple[str, Drop]] = []
         self._writer = pq.ParquetWriter(path, DROPS, compression="zstd")
         self._sums: defaultdict[str, IdSum] = defaultdict(IdSum)
         self.counts: Counter[str] = Counter()
@@ -61,14 +61,14 @@ class DropsFile:
             self._write()
         self._writer.close()
 
-    def add(self, drop: Drop) -> None:
-        """Count one drop and take it to the file."""
-        self._name(drop, self.named)
+    def add(self, drop: Drop, path: str) -> None:
+        """Count one drop of a file and take it to drops.parquet."""
+        self._name(drop, path, self.named)
         if drop.reason in UNREADABLE:
-            self._name(drop, self.unreadable)
+            self._name(drop, path, self.unreadable)
         self.counts[str(drop.reason)] += 1
-        self._sums[str(drop.reason)].add(document_id(self._part.source, self._part.path, drop.position))
-        self._held.append(drop)
+        self._sums[str(drop.reason)].add(document_id(self._part.source, path, drop.position))
+        self._held.append((path, drop))
         if len(self._held) >= DROPS_HELD:
             self._write()
 
@@ -76,25 +76,23 @@ class DropsFile:
         """Return the tally of what was dropped, by reason."""
         return {reason: total.tally() for reason, total in sorted(self._sums.items())}
 
-    def _name(self, drop: Drop, named: list[str]) -> None:
+    def _name(self, drop: Drop, path: str, named: list[str]) -> None:
         """Add where a drop stands, and why, to the first drops of their sort."""
         if len(named) < NAMED_DROPS:
             place = f"row {drop.position}" if self._part.is_table else f"line {drop.line}"
-            named.append(
-                f"{self._part.source}: {self._part.path}, {place}: {drop.reason}: {drop.detail}"
-            )
+            named.append(f"{self._part.source}: {path}, {place}: {drop.reason}: {drop.detail}")
 
     def _write(self) -> None:
         rows = [
             {
                 "source": self._part.source,
-                "path": self._part.path,
+                "path": path,
                 "line": drop.line,
                 "position": drop.position,
                 "reason": str(drop.reason),
                 "detail": drop.detail,
             }
-            for drop in self._held
+            for path, drop in self._held
         ]
         self._writer.write_table(pa.Table.from_pylist(rows, schema=DROPS))
         self._held = []

@@ -1,8 +1,8 @@
-"""Parts: what one task of ingest reads of a file, and its records.
+"""Parts: what one task of ingest reads of a file or of a bundle of small files, and its records.
 
-A file that has slices gives one part for each, read in any order. Any other is a chain of parts of
-`unit_size` decompressed bytes, read from front to back by one worker, which holds the open stream; a
-worker that takes over opens the file again and skips. Which of the two it is changes no record.
+A file that has slices gives one part for each, read in any order. Any other, and any bundle, is a chain
+of parts of `unit_size` decompressed bytes, read from front to back by one worker, which holds the open
+stream; a worker that takes over opens the files again and skips. Which of them it is changes no record.
 
 Every byte comes through `stages.reading.checked`: it is what was scanned, or the run stops.
 """
@@ -11,16 +11,15 @@ import io
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.inputs.files import Blocks
+from pipeline.inputs.files import InputFile
 from pipeline.inputs.place_files import open_place
-from pipeline.inputs.places import Place
 from pipeline.run_file.config import Ingest
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ChangedInputError, ConfigError, DataError, VerificationError
@@ -36,24 +35,21 @@ from stages.reading.table import reader_of
 
 
 @dataclass(frozen=True)
-class FilePart:
-    """One part of one file."""
+class InputPart:
+    """One part of a file or of a bundle of small ones."""
 
     source: str
-    path: str
-    place: Place
+    files: tuple[InputFile, ...]
+    """All of the bundle; their slices are not among what a task is sent."""
     label: str
-    """What messages call the file."""
+    """What messages call them."""
     key: str
     number: int
     fields: FieldMapping
     ingest: Ingest
     minhash: MinHashConfig | None
-    size: int
-    """Of the file, in bytes."""
-    blocks: Blocks
     slice: Slice | None = None
-    """What it reads; None for a part of a chain."""
+    """What it reads of its only file; None for a part of a chain."""
     text_split: TextSplit = TextSplit.FILE
 
     @property
@@ -64,12 +60,11 @@ class FilePart:
     @property
     def is_table(self) -> bool:
         """Whether its records are rows, which have numbers and no lines."""
-        return isinstance(self.reader, TableReader)
+        return isinstance(self.reader_of(self.files[0]), TableReader)
 
-    @property
-    def reader(self) -> Reader:
-        """What reads its file."""
-        reader = reader_of(self.path, self.text_split)
+    def reader_of(self, file: InputFile) -> Reader:
+        """Return what reads one of its files."""
+        reader = reader_of(file.path, self.text_split)
         assert reader is not None, "a file of no format is refused when it is found"
         return reader
 
@@ -82,13 +77,14 @@ class Reading:
         part: what to read.
     """
 
-    def __init__(self, workspace: Workspace, part: FilePart) -> None:
+    def __init__(self, workspace: Workspace, part: InputPart) -> None:
         self._workspace = workspace
         self._part = part
         self.columns = ColumnsSeen(part.fields)
         """The columns of its JSON records."""
-        self.covered: tuple[int, int] | None = None
-        """What its records took of the file."""
+        self._begin(part.files[0])
+        self.covered: dict[str, tuple[int, int]] = {}
+        """What its records took of each file, by path."""
         self.next: int | None = None
         """The number of the part that continues a chain."""
 
@@ -96,17 +92,17 @@ class Reading:
         """Return the records in order; what else there is to know is known after the last one.
 
         Raises:
-            DataError: the file changed, or is cut, damaged, or not what its ending says.
-            Stopped: the file cannot be read now.
+            DataError: a file changed, or is cut, damaged, or not what its ending says.
+            Stopped: a file cannot be read now.
         """
         if self._part.slice is None:
             return self._chain_records(_stream_at(self._workspace, self._part))
         return self._slice_records(self._part.slice)
 
     def _slice_records(self, piece: Slice) -> Iterator[Record]:
-        part, reader = self._part, self._part.reader
-        max_bytes, name = part.ingest.max_document_bytes, str(part.place)
-        with reading_stream(name), opened(self._workspace, part) as file:
+        part, reader = self._part, self._part.reader_of(self.file)
+        max_bytes, name = part.ingest.max_document_bytes, str(self.file.place)
+        with reading_stream(name), opened(self._workspace, self.file) as file:
             if isinstance(reader, TableReader):
                 for record in reader.records(file, piece, part.fields, max_bytes=max_bytes, name=name):
                     self._cover(record.position, record.position + 1)
@@ -123,7 +119,7 @@ class Reading:
     def _without_gaps(self, pieces: Iterator[Line], reader: PieceReader) -> Iterator[Record]:
         """Return the records of a slice whose pieces follow each other; blank ones give none."""
         for line in pieces:
-            self._cover(line.position, min(line.end, self._part.size))
+            self._cover(line.position, min(line.end, self.file.size))
             if line.blank:
                 continue
             parsed = [reader.parse(line, self.columns)]
@@ -140,7 +136,7 @@ class Reading:
                 group = next(groups)
             except StopIteration as end:
                 if first is not None:
-                    self._cover(first, self._part.size if end.value is None else end.value)
+                    self._cover(first, self.file.size if end.value is None else end.value)
                 return
             first = group.position if first is None else first
             record = [reader.parse(group, self.columns)]
@@ -148,116 +144,173 @@ class Reading:
             yield record.pop()
 
     def _chain_records(self, stream: "_Stream") -> Iterator[Record]:
-        part = self._part
-        end = (part.number + 1) * part.ingest.unit_size
-        first = stream.position if part.number else 0
-        while stream.pending is not None and stream.pending.position < end:
-            record = [stream.reader.parse(stream.pending, self.columns)]
-            stream.pending = (
-                None  # a long line is not held beside its text, nor its text beside the next
-            )
-            yield record.pop()
-            stream.pending = next(stream.pieces, None)
-        self._cover(first, stream.position)
-        if stream.pending is not None:
-            self.next = stream.pending.position // part.ingest.unit_size
+        unit_size = int(self._part.ingest.unit_size)
+        end = (self._part.number + 1) * unit_size
+        while stream.goes_on(end):
+            self._begin(stream.file)
+            first = stream.begin
+            while stream.pending is not None and stream.position < end:
+                record = [stream.reader.parse(stream.pending, self.columns)]
+                stream.pending = (
+                    None  # a long line is not held beside its text, nor its text beside the next
+                )
+                yield record.pop()
+                stream.advance()
+            self._cover(first, stream.place)
+            if stream.pending is not None:
+                break
+        if not stream.ended:
+            self.next = stream.leave(unit_size)
+            self._workspace.cache["stream"] = stream
+
+    def _begin(self, file: InputFile) -> None:
+        """Take the records that come for those of a file."""
+        self.file = file
+        """That of the last record."""
+        self.columns.path = file.path
 
     def _cover(self, first: int, after: int) -> None:
-        """Add what one more record took, which begins where the one before ended."""
-        if self.covered is None:
-            self.covered = (first, after)
-        elif first == self.covered[1]:
-            self.covered = (self.covered[0], after)
+        """Add what one more record took of its file, which begins where the one before ended."""
+        covered = self.covered.get(self.file.path)
+        if covered is None:
+            self.covered[self.file.path] = (first, after)
+        elif first == covered[1]:
+            self.covered[self.file.path] = (covered[0], after)
         else:
             raise VerificationError(
-                f"{self._part.label}: a record at {first:,} follows one that ends at"
-                f" {self.covered[1]:,}; this is a bug, please report it with the log"
+                f"{self.file.label}: a record at {first:,} follows one that ends at"
+                f" {covered[1]:,}; this is a bug, please report it with the log"
             )
 
 
-@dataclass
 class _Stream:
-    """An open file between two of its parts."""
+    """The files of a chain, one after the other; left open between two of its parts.
 
-    key: str
-    reader: PieceReader
-    pieces: Iterator[Line]
-    pending: Line | None = None
-    read: int = 0
-    """Decompressed bytes so far."""
+    Args:
+        workspace: where the digests of blocks are.
+        part: the first that is read of it.
+    """
+
+    def __init__(self, workspace: Workspace, part: InputPart) -> None:
+        self.key, self.part = part.key, part.number
+        self._workspace, self._first = workspace, part
+        self._left = list(reversed(part.files))
+        self._before = self._read = 0
+        self._pieces: Iterator[Line] = iter(())
+        self.pending: Line | None = None
+        """The piece that comes next, of `file`."""
+        self.begin = 0
+        """Where in the file the next part of the chain begins."""
+
+    @property
+    def place(self) -> int:
+        """Where in the file the next piece begins, or where the file ends."""
+        return self._read if self.pending is None else self.pending.position
 
     @property
     def position(self) -> int:
-        """Where the next piece begins, or where the file ends."""
-        return self.read if self.pending is None else self.pending.position
+        """The same, counted over all files: decompressed bytes."""
+        return self._before + self.place
 
-    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+    @property
+    def ended(self) -> bool:
+        """Whether all is read."""
+        return self.pending is None and not self._left
+
+    def goes_on(self, end: int) -> bool:
+        """Open the next file if this one is read; say whether there is one that begins before `end`."""
+        if self.pending is not None:
+            return True
+        if not self._left or self.position >= end:
+            return False
+        self._before, self._read, self.begin = self.position, 0, 0
+        self.file = self._left.pop()
+        reader = self._first.reader_of(self.file)
+        assert isinstance(reader, StreamReader), "a table has slices"
+        self.reader = reader.open(self._first.fields, self._first.ingest.max_document_bytes)
+        self._pieces = self._pieces_of(self.file)
+        self.advance()
+        return True
+
+    def skip(self, start: int) -> None:
+        """Go on to the first piece that does not begin before `start`, or to a file that does."""
+        while self.goes_on(start):
+            while self.pending is not None and self.position < start:
+                self.advance()
+            if self.pending is not None:
+                self.begin = self.place
+                return
+
+    def advance(self) -> None:
+        """Go on to the next piece of the file."""
+        self.pending = next(self._pieces, None)
+
+    def leave(self, unit_size: int) -> int:
+        """Return the number of the part that goes on here."""
+        self.part, self.begin = self.position // unit_size, self.place
+        return self.part
+
+    def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield chunks and count their bytes."""
         for chunk in chunks:
-            self.read += len(chunk)
+            self._read += len(chunk)
             yield chunk
+
+    def _pieces_of(self, wanted: InputFile) -> Iterator[Line]:
+        """Return the pieces of a file, all of which is read."""
+        with reading_stream(str(wanted.place)), opened(self._workspace, wanted) as file:
+            try:
+                yield from self.reader.pieces(self._counted(decompressed(file, wanted.path)))
+            except HeaderError as error:
+                raise DataError(
+                    f"{wanted.label}: {error}; correct text_column or the file, or leave the file out,"
+                    " and run again with --replace"
+                ) from error
+            if file.tell() != wanted.size:
+                raise VerificationError(
+                    f"{wanted.label}: {file.tell():,} of {wanted.size:,} bytes were read; this is a bug,"
+                    " please report it with the log"
+                )
+
+
+def _stream_at(workspace: Workspace, part: InputPart) -> _Stream:
+    """Return the chain's stream at the part's first piece: the one left open, or a new one.
+
+    One that a part has failed on is not used again: nobody knows how far it is.
+    """
+    stream: _Stream | None = workspace.cache.pop("stream", None)
+    if stream is not None and (stream.key, stream.part) == (part.key, part.number):
+        return stream
+    stream = _Stream(workspace, part)
+    stream.skip(part.number * int(part.ingest.unit_size))
+    return stream
 
 
 @contextmanager
-def opened(workspace: Workspace, part: FilePart) -> Iterator[BinaryIO]:
-    """Open a part's file, held to its scanned digests.
+def opened(workspace: Workspace, wanted: InputFile) -> Iterator[BinaryIO]:
+    """Open a file, held to its scanned digests.
 
     Raises:
         ChangedInputError: the file is gone, or is no file any more.
     """
-    blocks = _blocks(workspace, part)
+    blocks = _blocks(workspace, wanted)
     try:
-        with open_place(part.place, key=f"sources.{part.source}") as file:
-            yield checked_file(file, size=part.size, blocks=blocks, name=part.label)
+        with open_place(wanted.place, key=f"sources.{wanted.source}") as file:
+            yield checked_file(file, size=wanted.size, blocks=blocks, name=wanted.label)
     except ConfigError as error:
         message = f"{error}; it could be read when it was scanned: {WAY_OUT}"
-        raise ChangedInputError(message, part.label) from error
+        raise ChangedInputError(message, wanted.label) from error
 
 
-def _blocks(workspace: Workspace, part: FilePart) -> NDArray[np.uint64]:
+def _blocks(workspace: Workspace, file: InputFile) -> NDArray[np.uint64]:
     """Return the digests of a file's blocks; the array of its task stays with the worker."""
-    wanted = part.blocks
+    wanted = file.blocks
     held: tuple[str, NDArray[np.uint64]] | None = workspace.cache.get("blocks")
     if held is None or held[0] != wanted.xxh3:
         path = workspace.path(wanted.key)
         data = path.read_bytes()
         if xxhash.xxh3_128_hexdigest(data) != wanted.xxh3:
-            message = f"{path}: not as it was committed; run again, and {part.place} is scanned again"
-            raise ChangedInputError(message, part.label)
+            message = f"{path}: not as it was committed; run again, and {file.place} is scanned again"
+            raise ChangedInputError(message, file.label)
         held = workspace.cache["blocks"] = (wanted.xxh3, np.load(io.BytesIO(data), allow_pickle=False))
     return held[1][wanted.first : wanted.first + wanted.count]
-
-
-def _stream_at(workspace: Workspace, part: FilePart) -> _Stream:
-    """Return the file's stream at the part's first piece: the one left open, or a new one."""
-    cache: dict[str, Any] = workspace.cache
-    stream: _Stream | None = cache.pop("stream", None)
-    start = part.number * part.ingest.unit_size
-    if stream is None or stream.key != part.key or stream.pending is None:
-        reader = part.reader
-        assert isinstance(reader, StreamReader), "a table has slices"
-        pieces = reader.open(part.fields, part.ingest.max_document_bytes)
-        stream = _Stream(part.key, pieces, iter(()))
-        stream.pieces = _pieces(workspace, part, stream)
-        stream.pending = next(stream.pieces, None)
-    while stream.pending is not None and stream.pending.position < start:
-        stream.pending = next(stream.pieces, None)
-    cache["stream"] = stream
-    return stream
-
-
-def _pieces(workspace: Workspace, part: FilePart, stream: _Stream) -> Iterator[Line]:
-    """Return the pieces of a file, all of which is read."""
-    with reading_stream(str(part.place)), opened(workspace, part) as file:
-        try:
-            yield from stream.reader.pieces(stream.counted(decompressed(file, part.path)))
-        except HeaderError as error:
-            raise DataError(
-                f"sources.{part.source}: {part.place}: {error}; correct text_column or the file, or"
-                " leave the file out, and run again with --replace"
-            ) from error
-        if file.tell() != part.size:
-            raise VerificationError(
-                f"{part.label}: {file.tell():,} of {part.size:,} bytes were read; this is a bug, please"
-                " report it with the log"
-            )

@@ -1,19 +1,20 @@
-"""Ingest: every file, part by part, as cleaned documents."""
+"""Ingest: every file, or bundle of small ones, part by part, as cleaned documents."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
-from pipeline.inputs.files import InputFile
+from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commits import Commit
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.coverage import require_whole_files
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
-from pipeline.steps.ingest.reading import FilePart
+from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.recount import recount_ingested
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
 from pipeline.steps.records import StepRecord, flows_of, read_all
@@ -67,9 +68,11 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     file = scope.file
     return {
         "ingest": _unit_settings(file),
+        "bundles": BUNDLES,
         "signatures": _signatures(file),
         "sources": {source.name: Some(source, _SOURCE) for source in file.sources},
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
+        "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
     }
 
 
@@ -84,37 +87,42 @@ def _signatures(file: RunFile) -> Some | None:
 
 
 def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
-    """Return the fingerprint of each file's units, by the file's key."""
+    """Return the fingerprint of each bundle's units, by the bundle's key."""
     file = scope.file
-    common = [INGEST.version, _unit_settings(file), _signatures(file)]
+    common = [INGEST.version, BUNDLES, _unit_settings(file), _signatures(file)]
     by_source = {source.name: [*common, Some(source, _SOURCE)] for source in file.sources}
     return {
-        item.key: fingerprint_of([*by_source[item.source], [item.source, item.path, item.digest]])
-        for item in scope.inputs
+        bundle.key: fingerprint_of(
+            [*by_source[bundle.source], [[bundle.source, one.path, one.digest] for one in bundle.files]]
+        )
+        for bundle in _bundles(scope)
     }
+
+
+def _bundles(scope: Scope) -> list[Bundle]:
+    return bundles_of(scope.inputs, int(scope.file.ingest.unit_size))
 
 
 def _need(scope: Scope) -> Need:
     """Return the need of a worker: a table may have pages that are read as a whole."""
     least = ZSTD_WINDOW + BATCH_FACTOR * BATCH_BYTES
     need = least + READ_FACTOR * int(scope.file.ingest.max_document_bytes)
-    held = {
-        item.path: max((part.held for part in item.slices or ()), default=0) for item in scope.inputs
-    }
-    path = max(held, key=lambda path: held[path], default="")
-    if not path or not held[path]:
+    held, path = max(
+        ((part.held, item.path) for item in scope.inputs for part in item.slices or ()), default=(0, "")
+    )
+    if not held:
         return Need(need, "lower ingest.max_document_bytes")
     remedy = (
-        f"write {path} again in smaller row groups or pages: one takes {show_bytes(held[path])} at once"
+        f"write {path} again in smaller row groups or pages: one takes {show_bytes(held)} at once"
         " (pyarrow: row_group_size, or write_batch_size=16 with use_dictionary=False)"
     )
-    return Need(need + PAGE_FACTOR * held[path], remedy, lowered=need)
+    return Need(need + PAGE_FACTOR * held, remedy, lowered=need)
 
 
 def _work(job: Job) -> Work[IngestRecord]:
-    file, inputs = job.file, job.scope.inputs
-    by_key = {item.key: item for item in inputs}
-    so_far = UnreadableSoFar(inputs, file.ingest.max_bad_fraction, file.sources)
+    file, bundles = job.file, _bundles(job.scope)
+    by_key = {bundle.key: bundle for bundle in bundles}
+    so_far = UnreadableSoFar(bundles, file.ingest.max_bad_fraction, file.sources)
 
     def follow(task: Task, commit: Commit) -> Task | None:
         record = commit.read(PartRecord)
@@ -122,41 +130,39 @@ def _work(job: Job) -> Work[IngestRecord]:
         return None if record.next is None else _part(job, by_key[task.payload.key], record.next)
 
     tasks = [
-        _part(job, item, number)
-        for item in inputs
-        for number in range(1 if item.slices is None else len(item.slices))
+        _part(job, bundle, number)
+        for bundle in bundles
+        for number in range(1 if bundle.slices is None else len(bundle.slices))
     ]
     commits = yield Phase("read and clean", tasks, follow=follow)
     parts = read_all(commits, PartRecord)
-    require_whole_files(inputs, parts.values())
-    return Whole(_summed(file, parts), flows_of(parts))
+    require_whole_files(job.scope.inputs, parts.values())
+    return Whole(_summed(job, parts), flows_of(parts))
 
 
-def _part(job: Job, item: InputFile, number: int) -> Task:
-    """Return the task of one part of a file."""
-    source = next(source for source in job.file.sources if source.name == item.source)
-    part = FilePart(
-        source=item.source,
-        path=item.path,
-        place=item.place,
-        label=item.label,
-        key=item.key,
+def _part(job: Job, bundle: Bundle, number: int) -> Task:
+    """Return the task of one part of a file or bundle."""
+    source = next(source for source in job.file.sources if source.name == bundle.source)
+    part = InputPart(
+        source=bundle.source,
+        files=tuple(replace(file, slices=None) for file in bundle.files),
+        label=bundle.label,
+        key=bundle.key,
         number=number,
         fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
         ingest=job.file.ingest,
         minhash=job.file.dedup.minhash if job.file.dedup.near else None,
-        size=item.size,
-        blocks=item.blocks,
-        slice=None if item.slices is None else item.slices[number],
+        slice=None if bundle.slices is None else bundle.slices[number],
         text_split=source.text_split,
     )
     name = part.name.replace("/", ".")
-    own = job.plan.units[item.key]
-    return job.task(name, ingest_part, part, fingerprint=own, chained=item.slices is None)
+    own = job.plan.units[bundle.key]
+    return job.task(name, ingest_part, part, fingerprint=own, chained=bundle.slices is None)
 
 
-def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:
+def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     """Sum up what was read, and refuse an input of which too much is broken."""
+    file = job.file
     columns = SourceColumns(file.sources)
     drops: Counter[str] = Counter()
     for part in parts.values():
@@ -169,7 +175,7 @@ def _summed(file: RunFile, parts: Mapping[str, PartRecord]) -> IngestRecord:
     check_readable(read, drops, unreadable, file.ingest.max_bad_fraction)
     if not sum(part.documents for part in parts.values()):
         raise DataError(
-            f"no document is left of {read:,} records in {len(parts)} files"
+            f"no document is left of {read:,} records in {len(job.scope.inputs):,} files"
             + (f" ({', '.join(named[:3])})" if named else "")
             + "; check text_column and ingest.min_chars"
         )
@@ -189,7 +195,7 @@ def size_of(unit: str, part: PartRecord) -> UnitSize:
 
 
 def _unit_key(unit: str) -> str | None:
-    """Return the key of the file that a unit is a part of."""
+    """Return the key of the file or bundle that a unit is a part of."""
     return unit.replace(".", "/", 1).rpartition("-")[0]
 
 
@@ -203,7 +209,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 INGEST = Step(
     name="ingest",
-    version=2,
+    version=3,
     record=IngestRecord,
     reads=always(()),
     settings=_settings,

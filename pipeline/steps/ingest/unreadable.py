@@ -8,7 +8,7 @@ Since the order is canonical, whether and where a run stops does not depend on w
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from pipeline.inputs.files import InputFile
+from pipeline.inputs.bundles import Bundle
 from pipeline.run_file.config import Source
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.part import PartRecord
@@ -25,19 +25,19 @@ class UnreadableSoFar:
     """Counts unreadable records while units come in.
 
     Args:
-        files: the inputs in canonical order.
+        bundles: the inputs in canonical order.
         max_bad_fraction: the bound.
         sources: whose columns must be in some record each.
     """
 
     def __init__(
-        self, files: Sequence[InputFile], max_bad_fraction: float, sources: Sequence[Source] = ()
+        self, bundles: Sequence[Bundle], max_bad_fraction: float, sources: Sequence[Source] = ()
     ) -> None:
-        self._files = files
+        self._bundles = bundles
         self._bound = max_bad_fraction
         self._columns = SourceColumns(sources)
         self._waiting: dict[tuple[str, int], PartRecord | None] = {}
-        self._file = 0
+        self._bundle = 0
         self._part = 0
         self._read = 0
         self._drops: Counter[str] = Counter()
@@ -51,8 +51,8 @@ class UnreadableSoFar:
             DataError: of these, too many records are unreadable.
         """
         self._waiting[key, number] = record
-        while self._file < len(self._files):
-            found = self._waiting.get((self._files[self._file].key, self._part))
+        while self._bundle < len(self._bundles):
+            found = self._waiting.get((self._bundles[self._bundle].key, self._part))
             if found is None:
                 return
             self._step(found)
@@ -62,17 +62,17 @@ class UnreadableSoFar:
 
     def _step(self, record: PartRecord) -> None:
         """Count the next unit, and look to the one after."""
-        self._waiting[self._files[self._file].key, self._part] = None
+        self._waiting[self._bundles[self._bundle].key, self._part] = None
         self._columns.add(record)
         self._read += record.read
         self._drops.update(record.drops)
         self._named += record.unreadable[: NAMED - len(self._named)]
-        slices = self._files[self._file].slices
+        slices = self._bundles[self._bundle].slices
         after = record.next
         if slices is not None:
             after = self._part + 1 if self._part + 1 < len(slices) else None
         if after is None:
-            self._file, self._part = self._file + 1, 0
+            self._bundle, self._part = self._bundle + 1, 0
         else:
             self._part = after
 

@@ -242,8 +242,8 @@ def _write_segments(folder: Path, layout: Layout) -> None:
 def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> Iterator[pa.Table]:
     """Return what a shard says of its documents, in tables whose names have some bytes together."""
     names = group.own_names(scratch)
-    sources, paths = [unit.source for unit in units], [unit.path for unit in units]
-    of_unit = np.array([len(f"{unit.source}{unit.path}".encode()) for unit in units], np.int64)
+    sources = [unit.source for unit in units]
+    of_unit = np.array([len(source.encode()) for source in sources], np.int64)
     first = 0
     for rows in names.blocks(group.row, beside=of_unit[group.unit]):
         part = slice(first, first + len(rows))
@@ -255,7 +255,7 @@ def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> It
                 "own_id": names.take("own_id", rows),
                 "source": _of_units(group.unit[part], sources),
                 "language": names.take("language", rows),
-                "path": _of_units(group.unit[part], paths),
+                "path": names.take("path", rows),
                 "position": group.position[part],
                 "copy": np.full(len(rows), COPY, np.int32),
                 "tokens": group.lengths[part],

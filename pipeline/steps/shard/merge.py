@@ -19,6 +19,7 @@ from stages.store.ranges import copy_ranges
 from stages.store.token_store import TokenUnit, read_ends
 
 _FIXED = ("id", "order", "position")
+_NAMES = (*COLUMNS, "path")
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ class MergedGroup:
         return flat
 
     def own_names(self, folder: Path) -> Names:
-        """Return own ids and languages of the documents, by `row`; they lie in a scratch folder."""
-        names = Names(folder)
+        """Return own ids, languages and paths of the documents, by `row`; they lie in `folder`."""
+        names = Names(folder, _NAMES)
         for store, (first, last) in zip(self.stores, self.ranges, strict=True):
-            for table in read_rows(store.folder / "documents.parquet", COLUMNS, first, last):
+            for table in read_rows(store.folder / "documents.parquet", _NAMES, first, last):
                 names.add(table)
         names.finish()
         return names

@@ -27,7 +27,7 @@ from pipeline.steps.units import units_of
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import traits_of
 
-DOCUMENT_ROW = 150
+DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""
 SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""

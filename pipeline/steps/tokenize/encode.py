@@ -47,9 +47,9 @@ _GATHERED = 1 << 18
 _ROWS = 512
 """Documents of a row group, at the least, unless there are no more: with fewer, what a file says of its
 row groups costs more than reading rows of other shards."""
-_FIXED = ID_BYTES + DIGEST_BYTES + 8
-"""Bytes of what is as long for every document: id, digest and position."""
-_COLUMNS = ("id", "own_id", "language", "position", "digest", "text_bytes", *SECTIONED_TEXT)
+_FIXED = ID_BYTES + DIGEST_BYTES + 8 + 4
+"""Bytes of what is as long for every document: id, digest, position and the number of its path."""
+_COLUMNS = ("id", "own_id", "language", "path", "position", "digest", "text_bytes", *SECTIONED_TEXT)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,9 @@ class _Documents:
     ends: list[Ragged] = field(default_factory=list)
     """After how many of its tokens each section of a document ends; of sources with sections alone."""
     fixed: list[NDArray[np.uint8]] = field(default_factory=list)
-    """(N, 40) id, digest and position of each."""
+    """(N, 44) id, digest, position and number of the path of each."""
+    paths: dict[str, int] = field(default_factory=dict)
+    """Of the unit's files, numbered as they come."""
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Documents, bytes and tokens of each; unknown tokens too if the tokenizer has any."""
     space_symbols: int = 0
@@ -165,18 +167,34 @@ def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> 
         unknown = np.concatenate([[0], np.cumsum(encoded.ids == tokenizer.unk)])
         counts["unknown"] = np.diff(unknown[last], prepend=0)
     documents.count(table.column("language"), counts)
-    documents.fixed.append(_fixed(tokenizer, table))
+    documents.fixed.append(_fixed(tokenizer, table, documents.paths))
     documents.names.add(table)
 
 
-def _fixed(tokenizer: RunTokenizer, table: pa.Table) -> NDArray[np.uint8]:
-    """Return id, digest and position of each document: (N, 40)."""
+def _fixed(tokenizer: RunTokenizer, table: pa.Table, paths: dict[str, int]) -> NDArray[np.uint8]:
+    """Return id, digest, position and number of the path of each document: (N, 44)."""
     digests = fixed_bytes(table.column("digest"), DIGEST_BYTES)
     if tokenizer.normalises:
         texts = ("".join(map(tokenizer.normalise, sections)) for sections in sections_of(table))
         digests = np.frombuffer(b"".join(map(content_digest, texts)), np.uint8).reshape(-1, DIGEST_BYTES)
     positions = table.column("position").to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
-    return np.concatenate([fixed_bytes(table.column("id"), ID_BYTES), digests, positions], axis=1)
+    files = _numbers_of(table.column("path"), paths).view(np.uint8).reshape(-1, 4)
+    return np.concatenate([fixed_bytes(table.column("id"), ID_BYTES), digests, positions, files], axis=1)
+
+
+def _numbers_of(column: pa.ChunkedArray, paths: dict[str, int]) -> NDArray[np.int32]:
+    """Return the number of each document's path, (N,) int32; paths that are new get the next ones."""
+    found = [np.empty(0, "<i4")]
+    for chunk in column.chunks:
+        own = [paths.setdefault(path, len(paths)) for path in chunk.dictionary.to_pylist()]
+        found.append(np.array(own, "<i4")[chunk.indices.to_numpy()])
+    return np.concatenate(found)
+
+
+def _paths_of(numbers: NDArray[np.uint8], paths: pa.Array) -> pa.Array:
+    """Return the path of each document, (N,) in dictionary code; of the others nothing is written."""
+    used, codes = np.unique(numbers.view("<i4").reshape(-1), return_inverse=True)
+    return pa.DictionaryArray.from_arrays(codes.astype(np.int32), paths.take(pa.array(used)))
 
 
 def groups_of(
@@ -224,14 +242,17 @@ def _write(
     counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     group_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
+    paths = pa.array(documents.paths, pa.string())
+
     def tables() -> Iterator[pa.Table]:
         for rows in _row_groups(documents.names.blocks(order), group_ptr):
             columns = {
                 "id": fixed_array(fixed[rows, :ID_BYTES]),
                 "own_id": documents.names.take("own_id", rows),
                 "language": documents.names.take("language", rows),
-                "position": np.ascontiguousarray(fixed[rows, -8:]).view("<i8").reshape(-1),
-                "digest": fixed_array(fixed[rows, ID_BYTES:-8]),
+                "path": _paths_of(np.ascontiguousarray(fixed[rows, -4:]), paths),
+                "position": np.ascontiguousarray(fixed[rows, -12:-4]).view("<i8").reshape(-1),
+                "digest": fixed_array(fixed[rows, ID_BYTES:-12]),
                 "order": orders[rows],
                 "tokens": lengths[rows],
             }

@@ -84,7 +84,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 TOKENIZE = Step(
     name="tokenize",
-    version=3,
+    version=4,
     record=TokenizeRecord,
     reads=always((SPLIT.name,)),
     settings=_settings,

@@ -60,6 +60,10 @@ def _unit_key(unit: str) -> str | None:
     return SAMPLE if unit.startswith(f"{SAMPLE}-") else None
 
 
+LITTLE_TEXT, FEW_LANGUAGES = 4 << 20, 1 << 10
+"""Training on so little leaves little memory with a worker; an actor that then ends costs a second."""
+
+
 def _warning(scope: Scope) -> str | None:
     if scope.adopted is not None:
         return scope.adopted.loss
@@ -125,7 +129,9 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     training = TokenizerTraining(units, config, balanced_targets(sizes, config))
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
-    trained = yield Phase("train the tokenizer", [task], Where.ALONE, need=need)
+    little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
+    where = Where.WORKERS if little else Where.ALONE
+    trained = yield Phase("train the tokenizer", [task], where, need=need)
     return Whole(trained[task.unit].read(TokenizerRecord), flows)
 
 

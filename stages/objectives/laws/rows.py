@@ -52,28 +52,23 @@ def segments(
     """
     if "segment_ids" not in columns:
         return
-    segment, position = columns["segment_ids"], columns["position_ids"]
-    covered, places = segment >= 0, np.arange(segment.shape[1])
-    opens = segment_opens(segment)
-    begun = np.maximum.accumulate(np.where(opens, places, 0), axis=1)
-    wanted = np.where(covered, np.cumsum(opens, axis=1) - 1, -1)
-    gaps = covered[:, 1:] & ~covered[:, :-1]
-    wrong = (wanted != segment).any(axis=1) | gaps.any(axis=1)
+    from stages.objectives.laws.kernels import check_segments  # noqa: PLC0415  # numba takes half a second
+
     counts = np.diff(stored.segment_ptr)
-    wrong |= np.count_nonzero(opens, axis=1) != (np.minimum(counts, 1) if single else counts)
+    borders = np.zeros(stored.covered.shape if whole else (0, 0), np.bool_)
     if whole:
-        borders = np.zeros(segment.shape, np.bool_)
         borders[segment_starts(stored)] = True
-        wrong |= (borders != opens).any(axis=1) | (covered != stored.covered).any(axis=1)
-    yield "segment_ids", wrong
-    yield "positions", (position != np.where(covered, places - begun, 0)).any(axis=1)
-
-
-def segment_opens(segment: NDArray[np.integer]) -> NDArray[np.bool_]:
-    """Return where a segment begins: (N, L) bool, of segment ids (N, L), -1 on padding."""
-    opens: NDArray[np.bool_] = segment >= 0
-    opens[:, 1:] &= segment[:, 1:] != segment[:, :-1]
-    return opens
+    wrong = np.zeros((2, len(counts)), np.bool_)
+    check_segments(
+        columns["segment_ids"],
+        columns["position_ids"],
+        np.minimum(counts, 1) if single else counts,
+        borders,
+        stored.covered,
+        wrong,
+    )
+    yield "segment_ids", wrong[0]
+    yield "positions", wrong[1]
 
 
 def no_label_is_pad(columns: Columns, vocabulary: Vocabulary) -> Broken:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.tokenizer.bpe.byte_level import ByteTables, encode_bytes
 from stages.tokenizer.bpe.merging import word_scratch
+from stages.tokenizer.bpe.remembered import remembered
 from stages.tokenizer.bpe.tables import BpeTables
-from stages.tokenizer.bpe.words import encode_texts, remembered
+from stages.tokenizer.bpe.words import encode_texts
 from stages.tokenizer.texts import Encoded, JoinedTexts
 
 _SLOTS = 1 << 18
@@ -24,20 +26,31 @@ class BpeEncoder:
         otherwise: gives the ids of a text with too long a word.
     """
 
-    def __init__(self, tables: BpeTables, otherwise: Callable[[str], NDArray[np.integer]]) -> None:
+    def __init__(
+        self, tables: BpeTables | ByteTables, otherwise: Callable[[str], NDArray[np.integer]]
+    ) -> None:
         self._tables, self._otherwise = tables, otherwise
         self._known, self._scratch = remembered(_SLOTS), word_scratch()
 
     def encode(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
         """Return the ids of texts, of `dtype`."""
         count = len(texts.offsets) - 1
-        ids, ends = np.empty(int(texts.offsets[-1]), dtype), np.empty(count, np.int64)
-        done = encode_texts(texts, 0, ids, ends, self._tables, self._known, self._scratch)
+        ids: NDArray[np.integer] = np.empty(int(texts.offsets[-1]), dtype)
+        ends = np.empty(count, np.int64)
+        done = self._encode_from(0, texts, ids, ends)
         while done < count:
             text = texts.data[texts.offsets[done] : texts.offsets[done + 1]].tobytes().decode()
             filled = int(ends[done - 1]) if done else 0
             others = self._otherwise(text)
             ids[filled : filled + len(others)] = others
             ends[done] = filled + len(others)
-            done = encode_texts(texts, done + 1, ids, ends, self._tables, self._known, self._scratch)
+            done = self._encode_from(done + 1, texts, ids, ends)
         return Encoded(ids[: int(ends[-1]) if count else 0], ends)
+
+    def _encode_from(
+        self, first: int, texts: JoinedTexts, ids: NDArray[np.integer], ends: NDArray[np.int64]
+    ) -> int:
+        """Encode texts from one on; return the number of the first that has too long a word."""
+        if isinstance(self._tables, ByteTables):
+            return encode_bytes(texts, first, ids, ends, self._tables, self._known, self._scratch)
+        return encode_texts(texts, first, ids, ends, self._tables, self._known, self._scratch)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
-from stages.tokenizer.bpe.tables import MISSING, BpeTables, find_pair
+from stages.tokenizer.bpe.merges import MISSING, Merges, find_merge
 
 LONGEST_WORD = 1 << 16
 """Symbols of the longest word there is room for."""
@@ -50,27 +50,27 @@ def word_scratch(longest: int = LONGEST_WORD) -> WordScratch:
 
 
 @lean_kernel
-def merge_word(count: int, tables: BpeTables, scratch: WordScratch) -> int:
+def merge_word(count: int, merges: Merges, scratch: WordScratch) -> int:
     """Merge the first `count` symbols; return how many are left, which then lie side by side."""
     if count <= _SHORT:
-        return _merge_short(count, tables, scratch)
-    return _merge_long(count, tables, scratch)
+        return _merge_short(count, merges, scratch)
+    return _merge_long(count, merges, scratch)
 
 
 @lean_kernel
-def _look_up(place: int, behind: int, tables: BpeTables, scratch: WordScratch) -> None:
+def _look_up(place: int, behind: int, merges: Merges, scratch: WordScratch) -> None:
     """Find what a symbol gives with the one behind it."""
     scratch.ranks[place] = _NONE
-    slot = find_pair(scratch.symbols[place], scratch.symbols[behind], tables.pairs)
+    slot = find_merge(scratch.symbols[place], scratch.symbols[behind], merges)
     if slot != MISSING:
-        scratch.ranks[place], scratch.results[place] = tables.merges[slot, 0], tables.merges[slot, 1]
+        scratch.ranks[place], scratch.results[place] = merges.results[slot, 0], merges.results[slot, 1]
 
 
 @lean_kernel
-def _merge_short(count: int, tables: BpeTables, scratch: WordScratch) -> int:
+def _merge_short(count: int, merges: Merges, scratch: WordScratch) -> int:
     symbols, begins, ranks, results = scratch.symbols, scratch.begins, scratch.ranks, scratch.results
     for place in range(count - 1):
-        _look_up(place, place + 1, tables, scratch)
+        _look_up(place, place + 1, merges, scratch)
     while count > 1:
         best, at = _NONE, -1
         for place in range(count - 1):
@@ -85,12 +85,12 @@ def _merge_short(count: int, tables: BpeTables, scratch: WordScratch) -> int:
         begins[count - 1] = begins[count]
         count -= 1
         for place in range(max(0, at - 1), min(at + 1, count - 1)):
-            _look_up(place, place + 1, tables, scratch)
+            _look_up(place, place + 1, merges, scratch)
     return count
 
 
 @lean_kernel
-def _merge_long(count: int, tables: BpeTables, scratch: WordScratch) -> int:
+def _merge_long(count: int, merges: Merges, scratch: WordScratch) -> int:
     symbols, begins, ranks = scratch.symbols, scratch.begins, scratch.ranks
     before, after, heap, size = scratch.before, scratch.after, scratch.heap, 0
     for place in range(count):
@@ -98,7 +98,7 @@ def _merge_long(count: int, tables: BpeTables, scratch: WordScratch) -> int:
     after[count - 1] = -1
     ranks[count - 1] = _NONE
     for place in range(count - 1):
-        _look_up(place, place + 1, tables, scratch)
+        _look_up(place, place + 1, merges, scratch)
         size = _push(place, size, ranks, heap)
     while size:
         top = heap[0]
@@ -111,10 +111,10 @@ def _merge_long(count: int, tables: BpeTables, scratch: WordScratch) -> int:
         ranks[gone] = ranks[place] = _NONE
         if after[gone] >= 0:
             before[after[gone]] = place
-            _look_up(place, after[gone], tables, scratch)
+            _look_up(place, after[gone], merges, scratch)
             size = _push(place, size, ranks, heap)
         if before[place] >= 0:
-            _look_up(before[place], place, tables, scratch)
+            _look_up(before[place], place, merges, scratch)
             size = _push(before[place], size, ranks, heap)
     left, place, end = 0, 0, begins[count]
     while place >= 0:

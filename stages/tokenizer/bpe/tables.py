@@ -6,7 +6,7 @@ A symbol is a piece, by its id, or a character that has no piece of its own, by 
     merges    t h -> th       th e -> the     _ the -> _the
     joined    t h,  h e,  _ t
 
-V pieces, P slots of the hash table.
+V pieces.
 """
 
 from typing import NamedTuple
@@ -15,18 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel, lean_kernel
+from stages.tokenizer.bpe.merges import MISSING, Merges, merges_of, mixed
 from stages.tokenizer.bpe.utf8 import ASCII, code_point
 
 UNKNOWN, SPACE_SIGN = -1, -2
 """Instead of a symbol: the character stands in no piece; it is the sign that pieces have for a space."""
-MISSING = -1
 _SPACE, _SIGN = 0x20, 0x2581
 _CHARACTERS = 0x110000
 _JOINED_BITS = 20
 _BASE = np.uint64(0x100000001B3)
-_MIX, _MIX2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _WORD, _HALF = np.uint64(1), np.uint64(6), np.uint64(32)
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 class BpeTables(NamedTuple):
@@ -38,10 +37,8 @@ class BpeTables(NamedTuple):
     """(128 * 128,) whether two characters of ASCII stand side by side in a piece."""
     joined: NDArray[np.uint64]
     """(2**14,) a bit for each hash of two symbols: clear if they never stand side by side in a piece."""
-    pairs: NDArray[np.uint64]
-    """(P,) two symbols that merge, left << 32 | right; all bits set in an empty slot."""
-    merges: NDArray[np.int32]
-    """(P, 2) rank of the piece that they give, the best 0, and its id."""
+    merges: Merges
+    """The rank of each is that of the piece that it gives."""
     byte_ids: NDArray[np.int32]
     """(256,) of single bytes."""
     vocab_size: int
@@ -78,17 +75,9 @@ def bpe_tables(pieces: ModelPieces, byte_ids: NDArray[np.int32], *, vocab_size: 
     join_characters(pieces, symbols, ascii_joined, joined)
     symbols[_SPACE] = symbols[_SIGN]
     symbols[_SIGN] = SPACE_SIGN
-    room = 1 << max(4, (2 * count).bit_length())
-    pairs, merges = np.full(room, _EMPTY, np.uint64), np.empty((room, 2), np.int32)
-    fill_pairs(pieces, found[:count], results[:count], pairs, merges)
-    return BpeTables(symbols, ascii_joined, joined, pairs, merges, byte_ids, vocab_size)
-
-
-@lean_kernel
-def mixed(left: int, right: int) -> np.uint64:
-    """Return 64 bits of two symbols."""
-    bits = (np.uint64(left) << _HALF | np.uint64(right)) * _MIX
-    return np.uint64((bits ^ bits >> _HALF) * _MIX2)
+    given = results[:count]
+    merges = merges_of(found[:count], pieces.ranks[given], pieces.ids[given])
+    return BpeTables(symbols, ascii_joined, joined, merges, byte_ids, vocab_size)
 
 
 @lean_kernel
@@ -102,19 +91,6 @@ def are_joined(left: int, right: int, joined: NDArray[np.uint64]) -> np.bool_:
     """Say whether two symbols may stand side by side in a piece: if they do, it is True."""
     bit = _joined_bit(left, right)
     return np.bool_(joined[bit >> _WORD] >> (bit & np.uint64(63)) & _ONE)
-
-
-@lean_kernel
-def find_pair(left: int, right: int, pairs: NDArray[np.uint64]) -> int:
-    """Return the slot of two symbols that merge, or `MISSING`."""
-    mask, wanted = np.uint64(len(pairs) - 1), np.uint64(left) << _HALF | np.uint64(right)
-    slot = mixed(left, right) >> _HALF & mask
-    while True:
-        if pairs[slot] == wanted:
-            return np.int64(slot)  # type: ignore[return-value]
-        if pairs[slot] == _EMPTY:
-            return MISSING
-        slot = slot + _ONE & mask
 
 
 @lean_kernel
@@ -175,7 +151,7 @@ def find_merges(
     mask = np.uint64(len(slots) - 1)
     for number in range(len(pieces.ids)):
         begin, end = pieces.begins[number], pieces.ends[number]
-        slot = _mix_bytes(_hash_bytes(pieces.data, begin, end), end - begin) & mask
+        slot = mix_bytes(hash_bytes(pieces.data, begin, end), end - begin) & mask
         while slots[slot] != MISSING:
             slot = slot + _ONE & mask
         slots[slot] = number
@@ -199,7 +175,8 @@ def find_merges(
 
 
 @lean_kernel
-def _hash_bytes(data: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
+def hash_bytes(data: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
+    """Return a hash of which those of parts are known from those of beginnings."""
     total = np.uint64(0)
     for place in range(begin, end):
         total = total * _BASE + np.uint64(data[place]) + _ONE
@@ -207,7 +184,8 @@ def _hash_bytes(data: NDArray[np.uint8], begin: int, end: int) -> np.uint64:
 
 
 @lean_kernel
-def _mix_bytes(total: np.uint64, size: int) -> np.uint64:
+def mix_bytes(total: np.uint64, size: int) -> np.uint64:
+    """Return 64 bits of a hash and how many bytes it is of."""
     bits = (total ^ np.uint64(size)) * _MIX
     return np.uint64(bits ^ bits >> _HALF)
 
@@ -226,7 +204,7 @@ def _symbol_of(
     if begin + size == end:
         return np.int64(symbols[point])
     mask = np.uint64(len(slots) - 1)
-    slot = _mix_bytes(total, end - begin) & mask
+    slot = mix_bytes(total, end - begin) & mask
     while slots[slot] != MISSING:
         number = slots[slot]
         first = pieces.begins[number]
@@ -238,21 +216,3 @@ def _symbol_of(
                 return np.int64(pieces.ids[number])
         slot = slot + _ONE & mask
     return np.int64(MISSING)
-
-
-@lean_kernel
-def fill_pairs(
-    pieces: ModelPieces,
-    found: NDArray[np.int32],
-    results: NDArray[np.int32],
-    pairs: NDArray[np.uint64],
-    merges: NDArray[np.int32],
-) -> None:
-    """Put pairs that merge into their hash table, whose slots are empty."""
-    mask = np.uint64(len(pairs) - 1)
-    for each in range(len(found)):
-        slot = mixed(found[each, 0], found[each, 1]) >> _HALF & mask
-        while pairs[slot] != _EMPTY:
-            slot = slot + _ONE & mask
-        pairs[slot] = np.uint64(found[each, 0]) << _HALF | np.uint64(found[each, 1])
-        merges[slot, 0], merges[slot, 1] = pieces.ranks[results[each]], pieces.ids[results[each]]

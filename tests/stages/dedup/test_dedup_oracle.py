@@ -17,7 +17,7 @@ from datasketch import MinHash, MinHashLSH
 from pydantic import JsonValue
 
 from pipeline.engine.tasks import Function, Task, Worker
-from pipeline.inputs.files import Blocks, FoundFile
+from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
 from pipeline.steps.dedup import pairs
@@ -37,7 +37,7 @@ from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest import part as ingest
 from pipeline.steps.ingest.part import PartRecord, ingest_part
-from pipeline.steps.ingest.reading import FilePart
+from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from stages.cleaning.text import clean_text
@@ -257,16 +257,14 @@ class Run:
             (scanned,) = ScanRecord.model_validate(self._do(scan_files, work)).files
             xxh3 = xxh3_file(self._root / work.blocks)
             while number is not None:
-                part = FilePart(
+                blocks = Blocks(work.blocks, xxh3, 0, scanned.blocks)
+                part = InputPart(
                     source=source,
-                    path=path,
-                    place=place,
-                    label=found.label,
+                    files=(InputFile(source, path, place, scanned.size, "", blocks=blocks),),
+                    label=path,
                     key=f"{source}/{path}",
                     number=number,
                     fields=fields,
-                    size=scanned.size,
-                    blocks=Blocks(work.blocks, xxh3, 0, scanned.blocks),
                     ingest=Ingest.model_validate({"unit_size": self._unit_size}),
                     minhash=self._corpus.minhash,
                 )

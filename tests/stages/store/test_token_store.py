@@ -27,6 +27,7 @@ def table_of(documents: list[list[int]]) -> pa.Table:
             "id": bytes([number]) * 16,
             "own_id": f"n{number}" if number % 2 else None,
             "language": "en",
+            "path": f"{number}.txt",
             "position": number * 100,
             "digest": bytes([number + 100]) * 16,
             "order": 2**64 - 1 - number,

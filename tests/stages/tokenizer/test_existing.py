@@ -187,7 +187,7 @@ def test_long_texts_are_cut_where_the_ids_stay_the_same(
 ) -> None:
     every = ["".join(texts())[:20_000], *texts()]
     tokenizer = tokenizer_of(name)
-    expected = tokenizer.encode(every)
+    expected = tokenizer.encode_by_library(every)
     monkeypatch.setattr(huggingface_file, "_STRETCH", 700)
     monkeypatch.setattr(huggingface_file, "_WINDOW", 100)
     cuts = 0
@@ -198,7 +198,7 @@ def test_long_texts_are_cut_where_the_ids_stay_the_same(
         return np.array(library._library.encode(text, add_special_tokens=False).ids, np.int32)  # noqa: SLF001  # what is counted
 
     monkeypatch.setattr(huggingface_file.HuggingFaceFile, "_ids", counted)
-    found = tokenizer.encode(every)
+    found = tokenizer.encode_by_library(every)
     assert cuts > 25
     for ids, wanted in zip(found, expected, strict=True):
         assert np.array_equal(ids, wanted)
@@ -208,7 +208,7 @@ def test_a_line_of_one_letter_is_cut_all_the_same(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(huggingface_file, "_STRETCH", 100)
     tokenizer = tokenizer_of("gpt2")
     text = "\u65e5" * 333
-    assert tokenizer.decode(tokenizer.encode([text])) == [text]
+    assert tokenizer.decode(tokenizer.encode_by_library([text])) == [text]
 
 
 def test_nothing_in_a_file_cuts_texts_pads_them_or_draws() -> None:

@@ -1,0 +1,1 @@
+"""Pre-tokenizers in compiled code: where texts are cut before a model merges anything."""

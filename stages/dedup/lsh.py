@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.dedup.shingles import ShingleConfig
+from stages.kernels import lean_kernel
 
 MAX_KEYS = 1 << 20
 """Distinct keys that one piece of a band holds at the most, on average; a piece that is being worked
@@ -98,12 +99,20 @@ def band_keys(rows: NDArray[np.uint32]) -> NDArray[np.uint64]:
     Args:
         rows: (R, N) uint32, the band's rows of the signatures of N documents.
     """
-    keys = np.zeros(rows.shape[1], np.uint64)
-    for row in rows:
-        keys = (keys ^ row) * _BASE
-        keys ^= keys >> _SHIFT
-    keys *= _MIX
-    return keys ^ (keys >> _SHIFT)
+    keys = np.empty(rows.shape[1], np.uint64)
+    _band_keys(rows, keys)
+    return keys
+
+
+@lean_kernel
+def _band_keys(rows: NDArray[np.uint32], keys: NDArray[np.uint64]) -> None:
+    for document in range(len(keys)):
+        key = np.uint64(0)
+        for row in range(len(rows)):
+            key = (key ^ np.uint64(rows[row, document])) * _BASE
+            key ^= key >> _SHIFT
+        key *= _MIX
+        keys[document] = key ^ (key >> _SHIFT)
 
 
 def piece_of(keys: NDArray[np.uint64], *, pieces: int) -> NDArray[np.int64]:

@@ -131,7 +131,13 @@ def _hash_tokens(
     count, inside = 0, False
     value = _FNV_OFFSET
     while position < len(buffer) and count < most:
-        lead = np.uint32(buffer[position])
+        byte = buffer[position]
+        if byte < _TWO_BYTES and kinds[byte] == _OTHER:  # of most texts most characters
+            value = (value ^ np.uint64(byte)) * _FNV_PRIME
+            inside = True
+            position += 1
+            continue
+        lead = np.uint32(byte)
         width = 1 + (lead >= _TWO_BYTES) + (lead >= _THREE_BYTES) + (lead >= _FOUR_BYTES)
         code = lead if width == 1 else lead & np.uint32(0x7F >> width)
         for offset in range(1, width):

@@ -175,8 +175,8 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
         array_writer(folder / "documents.npy", dtype="<u4", shape=documents.shape) as append_documents,
     ):
         for band in range(bands):
-            lanes = [part[band * rows : (band + 1) * rows] for part in signatures]
-            keys = band_keys(cast("NDArray[np.uint32]", np.concatenate(lanes, axis=1)))[documents]
+            lanes = slice(band * rows, (band + 1) * rows)
+            keys = np.concatenate([_band_keys(part[lanes]) for part in signatures])[documents]
             order, ptr = _by_piece(keys, work.pieces)
             append_keys(keys[order][None])
             append_documents(documents[order].astype("<u4")[None])
@@ -212,8 +212,15 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
     return CandidatesRecord(members=members, comparisons=comparisons)
 
 
+def _band_keys(rows: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Return the keys of rows of signatures, which are uint32."""
+    return band_keys(cast("NDArray[np.uint32]", rows))
+
+
 def _by_piece(keys: NDArray[np.uint64], pieces: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the order of keys by piece, stable, and where each piece begins: (N,), (P + 1,)."""
+    if pieces == 1:
+        return np.arange(len(keys)), np.array([0, len(keys)])
     piece = piece_of(keys, pieces=pieces)
     counts = np.bincount(piece, minlength=pieces)
     return np.argsort(piece, kind="stable"), np.concatenate([[0], np.cumsum(counts)])

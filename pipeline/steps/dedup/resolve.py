@@ -236,7 +236,7 @@ def _write_evidence(
             same_text[exact] = True
             gone = decisions.witness[run.first : run.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
-                yield _removed(names, rows, decisions, exact)
+                yield _removed(names, rows, decisions, same_text[rows])
 
     def members(names: _Names) -> Iterator[pa.Table]:
         for run in unit_runs(work.units):
@@ -286,7 +286,7 @@ def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _removed(
-    names: _Names, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.int64]
+    names: _Names, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.bool_]
 ) -> pa.Table:
     kept = decisions.witness[rows]
     return pa.table(
@@ -298,7 +298,7 @@ def _removed(
             "kept_own_id": names.own_ids(kept),
             "kept_source": names.sources(kept),
             "similarity": decisions.similarity[rows],
-            "method": np.where(np.isin(rows, same_text), EXACT, NEAR).astype(object),
+            "method": pa.DictionaryArray.from_arrays(pa.array(np.where(same_text, 0, 1)), [EXACT, NEAR]),
             "cluster": names.ids(decisions.cluster[rows]),
         },
         schema=REMOVED,

@@ -55,7 +55,7 @@ def read_flows(root: Path, step: str) -> dict[str, Flow]:
     sides: dict[str, dict[str, Tally]] = {}
     gone: dict[str, dict[str, Tally]] = {}
     try:
-        for row in pq.read_table(path, schema=_FLOWS).to_pylist():
+        for row in pq.read_table(path, schema=_FLOWS, use_threads=False).to_pylist():
             unit, side, reason = row.pop("unit"), row.pop("side"), row.pop("reason")
             tally = Tally.model_validate(row)
             if side == "gone":

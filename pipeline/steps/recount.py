@@ -61,7 +61,7 @@ def differs_by(workspace: Workspace, key: str, column: str, wanted: Mapping[_Val
     """Say likewise of the documents of a table by the value of a column."""
     sums = {value: Tally() for value in wanted}
     with pq.ParquetFile(workspace.path(key)) as file:
-        for batch in file.iter_batches(columns=["id", column]):
+        for batch in file.iter_batches(columns=["id", column], use_threads=False):
             values = np.array(batch.column(column).to_pylist(), object)
             for value in set(values.tolist()):
                 ids = pa.chunked_array([batch.column("id").filter(pa.array(values == value))])

@@ -145,7 +145,9 @@ def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
 
 def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
     """Return the digests of a unit's documents as (N, 2) uint64."""
-    column = pq.read_table(workspace.path(unit.table), columns=["digest"]).column("digest")
+    column = pq.read_table(workspace.path(unit.table), columns=["digest"], use_threads=False).column(
+        "digest"
+    )
     return np.ascontiguousarray(fixed_bytes(column, 16)).view("<u8")
 
 
@@ -157,7 +159,9 @@ def row_groups(
     with pq.ParquetFile(workspace.path(unit.table)) as file:
         absent = {SECTION_ENDS.name} - set(file.schema_arrow.names)
         for group in range(file.num_row_groups):
-            table = file.read_row_group(group, columns=[c for c in columns if c not in absent])
+            table = file.read_row_group(
+                group, columns=[c for c in columns if c not in absent], use_threads=False
+            )
             yield number, table
             number += table.num_rows
 
@@ -243,7 +247,7 @@ def read_table(workspace: Workspace, key: str, *, columns: Sequence[str] | None 
     """
     path = workspace.path(key)
     with named_table(path):
-        return pq.read_table(path, columns=columns)
+        return pq.read_table(path, columns=columns, use_threads=False)
 
 
 class Clusters:
@@ -281,7 +285,7 @@ def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
             number = file.metadata.row_group(group).column(0).statistics
             if number.max < unit.first or number.min >= unit.last:
                 continue
-            table = file.read_row_group(group, columns=["number", "id", "cluster"])
+            table = file.read_row_group(group, columns=["number", "id", "cluster"], use_threads=False)
             numbers = table.column("number").to_numpy()
             table = table.filter(pa.array((numbers >= unit.first) & (numbers < unit.last)))
             parts.append((from_hex(table.column("id")), from_hex(table.column("cluster"))))

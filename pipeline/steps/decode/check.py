@@ -106,7 +106,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
         if not schema.equals(STORED_DOCUMENTS):
             message = f"columns {schema.names} are not those of the store, or of other types"
             return DecodedRecord(findings=found_in([(listed, Finding("readable", message))]))
-        table = pq.read_table(path, columns=list(_NUMBERS))
+        table = pq.read_table(path, columns=list(_NUMBERS), use_threads=False)
         found = [(listed, f) for f in _documents(workspace, unit, store, table)]
         identities = fixed_bytes(table.column("id"), ID_BYTES)
         if not found:
@@ -152,7 +152,7 @@ def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
     """Return the kept documents' ids with the digests of the texts that their ids must decode to."""
     tokenizer = load_tokenizer(workspace)
     if not tokenizer.normalises:
-        table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"])
+        table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"], use_threads=False)
         return _named(table.filter(pa.array(kept_mask(workspace, unit))))
     names = (
         identity + content_digest("".join(map(tokenizer.normalise, sections)))

@@ -67,7 +67,7 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
     folder = workspace.path(work.unit.tokens)
     store, documents = (
         TokenUnit.open(folder),
-        pq.read_table(folder / "documents.parquet", columns=["id"]),
+        pq.read_table(folder / "documents.parquet", columns=["id"], use_threads=False),
     )
     stored = StoredTexts.open(work.unit, store, fixed_bytes(documents.column("id"), ID_BYTES))
     tokenizer = load_tokenizer(workspace, use=CHECK)

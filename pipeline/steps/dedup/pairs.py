@@ -139,7 +139,9 @@ def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDAr
     first_of_all, end = work.run.first, work.run.last
     sizes = np.concatenate(
         [
-            pq.read_table(workspace.path(unit.table), columns=["text_bytes"])["text_bytes"].to_numpy()
+            pq.read_table(workspace.path(unit.table), columns=["text_bytes"], use_threads=False)[
+                "text_bytes"
+            ].to_numpy()
             for unit in work.run.units
         ]
     )
@@ -276,7 +278,7 @@ def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Itera
             last = first + file.metadata.row_group(group).num_rows
             low, high = np.searchsorted(numbers, (first, last))
             if low < high:
-                texts = file.read_row_group(group, columns=["text"]).column("text")
+                texts = file.read_row_group(group, columns=["text"], use_threads=False).column("text")
                 for number in numbers[low:high]:
                     yield int(number), texts[int(number) - first].as_py()
             first = last

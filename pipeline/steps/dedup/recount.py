@@ -31,7 +31,9 @@ def recount_kept(workspace: Workspace, work: UnitRecount) -> CheckRecord:
     unit = work.unit
 
     def kept() -> Found:
-        table = pq.read_table(workspace.path(unit.table), columns=["id", "text_bytes"])
+        table = pq.read_table(
+            workspace.path(unit.table), columns=["id", "text_bytes"], use_threads=False
+        )
         mask = kept_mask(workspace, unit)
         if len(mask) != table.num_rows:
             held = f"{len(mask):,} marks for {table.num_rows:,} documents"

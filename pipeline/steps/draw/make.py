@@ -150,7 +150,7 @@ def material_of(
     sources = None
     if traits.sources:
         path = f"{folder}/{reader.manifest.shards[number].path}/documents.parquet"
-        table = pq.read_table(workspace.path(path), columns=["source"])
+        table = pq.read_table(workspace.path(path), columns=["source"], use_threads=False)
         sources = tuple(map(sys.intern, table.column("source").to_pylist()))
     model = None
     if with_model and traits.model:

@@ -16,14 +16,18 @@ def recount_ingested(workspace: Workspace, work: UnitRecount) -> CheckRecord:
     drops = f"ingest/{unit.name}/drops.parquet"
 
     def documents() -> Found:
-        table = pq.read_table(workspace.path(unit.table), columns=["id", "text_bytes"])
+        table = pq.read_table(
+            workspace.path(unit.table), columns=["id", "text_bytes"], use_threads=False
+        )
         yield from differs(unit.table, tally_of_texts(table), work.flow.output)
 
     def dropped() -> Found:
         """The records that it dropped, by reason: each named by where it stands."""
         sums = {reason: IdSum() for reason in work.flow.gone}
         with pq.ParquetFile(workspace.path(drops)) as file:
-            for batch in file.iter_batches(columns=["source", "path", "position", "reason"]):
+            for batch in file.iter_batches(
+                columns=["source", "path", "position", "reason"], use_threads=False
+            ):
                 for row in batch.to_pylist():
                     identity = document_id(row["source"], row["path"], row["position"])
                     sums.setdefault(row["reason"], IdSum()).add(identity)

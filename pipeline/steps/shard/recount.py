@@ -24,7 +24,7 @@ def recount_shard(workspace: Workspace, work: ShardRecount) -> CheckRecord:
     key = f"{work.folder}/documents.parquet"
 
     def listed() -> Found:
-        table = pq.read_table(workspace.path(key), columns=["id"])
+        table = pq.read_table(workspace.path(key), columns=["id"], use_threads=False)
         yield from differs(key, tally_of(from_hex(table.column("id"))), work.flow.output)
 
     return recounted((key, listed))

@@ -15,7 +15,7 @@ def recount_held_out(workspace: Workspace, held_out: Tally) -> CheckRecord:
     """Count the clusters, the bytes and the tokens that are held out."""
 
     def counted() -> Found:
-        table = pq.read_table(workspace.path(VALIDATION))
+        table = pq.read_table(workspace.path(VALIDATION), use_threads=False)
         size, tokens = (int(table.column(name).to_numpy().sum()) for name in ("text_bytes", "tokens"))
         tally = tally_of(fixed_bytes(table.column("cluster"), ID_BYTES), bytes=size, tokens=tokens)
         yield from differs(VALIDATION, tally, held_out)

@@ -15,7 +15,7 @@ def recount_stored(workspace: Workspace, work: UnitRecount) -> CheckRecord:
     key = f"{work.unit.tokens}/documents.parquet"
 
     def stored() -> Found:
-        table = pq.read_table(workspace.path(key), columns=["id", "tokens"])
+        table = pq.read_table(workspace.path(key), columns=["id", "tokens"], use_threads=False)
         tokens = int(table.column("tokens").to_numpy().sum())
         tally = tally_of(fixed_bytes(table.column("id"), ID_BYTES), tokens=tokens)
         yield from differs(key, tally, work.flow.output)

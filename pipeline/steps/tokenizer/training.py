@@ -178,7 +178,7 @@ def _batches(workspace: Workspace, work: TokenizerTraining) -> Iterator[list[dic
     for unit in work.units:
         with pq.ParquetFile(workspace.path(sample_key(unit))) as file:
             for group in range(file.num_row_groups):
-                yield file.read_row_group(group).to_pylist()
+                yield file.read_row_group(group, use_threads=False).to_pylist()
 
 
 def _pieces(workspace: Workspace, work: TokenizerTraining) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@
 #   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
 #   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
+#   make growth CORPUS='/data/*.jsonl.zst'  runs over 10, 100 and 1,000 MB made of that corpus, as a table
 #   make end-to-end CORPUS='/data/*.jsonl.zst'   texts to tokens beside other programs, CPU and memory (an hour)
 #   make clean     remove what the above made
 
@@ -34,6 +35,7 @@ COMPARE ?= compare-output
 GATES ?= gates-output
 MUTANTS ?= mutants-output
 MEMORY ?= memory-output
+GROWTH ?= growth-output
 END_TO_END ?= end-to-end-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
@@ -44,7 +46,7 @@ COMPILE = --set 'sources=[{name="go", paths=["corpus/code/go.jsonl.zst"], licens
   --set tokenizer.train.vocab_size=1000 --set verify.learning=false
 
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
-  gpu-check mutants changing damaged memory scale end-to-end clean
+  gpu-check mutants changing damaged memory scale growth end-to-end clean
 
 setup: $(VENV)/.ready
 
@@ -139,6 +141,11 @@ scale: setup
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
+growth: setup
+	@test -n "$(CORPUS)" || { echo "name the files: make growth CORPUS='/data/*.jsonl.zst'"; exit 2; }
+	$(BIN)/python benchmarks/growth.py --corpus '$(CORPUS)' --cache $(GROWTH) --command $(BIN)/shardmill \
+	  --json $(GROWTH).json
+
 end-to-end: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make end-to-end CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/end_to_end.py --corpus '$(CORPUS)' --cache $(END_TO_END) \
@@ -146,4 +153,4 @@ end-to-end: setup
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(END_TO_END) $(END_TO_END).json build *.egg-info
+	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json $(END_TO_END) $(END_TO_END).json build *.egg-info

@@ -43,10 +43,30 @@ def write_slice(
     max_bytes: int | None = None,
     max_documents: int | None = None,
 ) -> CorpusSlice:
-    """Write the first documents of some files into a new folder.
+    """Write the first documents of some files into a new folder, as `write_documents` does.
 
     Args:
         paths: files of JSON lines, plain, .gz or .zst.
+        folder: replaced if it is there.
+        max_bytes: of texts.
+        max_documents: the most.
+    """
+    return write_documents(
+        read_documents(paths), folder, max_bytes=max_bytes, max_documents=max_documents
+    )
+
+
+def write_documents(
+    records: Iterable[RawDocument | None],
+    folder: Path,
+    *,
+    max_bytes: int | None = None,
+    max_documents: int | None = None,
+) -> CorpusSlice:
+    """Write documents into a new folder, up to a bound.
+
+    Args:
+        records: None stands for a line that holds no document.
         folder: replaced if it is there.
         max_bytes: of texts; the document that reaches it is the last one, and whole.
         max_documents: the most.
@@ -55,7 +75,7 @@ def write_slice(
     folder.mkdir(parents=True)
     documents = text_bytes = unread = held = 0
     lines = io.BytesIO()
-    for record in _records(paths):
+    for record in records:
         if record is None:
             unread += 1
             continue
@@ -73,7 +93,7 @@ def write_slice(
     return CorpusSlice(folder, documents, text_bytes, unread)
 
 
-def _records(paths: Iterable[Path]) -> Iterator[RawDocument | None]:
+def read_documents(paths: Iterable[Path]) -> Iterator[RawDocument | None]:
     """Yield the documents of the files, and nothing for each line that holds none."""
     for path in paths:
         for line in split_lines(stream_chunks(path), max_bytes=_MAX_LINE_BYTES):

@@ -153,4 +153,5 @@ end-to-end: setup
 
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
-	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json $(END_TO_END) $(END_TO_END).json build *.egg-info
+	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
+	  $(END_TO_END) $(END_TO_END).json build *.egg-info

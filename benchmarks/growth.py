@@ -3,10 +3,10 @@
     python benchmarks/growth.py --corpus '/data/*.jsonl.zst' --cache DIR --megabytes 10 100 1000 \
         --workers 1 2 --json growth.json
 
-Smaller corpora hold a sample of the documents, chosen by a hash of their texts. Larger ones hold all of them
-again and again, each time with their words in another order, and so with the same share of duplicates each
-time. The runs are those of `benchmarks/scale.toml`, without the learning check. With a tokenizer that is given
-(`--set 'tokenizer={path="..."}'`), no part of the cost is that of training one, which is the same for all sizes.
+Smaller corpora hold a sample of the documents, chosen by a hash of their texts. Larger ones hold all of
+them again and again, each time with their words in another order, and so with the same share of
+duplicates each time. The runs are those of `benchmarks/scale.toml`, without the learning check. Give
+them a tokenizer (`--set 'tokenizer={path="..."}'`): training one costs the same for all sizes.
 """
 
 import argparse
@@ -150,15 +150,12 @@ def run_once(
 
 def markdown(points: Iterable[Point]) -> str:
     """Return the points as a table."""
-    rows = [
-        "| MB | documents | workers | CPU s | CPU s a MB | wall s | peak MiB | files |",
-        "|---:" * 8 + "|",
-    ]
-    rows += [
-        f"| {point.text_bytes / MB:,.0f} | {point.documents:,} | {point.workers} | {point.cpu_seconds:,.1f} |"
-        f" {point.cpu_of_a_mb:.3f} | {point.wall_seconds:,.1f} | {point.peak_mib:,.0f} | {point.files:,} |"
-        for point in points
-    ]
+    rows = ["| MB | documents | workers | CPU s | CPU s a MB | wall s | peak MiB | files |"]
+    rows.append("|---:" * 8 + "|")
+    for point in points:
+        size = f"{point.text_bytes / MB:,.0f} | {point.documents:,} | {point.workers}"
+        cost = f"{point.cpu_seconds:,.1f} | {point.cpu_of_a_mb:.3f} | {point.wall_seconds:,.1f}"
+        rows.append(f"| {size} | {cost} | {point.peak_mib:,.0f} | {point.files:,} |")
     return "\n".join(rows)
 
 

@@ -273,9 +273,8 @@ class Tokenizer:
     @cached_property
     def _joined(self) -> frozenset[str]:
         """Every two characters that stand side by side in a piece."""
-        library = self._processor
-        ids = (n for n in range(self.vocab_size) if not (library.is_control(n) or library.is_unknown(n)))
-        pieces = map(library.id_to_piece, ids)
+        matched = ~np.isin(self._model.types, (PieceType.CONTROL, PieceType.UNKNOWN))
+        pieces = (self._model.texts[number].decode() for number in np.flatnonzero(matched).tolist())
         return frozenset(piece[n : n + 2] for piece in pieces for n in range(len(piece) - 1))
 
 

@@ -46,10 +46,10 @@ def test_a_corpus_is_a_sample_or_several_laps(tmp_path: Path) -> None:
         for file in sorted(more.folder.iterdir())
         for line in zstandard.decompress(file.read_bytes()).splitlines()
     ]
-    assert len(records) == more.documents == 1000
-    assert (
-        len({record["id"] for record in records}) == len({record["text"] for record in records}) == 1000
-    )
+    assert len(records) == more.documents
+    assert 1000 <= more.documents <= 1002  # the first ones of a lap have the shorter numbers
+    for key in ("id", "text"):
+        assert len({record[key] for record in records}) == more.documents
 
 
 def test_the_table_has_a_line_for_each_point() -> None:

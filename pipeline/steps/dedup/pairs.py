@@ -238,10 +238,11 @@ def _measure(
     rows = (np.cumsum(named) - 1)[worse]
     values, ptr = _worse_sets(workspace, work, np.flatnonzero(named) + work.run.first, text_bytes)
     similarity = np.zeros(len(pairs))
-    for unit in (*work.before, *work.run.units):
+    units = (*work.before, *work.run.units)
+    ends = np.fromiter((unit.last for unit in units), np.int64, len(units))
+    for number in np.unique(np.searchsorted(ends, better, side="right")).tolist():
+        unit = units[number]
         low, high = np.searchsorted(better, (unit.first, unit.last))
-        if low == high:
-            continue
         for first, text in _texts(workspace, unit, better[low:high]):
             shingles = shingle_set(text, size=size)
             start, end = np.searchsorted(better, (first, first + 1))

@@ -16,6 +16,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import xxhash
@@ -40,17 +41,24 @@ class Point:
     """What a run over a corpus of one size took."""
 
     workers: int
+    unit_mib: int
+    """`ingest.unit_size`."""
     text_bytes: int
     documents: int
     cpu_seconds: float
     wall_seconds: float
     peak_mib: float
+    peak_processes: dict[str, float]
+    """MiB that the largest processes held at the peak."""
     files: int
-    commits: int
     driver_seconds: float
     """CPU seconds of the driver, which gives out the tasks and commits them."""
     steps: dict[str, float]
-    """CPU seconds of each."""
+    """CPU seconds of the tasks of each."""
+    longest: dict[str, float]
+    """CPU seconds of the longest task of each step."""
+    commits: dict[str, int]
+    """Of each step."""
 
     @property
     def cpu_of_a_mb(self) -> float:
@@ -107,7 +115,13 @@ def make_corpus(paths: list[Path], folder: Path, *, size: int, whole: int) -> Co
 
 
 def run_once(
-    corpus: CorpusSlice, output: Path, *, workers: int, command: str, overrides: Sequence[str]
+    corpus: CorpusSlice,
+    output: Path,
+    *,
+    workers: int,
+    unit_mib: int,
+    command: str,
+    overrides: Sequence[str],
 ) -> Point:
     """Do a run over a corpus, and remove what it made.
 
@@ -115,6 +129,7 @@ def run_once(
         corpus: what is read.
         output: the folder of the run, replaced if it is there.
         workers: of the run.
+        unit_mib: `ingest.unit_size`.
         command: the program.
         overrides: settings beside those of the run file.
 
@@ -123,7 +138,8 @@ def run_once(
     """
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
-    settings = [corpus_override(str(corpus.folder / "*.zst")), "verify.learning=false", *overrides]
+    settings = [corpus_override(str(corpus.folder / "*.zst")), "verify.learning=false"]
+    settings += [f'ingest.unit_size="{unit_mib}MiB"', *overrides]
     words = run_command(command, RUN_FILE, output, workers=workers, overrides=settings)
     log = output.with_name(f"{output.name}.out")
     run = measure(words, output, log=log, period=1.0)
@@ -131,29 +147,41 @@ def run_once(
         message = f"the run over {corpus.folder} ended with {run['exit_code']}; see {log}"
         raise RuntimeError(message)
     steps = describe(output, run)["steps"]
-    by_process = run["memory"]["cpu_seconds_by_process"]
+    memory = run["memory"]
+    by_process = memory["cpu_seconds_by_process"]
     files = sum(1 for path in output.rglob("*") if path.is_file())
     shutil.rmtree(output)
     return Point(
         workers=workers,
+        unit_mib=unit_mib,
         text_bytes=corpus.text_bytes,
         documents=corpus.documents,
-        cpu_seconds=run["memory"]["cpu_seconds"],
+        cpu_seconds=memory["cpu_seconds"],
         wall_seconds=run["wall_seconds"],
-        peak_mib=run["memory"]["peak_mib"],
+        peak_mib=memory["peak_mib"],
+        peak_processes=summed((held["process"], held["mib"]) for held in memory["peak_processes"]),
         files=files,
-        commits=int(sum(step["units"] for step in steps.values())),
         driver_seconds=sum(spent for name, spent in by_process.items() if name.endswith(DRIVERS)),
         steps={name: step["cpu_seconds"] for name, step in steps.items()},
+        longest={name: step["longest_cpu_seconds"] for name, step in steps.items()},
+        commits={name: int(step["units"]) for name, step in steps.items()},
     )
+
+
+def summed(items: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the sum of each name's numbers."""
+    sums: dict[str, float] = {}
+    for name, number in items:
+        sums[name] = sums.get(name, 0.0) + number
+    return sums
 
 
 def markdown(points: Iterable[Point]) -> str:
     """Return the points as a table."""
-    rows = ["| MB | documents | workers | CPU s | CPU s a MB | wall s | peak MiB | files |"]
-    rows.append("|---:" * 8 + "|")
+    rows = ["| MB | documents | unit, MiB | workers | CPU s | CPU s a MB | wall s | peak MiB | files |"]
+    rows.append("|---:" * 9 + "|")
     for point in points:
-        size = f"{point.text_bytes / MB:,.0f} | {point.documents:,} | {point.workers}"
+        size = f"{point.text_bytes / MB:,.0f} | {point.documents:,} | {point.unit_mib} | {point.workers}"
         cost = f"{point.cpu_seconds:,.1f} | {point.cpu_of_a_mb:.3f} | {point.wall_seconds:,.1f}"
         rows.append(f"| {size} | {cost} | {point.peak_mib:,.0f} | {point.files:,} |")
     return "\n".join(rows)
@@ -166,6 +194,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, required=True, metavar="DIR", help="all that is made")
     parser.add_argument("--megabytes", nargs="+", type=int, default=[10, 100, 1000], metavar="N")
     parser.add_argument("--workers", nargs="+", type=int, default=[1, 2], metavar="N")
+    parser.add_argument("--unit-mib", nargs="+", type=int, default=[64], metavar="MIB")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="overrides")
     parser.add_argument("--command", default="shardmill", help="the program [default: shardmill]")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
@@ -184,10 +213,15 @@ def main() -> int:
     for megabytes in arguments.megabytes:
         folder = arguments.cache / f"corpus-{megabytes}"
         corpus = make_corpus(paths, folder, size=megabytes * MB, whole=whole)
-        for workers in arguments.workers:
-            output = arguments.cache / f"run-{megabytes}-{workers}"
-            command, overrides = arguments.command, arguments.overrides
-            point = run_once(corpus, output, workers=workers, command=command, overrides=overrides)
+        for workers, unit_mib in product(arguments.workers, arguments.unit_mib):
+            point = run_once(
+                corpus,
+                arguments.cache / f"run-{megabytes}-{workers}-{unit_mib}",
+                workers=workers,
+                unit_mib=unit_mib,
+                command=arguments.command,
+                overrides=arguments.overrides,
+            )
             points.append(point)
             print(json.dumps(asdict(point)), flush=True)
         shutil.rmtree(folder)

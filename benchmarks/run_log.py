@@ -8,14 +8,14 @@ from typing import Any
 
 Event = Mapping[str, Any]
 _OF_A_STEP = ("begin", "dispatch", "commit", "step")
-_COLUMNS = ("units", "wall_seconds", "worker_seconds", "cpu_seconds", "peak_rss")
+_COLUMNS = ("units", "wall_seconds", "worker_seconds", "cpu_seconds", "longest_cpu_seconds", "peak_rss")
 
 
 def step_figures(events: Iterable[Event]) -> dict[str, dict[str, float]]:
     """Return commits, seconds and the largest VmHWM of a worker (bytes) for each step, in order.
 
     The wall of a step is the time from its first event to its last, added up over attempts; worker and
-    CPU seconds are those of the tasks that were committed.
+    CPU seconds are those of the tasks that were committed, the longest ones those of a single task.
     """
     figures: dict[str, dict[str, float]] = {}
     spans: dict[tuple[str, str], tuple[float, float]] = {}
@@ -29,7 +29,8 @@ def step_figures(events: Iterable[Event]) -> dict[str, dict[str, float]]:
         if event["event"] == "commit":
             step["units"] += 1
             step["worker_seconds"] += event.get("seconds", 0.0)
-            step["cpu_seconds"] += event.get("cpu_seconds", 0.0)
+            step["cpu_seconds"] += (cpu := event.get("cpu_seconds", 0.0))
+            step["longest_cpu_seconds"] = max(step["longest_cpu_seconds"], cpu)
             step["peak_rss"] = max(step["peak_rss"], event.get("peak_rss", 0.0))
     for (name, _), (began, ended) in spans.items():
         figures[name]["wall_seconds"] += ended - began

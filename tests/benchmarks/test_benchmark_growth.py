@@ -53,8 +53,8 @@ def test_a_corpus_is_a_sample_or_several_laps(tmp_path: Path) -> None:
 
 
 def test_the_table_has_a_line_for_each_point() -> None:
-    point = Point(2, 100 * MB, 7, 12.5, 9.0, 512.0, 33, 40, 2.0, {"ingest": 1.0})
+    point = Point(2, 64, 100 * MB, 7, 12.5, 9.0, 512.0, {}, 33, 2.0, {}, {}, {})
     assert (
         markdown([point, point]).splitlines()[2:]
-        == ["| 100 | 7 | 2 | 12.5 | 0.125 | 9.0 | 512 | 33 |"] * 2
+        == ["| 100 | 7 | 64 | 2 | 12.5 | 0.125 | 9.0 | 512 | 33 |"] * 2
     )

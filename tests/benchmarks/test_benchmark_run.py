@@ -161,6 +161,7 @@ def test_steps_are_added_up_from_the_log_over_attempts() -> None:
         "wall_seconds": 3.5,
         "worker_seconds": 5.0,
         "cpu_seconds": 4.0,
+        "longest_cpu_seconds": 2.5,
         "peak_rss": 10.0,
     }
     assert figures["dedup"]["wall_seconds"] == 0.0

@@ -19,6 +19,8 @@ import zstandard
 MIB = 1 << 20
 DOCUMENT = 32 * MIB
 """`ingest.max_document_bytes` as it is unless set."""
+_LONG_PATH = 3_600
+"""Bytes; Linux opens no path of more than 4,095."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,15 @@ def _long_ids(folder: Path, scale: float) -> None:
     _lines(folder / "b.jsonl.zst", most)
     wrong = ({"text": _words(n, 8), "id": f"{n:x}" + "x" * 20_000} for n in range(int(2_000 * scale)))
     _lines(folder / "c.jsonl.zst", wrong)
+
+
+def _long_path(folder: Path, scale: float) -> None:
+    """Write many short documents into a file whose path is nearly as long as a path may be."""
+    _lines(folder / "a.jsonl.zst", _ordinary())
+    while len(str(folder)) < _LONG_PATH:
+        folder /= "f" * 200
+    folder.mkdir(parents=True)
+    _lines(folder / "b.jsonl.zst", ({"text": _words(n, 8)} for n in range(int(300_000 * scale))))
 
 
 def _zstd_line(folder: Path, scale: float) -> None:
@@ -177,6 +188,11 @@ def _one_word(folder: Path, scale: float) -> None:
 _NAMES = {"id_column": "id", "language": {"column": "lang"}}
 ADVERSARIES = (
     Adversary("long_ids", "80,000 short texts with ids of 4 kB, 2,000 of 20 kB", _long_ids, _NAMES),
+    Adversary(
+        "long_path",
+        "300,000 short texts in a file whose path has 3,700 bytes",
+        _long_path,
+    ),
     Adversary("zstd_line", "one line of 2 GB in a .zst of 82 kB", _zstd_line),
     Adversary("gzip_bomb", "a text of 1 GB in a .gz of 1 MB", _gzip_bomb),
     Adversary("zstd_window", "a window of 128 MiB, documents of 29 MiB", _zstd_window),

@@ -76,7 +76,7 @@ def run_file(adversary: Adversary, folder: Path, until: str) -> Path:
     """Write the run of an input, beside a small ordinary corpus; give its path."""
     sources = [
         {"name": "ordinary", "paths": [f"{CORPUS}/*.jsonl.gz"], "language": {"column": "lang"}},
-        {"name": "adversary", "paths": [f"{folder / 'input'}/*"], **adversary.source},
+        {"name": "adversary", "paths": [f"{folder / 'input'}/**/*.*"], **adversary.source},
     ]
     learning = {"labelled_tokens": 20_000, "min_labelled_tokens": 64, "min_heldout_tokens": 16}
     content = {

@@ -8,8 +8,9 @@ from contests import Contest, Way
 from datasketch import MinHash, MinHashLSH
 
 from stages.dedup.buckets import BucketFiller, shared_keys
-from stages.dedup.jaccard import jaccard
+from stages.dedup.jaccard import similarities as jaccard_of
 from stages.dedup.lsh import band_keys, band_shape
+from stages.dedup.shingle_sets import ShingleSets
 from stages.loading.dataset import open_dataset
 from stages.packing.best_fit import pack_best_fit
 from stages.store.ranges import copy_ranges
@@ -28,8 +29,13 @@ def similarities(material: Material) -> Contest:
         shared = [len(np.intersect1d(a, b, assume_unique=True)) for a, b in pairs]
         return [n / (len(a) + len(b) - n) for n, (a, b) in zip(shared, pairs, strict=True)]
 
+    ends = np.cumsum([0, *map(len, material.sets)])
+    sets = ShingleSets(np.concatenate(material.sets), ends)
+    rows = np.arange(len(pairs))
+
     def ours() -> list[float]:
-        return [jaccard(a, b, threshold=0.0) for a, b in pairs]
+        found: list[float] = jaccard_of(sets, sets, rows=(rows, rows + 1), threshold=0.0).tolist()
+        return found
 
     def of_sets() -> list[float]:
         return [len(a & b) / len(a | b) for a, b in plain]

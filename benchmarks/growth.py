@@ -5,8 +5,10 @@
 
 Smaller corpora hold a sample of the documents, chosen by a hash of their texts. Larger ones hold all of
 them again and again, each time with their words in another order, and so with the same share of
-duplicates each time. The runs are those of `benchmarks/scale.toml`, without the learning check. Give
-them a tokenizer (`--set 'tokenizer={path="..."}'`): training one costs the same for all sizes.
+duplicates each time. One document of 20 keeps its order and gets one more word instead, so that it is a
+near-duplicate of a document that stands far away. The runs are those of `benchmarks/scale.toml`, without
+the learning check. Give them a tokenizer (`--set 'tokenizer={path="..."}'`): training one costs the same
+for all sizes.
 """
 
 import argparse
@@ -32,6 +34,8 @@ DRIVERS = ("shardmill", "pipeline.cli")
 """What the command line of a driver names."""
 ORDERS = tuple((step, first) for step in range(2, 6) for first in range(step))
 """Ways to give a text's words another order: of every `step` words, two change places."""
+REPEATED = 20
+"""Of so many documents, one is repeated in each lap."""
 MEAN_WORD = 40
 """Characters between two spaces, above which a text is of a script without spaces."""
 
@@ -90,7 +94,14 @@ def enlarged(paths: Iterable[Path], laps: int) -> Iterator[RawDocument]:
         for record in read_documents(paths):
             if record is not None:
                 own_id = f"{record.own_id}-{lap}" if lap else record.own_id
-                yield replace(record, text=reworded(record.text, lap), own_id=own_id)
+                yield replace(record, text=_of_lap(record.text, lap), own_id=own_id)
+
+
+def _of_lap(text: str, lap: int) -> str:
+    """Return a text as a lap has it: with its words in another order, or with one more."""
+    if lap and xxhash.xxh3_64_intdigest(text.encode()) % REPEATED == 0:
+        return f"{text} {lap}"
+    return reworded(text, lap)
 
 
 def sampled(paths: Iterable[Path], share: float) -> Iterator[RawDocument]:

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import sentencepiece
-from contest_material import EXAMPLES, ROW_LENGTH, SHINGLE
+from contest_material import EXAMPLES, ROW_LENGTH
 from numpy.typing import NDArray
 
 from pipeline.steps.shard.merge import MergedGroup
 from stages.cleaning.text import clean_text
-from stages.dedup.shingles import shingle_set
 from stages.objectives.objective import Objective
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.table import component_widths, components_of, traits_of, widths_of
@@ -91,11 +90,6 @@ class GuardMaterial:
     def texts(self) -> list[str]:
         """Texts of all languages."""
         return [text for name in sorted(self.languages) for text in self.languages[name]]
-
-    @cached_property
-    def shingle_sets(self) -> list[NDArray[np.uint64]]:
-        """The shingle sets of the spaced texts."""
-        return [shingle_set(text, size=SHINGLE) for text in self.spaced]
 
     @cached_property
     def model(self) -> SentencePieceModel:

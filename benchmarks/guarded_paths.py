@@ -6,7 +6,6 @@ does with its input, without the disk.
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from contest_material import NUM_PERM, ROW_LENGTH, SHINGLE
@@ -16,10 +15,10 @@ from loader_material import write_dataset
 from stages.cleaning.text import cleaned
 from stages.dedup.buckets import BucketFiller, shared_keys
 from stages.dedup.exact import exact_duplicates
-from stages.dedup.jaccard import jaccard
+from stages.dedup.jaccard import similarities
 from stages.dedup.lsh import band_keys, band_shape
-from stages.dedup.minhash import signature_of
-from stages.dedup.shingles import shingle_blocks
+from stages.dedup.minhash import signatures
+from stages.dedup.shingle_sets import shingle_sets
 from stages.filtering.length import LengthFilter, length_verdict
 from stages.findings import Finding
 from stages.identity import document_id, utf8_digest
@@ -93,8 +92,8 @@ def digest(material: GuardMaterial) -> Call:
 
 def sign(material: GuardMaterial) -> Call:
     """Texts to shingles and MinHash signatures."""
-    data = [text.encode() for text in material.texts]
-    return lambda: [signature_of(shingle_blocks(d, size=SHINGLE), num_perm=NUM_PERM) for d in data]
+    texts = joined_texts([text.encode() for text in material.texts])
+    return lambda: signatures(texts.data, texts.offsets, size=SHINGLE, num_perm=NUM_PERM)
 
 
 def bands(_: GuardMaterial) -> Call:
@@ -117,8 +116,10 @@ def bands(_: GuardMaterial) -> Call:
 
 def similarity(material: GuardMaterial) -> Call:
     """Pairs of shingle sets to their Jaccard similarity."""
-    pairs = list(pairwise(material.shingle_sets)) * 4
-    return lambda: [jaccard(a, b, threshold=0.0) for a, b in pairs]
+    texts = joined_texts([text.encode() for text in material.spaced])
+    sets = next(shingle_sets(texts.data, texts.offsets, size=SHINGLE))
+    rows = np.tile(np.arange(len(sets.ptr) - 2), 4)
+    return lambda: similarities(sets, sets, rows=(rows, rows + 1), threshold=0.0)
 
 
 def encode_spaced(material: GuardMaterial) -> Call:

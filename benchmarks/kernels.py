@@ -21,7 +21,7 @@ from fim_kernels import infilling
 from fim_text_kernels import infilling_text
 from masking_kernels import masking
 from span_kernels import spans
-from text_kernels import encoding, reading, shingling, signatures
+from text_kernels import encoding, minhash, reading, shingling
 
 from pipeline.run_file.config import load_run_file
 from pipeline.session.session import RunRequest, run_session
@@ -29,7 +29,7 @@ from pipeline.session.session import RunRequest, run_session
 CONTESTS = {
     "read": reading,
     "shingle": shingling,
-    "signature": signatures,
+    "signature": minhash,
     "bands": buckets,
     "jaccard": similarities,
     "encode": encoding,

@@ -10,11 +10,12 @@ from contests import Contest, Way
 from datasketch import MinHash
 from numpy.typing import NDArray
 
-from stages.dedup.minhash import signature
+from stages.dedup.minhash import signatures
 from stages.dedup.shingles import shingle_hashes
 from stages.kernels import kernel
 from stages.reading.decompress import stream_chunks
 from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.texts import joined_texts
 
 
 def reading(material: Material) -> Contest:
@@ -70,15 +71,16 @@ def _multiply_adds(hashes: NDArray[np.uint32], a: NDArray[np.uint32], out: NDArr
             out[lane] = value
 
 
-def signatures(material: Material) -> Contest:
+def minhash(material: Material) -> Contest:
     """Text to MinHash signature."""
     texts, amount = material.texts, material.megabytes
     hashes = np.concatenate([shingle_hashes(text, size=SHINGLE) for text in texts]).astype(np.uint32)
     a, out = np.arange(1, 2 * NUM_PERM, 2, dtype=np.uint32), np.zeros(NUM_PERM, np.uint32)
 
-    def ours() -> None:
-        for text in texts:
-            signature(shingle_hashes(text, size=SHINGLE), num_perm=NUM_PERM)
+    together = joined_texts([text.encode() for text in texts])
+
+    def ours() -> object:
+        return signatures(together.data, together.offsets, size=SHINGLE, num_perm=NUM_PERM)
 
     def plain() -> None:
         for text in texts:

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stages.identity import DIGEST_BYTES, ID_BYTES
 
@@ -121,3 +123,18 @@ SHARD_DOCUMENTS = pa.schema(
     ]
 )
 """The documents of a row shard; `doc` is what segments refer to."""
+
+
+def utf8_of(column: pa.ChunkedArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the texts of a column of large strings without nulls, as they lie in memory.
+
+    Returns:
+        (B,) uint8, the texts in UTF-8 end to end, and (D + 1,) int64, where each begins.
+    """
+    texts = column.combine_chunks()
+    if not len(texts):
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return whole[ends[0] : ends[-1]], ends - ends[0]

@@ -35,42 +35,84 @@ class SharedKeys:
         return found
 
 
-def shared_keys(blocks: Iterable[KeyBlock]) -> SharedKeys:
-    """Count the keys of all blocks and give those that stand more than once."""
-    keys, counts = np.empty(0, np.uint64), np.empty(0, np.int64)
+def shared_keys(blocks: Iterable[KeyBlock], *, room: int = 0) -> SharedKeys:
+    """Count the keys of all blocks in a hash table and return those that stand more than once.
+
+    Args:
+        blocks: of any length.
+        room: distinct keys that the table has room for from the start; with more it grows.
+    """
+    table, counts = _table(room)
+    used = 0
     for block, _ in blocks:
-        ordered = np.sort(block)
-        most = len(keys) + len(block)
-        merged, sums = np.empty(most, np.uint64), np.empty(most, np.int64)
-        size = _count_more(keys, counts, ordered, merged, sums)
-        keys, counts = merged[:size], sums[:size]
-    shared = counts > 1
-    keys, counts = keys[shared], counts[shared]
+        keys, done = np.ascontiguousarray(block), 0
+        while done < len(keys):
+            if 2 * used >= len(table):
+                smaller = table, counts
+                table, counts = _table(used + len(keys) - done)
+                _move(smaller, table, counts)
+            used, done = _count((table, counts), used, keys, done)
+    chosen = np.flatnonzero(counts > 1)
+    chosen = chosen[np.argsort(table[chosen])]
+    keys = table[chosen]
     slots = np.full(1 << (2 * len(keys)).bit_length(), -1, np.int32)
     _fill_slots(keys, slots)
-    return SharedKeys(keys, counts, slots)
+    return SharedKeys(keys, counts[chosen].astype(np.int64), slots)
+
+
+def _table(keys: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Return an empty hash table of keys and their counts; less than half of it will be used."""
+    slots = 1 << (2 * keys).bit_length()
+    return np.empty(slots, np.uint64), np.zeros(slots, np.int32)
 
 
 @lean_kernel
-def _count_more(
+def _counted_slot(key: np.uint64, table: NDArray[np.uint64], counts: NDArray[np.int32]) -> np.uint64:
+    """Return the slot of a key, or the empty one where it would lie. Keys are hashes already."""
+    last = np.uint64(len(table) - 1)
+    slot = key & last
+    while counts[slot] > 0 and table[slot] != key:
+        slot = (slot + np.uint64(1)) & last
+    return slot
+
+
+@lean_kernel
+def _count(
+    counted: tuple[NDArray[np.uint64], NDArray[np.int32]],
+    used: int,
     keys: NDArray[np.uint64],
-    counts: NDArray[np.int64],
-    ordered: NDArray[np.uint64],
-    merged: NDArray[np.uint64],
-    sums: NDArray[np.int64],
-) -> int:
-    """Merge counted keys with more keys, both ascending, and return how many there are."""
-    left, right, size = 0, 0, 0
-    while left < len(keys) or right < len(ordered):
-        counted = right == len(ordered) or (left < len(keys) and keys[left] <= ordered[right])
-        merged[size] = keys[left] if counted else ordered[right]
-        sums[size] = counts[left] if counted else 0
-        left += counted
-        while right < len(ordered) and ordered[right] == merged[size]:
-            sums[size] += 1
-            right += 1
-        size += 1
-    return size
+    done: int,
+) -> tuple[int, int]:
+    """Count keys until half of the table is used; return its used slots, and the place of the next key.
+
+    Args:
+        counted: (S,) keys and counts, filled.
+        used: slots of them.
+        keys: (K,).
+        done: keys that were counted.
+    """
+    table, counts = counted
+    while done < len(keys) and 2 * used < len(table):
+        slot = _counted_slot(keys[done], table, counts)
+        used += counts[slot] == 0
+        table[slot] = keys[done]
+        counts[slot] += 1
+        done += 1
+    return used, done
+
+
+@lean_kernel
+def _move(
+    counted: tuple[NDArray[np.uint64], NDArray[np.int32]],
+    table: NDArray[np.uint64],
+    counts: NDArray[np.int32],
+) -> None:
+    """Put keys and counts into another table, which is empty."""
+    keys, numbers = counted
+    for place in range(len(keys)):
+        if numbers[place] > 0:
+            slot = _counted_slot(keys[place], table, counts)
+            table[slot], counts[slot] = keys[place], numbers[place]
 
 
 @lean_kernel
@@ -120,7 +162,10 @@ class BucketFiller:
         self.heads = np.zeros(int(sizes.sum()), np.int64)
 
     def place(self, blocks: Iterable[KeyBlock]) -> Iterator[NDArray[np.int64]]:
-        """Yield the members of each block: (M, 3) document, start and count of its slice of `heads`."""
+        """Yield the members of each block: (M, 3) document, start and count of its slice of `heads`.
+
+        Every document of a bucket is a member. The best-ranked one is compared with none.
+        """
         for keys, documents in blocks:
             members = np.empty((len(keys), 3), np.int64)
             buckets = (self._shared.find(keys), self._starts, self._seen)
@@ -156,9 +201,8 @@ def _place(
         seen[bucket] += 1
         if rank < limit:
             heads[starts[bucket] + rank] = documents[row]
-        if rank > 0:
-            members[count, 0] = documents[row]
-            members[count, 1] = starts[bucket]
-            members[count, 2] = min(rank, limit)
-            count += 1
+        members[count, 0] = documents[row]
+        members[count, 1] = starts[bucket]
+        members[count, 2] = min(rank, limit)
+        count += 1
     return count

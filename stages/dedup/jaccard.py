@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.dedup.shingle_sets import ShingleSets
 from stages.kernels import lean_kernel
 
 
@@ -24,45 +25,45 @@ def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], *, threshold: float) -
 
 
 def similarities(
-    a: NDArray[np.uint64],
-    values: NDArray[np.uint64],
-    ptr: NDArray[np.int64],
+    a: ShingleSets,
+    b: ShingleSets,
     *,
-    rows: NDArray[np.int64],
+    rows: tuple[NDArray[np.int64], NDArray[np.int64]],
     threshold: float,
 ) -> NDArray[np.float64]:
-    """Return what `jaccard` gives of one set with each of many.
+    """Return what `jaccard` gives of many pairs of sets.
 
     Args:
-        a: (A,) uint64, ascending, distinct.
-        values: (V,) uint64, sets end to end, each ascending and distinct.
-        ptr: (S + 1,) int64, where each set begins in `values`.
-        rows: (R,) int64, the sets that `a` is compared with.
+        a: sets.
+        b: the sets that those are compared with; may be the same.
+        rows: (P,) int64 each: of each pair, which set of `a`, and which of `b`.
         threshold: the similarity that matters.
 
     Returns:
-        (R,) float64.
+        (P,) float64.
     """
-    found = np.zeros(len(rows), np.float64)
-    _similarities(a, values, ptr, rows, threshold, found)
+    found = np.zeros(len(rows[0]), np.float64)
+    _similarities((a.values, a.ptr, rows[0]), (b.values, b.ptr, rows[1]), threshold, found)
     return found
 
 
 @lean_kernel
 def _similarities(
-    a: NDArray[np.uint64],
-    values: NDArray[np.uint64],
-    ptr: NDArray[np.int64],
-    rows: NDArray[np.int64],
+    a: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
+    b: tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]],
     threshold: float,
     found: NDArray[np.float64],
 ) -> None:
-    for place in range(len(rows)):
-        b = values[ptr[rows[place]] : ptr[rows[place] + 1]]
-        small, large = min(len(a), len(b)), max(len(a), len(b))
+    """Fill in the similarity of each pair; of each side come the values, where sets begin, and rows."""
+    a_values, a_ptr, a_rows = a
+    b_values, b_ptr, b_rows = b
+    for pair in range(len(found)):
+        left = a_values[a_ptr[a_rows[pair]] : a_ptr[a_rows[pair] + 1]]
+        right = b_values[b_ptr[b_rows[pair]] : b_ptr[b_rows[pair] + 1]]
+        small, large = min(len(left), len(right)), max(len(left), len(right))
         if large > 0 and small / large >= threshold:
-            shared = _intersection(a, b)
-            found[place] = shared / (large + small - shared)
+            shared = _intersection(left, right)
+            found[pair] = shared / (large + small - shared)
 
 
 @lean_kernel

@@ -13,7 +13,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.kernels import kernel
+from stages.dedup.shingle_sets import LONG_TEXT, text_slices
+from stages.dedup.shingles import KINDS, fill_shingles, fill_tokens, shingle_blocks, shingle_room
+from stages.kernels import lean_kernel
 
 _EMPTY = np.uint32(0xFFFFFFFF)
 _SEED = 1
@@ -48,11 +50,59 @@ def signature_of(blocks: Iterable[NDArray[np.uint64]], *, num_perm: int) -> NDAr
     a, b = permutations(num_perm)
     minima = np.full(num_perm, _EMPTY, np.uint32)
     for hashes in blocks:
-        np.minimum(minima, _minima(hashes, a, b), out=minima)
+        _lower(minima, hashes, a, b)
     return minima
 
 
-@kernel
+def signatures(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], *, size: int, num_perm: int
+) -> NDArray[np.uint32]:
+    """Return the signatures of texts: (D, num_perm) uint32.
+
+    Args:
+        data: (B,) valid UTF-8, texts end to end.
+        offsets: (D + 1,) where each text begins.
+        size: tokens in a shingle.
+        num_perm: entries of a signature.
+    """
+    found = np.full((len(offsets) - 1, num_perm), _EMPTY, np.uint32)
+    for first, last in text_slices(offsets):
+        part = offsets[first : last + 1]
+        if part[-1] - part[0] > LONG_TEXT:
+            blocks = shingle_blocks(data[part[0] : part[-1]], size=size)
+            found[first] = signature_of(blocks, num_perm=num_perm)
+            continue
+        room = np.empty((2, shingle_room(int(np.diff(part).max()))), np.uint64)
+        _sign((data, part, KINDS), size, permutations(num_perm), room, found[first:last])
+    return found
+
+
+@lean_kernel
+def _sign(
+    texts: tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint8]],
+    size: int,
+    lanes: NDArray[np.uint32],
+    scratch: NDArray[np.uint64],
+    found: NDArray[np.uint32],
+) -> None:
+    """Lower the minima in `found` (D, P) by all shingles of each text.
+
+    Args:
+        texts: data (B,), offsets (D + 1,) and `KINDS`.
+        size: tokens in a shingle.
+        lanes: (2, P) the permutations.
+        scratch: (2, R) as long as a text has tokens.
+        found: (D, P) filled.
+    """
+    data, offsets, kinds = texts
+    for text in range(len(found)):
+        part = data[offsets[text] : offsets[text + 1]]
+        count, _ = fill_tokens(part, kinds, 0, len(part) + 1, scratch[0])
+        count = fill_shingles(scratch[0, :count], size, scratch[1])
+        _lower(found[text], scratch[1, :count], lanes[0], lanes[1])
+
+
+@lean_kernel
 def _fmix32(value: np.uint32) -> np.uint32:
     value = np.uint32(value ^ (value >> np.uint32(16)))
     value = np.uint32(value * np.uint32(0x85EBCA6B))
@@ -61,16 +111,18 @@ def _fmix32(value: np.uint32) -> np.uint32:
     return np.uint32(value ^ (value >> np.uint32(16)))
 
 
-@kernel
-def _minima(
-    hashes: NDArray[np.uint64], a: NDArray[np.uint32], b: NDArray[np.uint32]
-) -> NDArray[np.uint32]:
-    """Take minima lane by lane, four shingles a pass, so that the inner loop runs over lanes.
+@lean_kernel
+def _lower(
+    minima: NDArray[np.uint32],
+    hashes: NDArray[np.uint64],
+    a: NDArray[np.uint32],
+    b: NDArray[np.uint32],
+) -> None:
+    """Lower the minima lane by lane, four shingles a pass, so that the inner loop runs over lanes.
 
     A minimum over shingles does not vectorise (LLVM keeps the reduction scalar); over lanes it does,
     and with the four shingles in scalars it needs one load and one store of the minima a pass.
     """
-    minima = np.full(len(a), _EMPTY, np.uint32)
     last = len(hashes) - 1
     for start in range(0, len(hashes), 4):  # the last pass may repeat a shingle: minima do not mind
         h0 = _fmix32(np.uint32(hashes[start]))
@@ -83,4 +135,3 @@ def _minima(
             v2 = np.uint32(np.uint32(a[lane] * h2) + b[lane])
             v3 = np.uint32(np.uint32(a[lane] * h3) + b[lane])
             minima[lane] = min(v0, v1, v2, v3, minima[lane])
-    return minima

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.config import Config
-from stages.kernels import kernel
+from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED, UNSPACED_RANGES
 
 _OTHER, _SPACE, _ALONE = 0, 1, 2
@@ -41,7 +41,8 @@ def _character_kinds() -> NDArray[np.uint8]:
     return kinds
 
 
-_KINDS = _character_kinds()
+KINDS = _character_kinds()
+"""Of each code point, for `fill_tokens`."""
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
@@ -64,21 +65,25 @@ def split_tokens(text: str) -> list[str]:
     return UNSPACED.sub(r" \1 ", text).split()
 
 
-def shingle_hashes(text: str, *, size: int) -> NDArray[np.uint64]:
+def shingle_hashes(text: str | NDArray[np.uint8], *, size: int) -> NDArray[np.uint64]:
     """Return the hash64 of every shingle in order, repeats included.
+
+    Args:
+        text: a string, or the bytes of one in UTF-8.
+        size: tokens in a shingle.
 
     Returns:
         (max(1, T - size + 1),) uint64 for T tokens; empty for a text without tokens.
     """
-    data = text.encode()
-    hashes, count = np.empty(len(data) // 2 + 1, np.uint64), 0  # pages that are not filled take nothing
+    data = text.encode() if isinstance(text, str) else text
+    hashes, count = np.empty(shingle_room(len(data)), np.uint64), 0  # what is not filled takes nothing
     for block in shingle_blocks(data, size=size):
         hashes[count : count + len(block)] = block
         count += len(block)
     return hashes[:count]
 
 
-def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
+def shingle_blocks(data: bytes | NDArray[np.uint8], *, size: int) -> Iterator[NDArray[np.uint64]]:
     """Return the hashes of a text in UTF-8 as `shingle_hashes` does, some at a time.
 
     A text of 32 MiB has up to 16 million tokens, of eight bytes each and again as shingles.
@@ -86,7 +91,7 @@ def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
     buffer = np.frombuffer(data, np.uint8)
     held, place, whole = np.empty(0, np.uint64), 0, False
     while place < len(buffer):
-        found, place = _hash_tokens(buffer, _KINDS, place, _BLOCK_TOKENS)
+        found, place = _hash_tokens(buffer, place, _BLOCK_TOKENS)
         tokens = np.concatenate([held, found]) if len(held) else found
         if len(tokens) < size:
             held = tokens
@@ -97,22 +102,22 @@ def shingle_blocks(data: bytes, *, size: int) -> Iterator[NDArray[np.uint64]]:
         yield _combine(held, size)
 
 
-def shingle_set(text: str, *, size: int) -> NDArray[np.uint64]:
+def shingle_set(text: str | NDArray[np.uint8], *, size: int) -> NDArray[np.uint64]:
     """Return the distinct shingle hashes of a text, ascending, uint64."""
     hashes = shingle_hashes(text, size=size)
     hashes.sort()
-    count = _distinct(hashes)
+    count = keep_distinct(hashes)
     return hashes[:count] if count > len(hashes) // 2 else hashes[:count].copy()
 
 
 def hash32(shingle: bytes) -> int:
     """Return the 32-bit hash of one shingle's bytes: what datasketch takes as its `hashfunc`."""
-    tokens, _ = _hash_tokens(np.frombuffer(shingle, np.uint8), _KINDS, 0, len(shingle) + 1)
+    tokens, _ = _hash_tokens(np.frombuffer(shingle, np.uint8), 0, len(shingle) + 1)
     return int(_combine(tokens, len(tokens))[0]) & 0xFFFFFFFF
 
 
-@kernel
-def _distinct(hashes: NDArray[np.uint64]) -> int:
+@lean_kernel
+def keep_distinct(hashes: NDArray[np.uint64]) -> int:
     """Move the distinct values of an ascending array to its front, and return their number."""
     count = min(len(hashes), 1)
     for place in range(1, len(hashes)):
@@ -122,12 +127,44 @@ def _distinct(hashes: NDArray[np.uint64]) -> int:
     return count
 
 
-@kernel
-def _hash_tokens(
-    buffer: NDArray[np.uint8], kinds: NDArray[np.uint8], position: int, most: int
-) -> tuple[NDArray[np.uint64], int]:
-    """Hash tokens of valid UTF-8 by FNV-1a: `most` or one more, and give the place after them."""
-    tokens = np.empty(min(most, (len(buffer) - position) // 2 + 1) + 1, np.uint64)
+def shingle_room(text_bytes: int) -> int:
+    """Return how many tokens a text of so many bytes can have, one more for `fill_tokens` to write."""
+    return text_bytes // 2 + 2
+
+
+def _hash_tokens(buffer: NDArray[np.uint8], position: int, most: int) -> tuple[NDArray[np.uint64], int]:
+    """Hash the tokens from a position on: `most` or one more, and give the place after them."""
+    tokens = np.empty(min(most + 1, shingle_room(len(buffer) - position)), np.uint64)
+    count, position = fill_tokens(buffer, KINDS, position, most, tokens)
+    return tokens[:count], position
+
+
+def _combine(tokens: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
+    """Combine each window of `size` token hashes; fewer tokens make one window."""
+    shingles = np.empty(len(tokens), np.uint64)
+    return shingles[: fill_shingles(tokens, size, shingles)]
+
+
+@lean_kernel
+def fill_tokens(
+    buffer: NDArray[np.uint8],
+    kinds: NDArray[np.uint8],
+    position: int,
+    most: int,
+    tokens: NDArray[np.uint64],
+) -> tuple[int, int]:
+    """Hash tokens of valid UTF-8 by FNV-1a: `most` or one more.
+
+    Args:
+        buffer: (B,) the text.
+        kinds: `KINDS`.
+        position: where to begin.
+        most: tokens, after which no other is begun.
+        tokens: filled; as long as `shingle_room` says, or of `most` + 1.
+
+    Returns:
+        How many tokens were written, and the place after them.
+    """
     count, inside = 0, False
     value = _FNV_OFFSET
     while position < len(buffer) and count < most:
@@ -157,21 +194,27 @@ def _hash_tokens(
     if inside:
         tokens[count] = value
         count += 1
-    return tokens[:count], position
+    return count, position
 
 
-@kernel
-def _combine(tokens: NDArray[np.uint64], size: int) -> NDArray[np.uint64]:
-    """Combine each window of `size` token hashes; fewer tokens make one window."""
+@lean_kernel
+def fill_shingles(tokens: NDArray[np.uint64], size: int, shingles: NDArray[np.uint64]) -> int:
+    """Combine each window of `size` token hashes, and return how many there are.
+
+    Args:
+        tokens: (T,) of a text; fewer than `size` make one window, none make none.
+        size: tokens in a shingle.
+        shingles: (T or more,) filled.
+    """
     if len(tokens) == 0:
-        return np.empty(0, np.uint64)
+        return 0
     width = min(size, len(tokens))
-    shingles = np.empty(len(tokens) - width + 1, np.uint64)
-    for start in range(len(shingles)):
+    count = len(tokens) - width + 1
+    for start in range(count):
         value = np.uint64(0)
         for offset in range(width):
             value = value * _BASE + tokens[start + offset]
         value = (value ^ (value >> _MIX_SHIFT)) * _MIX[0]
         value = (value ^ (value >> _MIX_SHIFT)) * _MIX[1]
         shingles[start] = value ^ (value >> _MIX_SHIFT)
-    return shingles
+    return count

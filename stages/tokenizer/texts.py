@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stages.columns import utf8_of
+
 PADDING = 32
 """Bytes that lie behind the texts, so that eight at a time can be read."""
 _WORD = 8
@@ -81,13 +83,7 @@ def joined_texts(parts: Sequence[bytes]) -> JoinedTexts:
 
 def texts_of(column: pa.ChunkedArray) -> JoinedTexts:
     """Return the texts of a column of large strings without nulls."""
-    chunk = column.combine_chunks()
-    if not len(chunk):
-        return joined_texts([])
-    _, offsets, data = chunk.buffers()
-    ends = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return _padded(whole[ends[0] : ends[-1]], ends - ends[0])
+    return _padded(*utf8_of(column))
 
 
 def joined_ids(parts: Sequence[NDArray[np.integer]], dtype: np.dtype[np.generic]) -> Encoded:

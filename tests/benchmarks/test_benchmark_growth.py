@@ -50,6 +50,10 @@ def test_a_corpus_is_a_sample_or_several_laps(tmp_path: Path) -> None:
     assert 1000 <= more.documents <= 1002  # the first ones of a lap have the shorter numbers
     for key in ("id", "text"):
         assert len({record[key] for record in records}) == more.documents
+    own = {record["id"]: record["text"] for record in records}
+    again = [text for own_id, text in own.items() if own_id.count("-") == 2 and text.endswith(" 1")]
+    assert 5 <= len(again) <= 45
+    assert all(text.removesuffix(" 1") in texts for text in again)
 
 
 def test_the_table_has_a_line_for_each_point() -> None:

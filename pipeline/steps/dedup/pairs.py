@@ -1,7 +1,7 @@
-"""Pairs: dedup's candidate pairs, verified on the texts by exact Jaccard similarity.
+"""Pairs: dedup's candidate pairs, verified by exact Jaccard similarity.
 
-The worse documents of a batch of pairs are held as sets of shingles; the better ones are read past
-them, row group by row group, each group once a batch. So what is held is one batch and one row group.
+The sets of shingles are those that `pipeline.steps.dedup.hashing` wrote, once for each document. They
+are mapped, so what is held is one batch of pairs.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,27 +10,25 @@ from functools import lru_cache, partial
 from typing import cast
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.dedup.hashing import HashedDocuments, open_hashed
 from pipeline.steps.dedup.pieces import band_key
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit
 from stages.dedup.jaccard import similarities
 from stages.dedup.lsh import MinHashConfig, band_shape
-from stages.dedup.shingles import shingle_set
 from stages.store.arrays import array_writer, open_array
 
 BATCH_PAIRS = 1 << 20
 """Candidate pairs, repeated over bands, that are expanded together (8 bytes each, and copies)."""
-BATCH_BYTES = 32 << 20
-"""Text whose shingles are held together; these take up to twice as much."""
 BATCH_DOCUMENTS = 1 << 14
 """Documents whose candidates are looked up together: in each band up to 64 (8 bytes) apiece."""
 OPEN_PIECES = 256
 """Pieces of bands that a task keeps open: all of 18 million documents'."""
+OPEN_RUNS = 64
+"""Runs of units whose sets of shingles a task keeps open, three files each."""
 
 _Band = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Members (M, 3) and heads (H,) of a piece of a band."""
@@ -42,9 +40,9 @@ _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 class PairRange:
     """A run of units whose documents are to be verified against better-ranked ones."""
 
-    before: tuple[Unit, ...]
-    """All units that stand before it."""
     run: UnitRun
+    firsts: tuple[int, ...]
+    """The number of the first document of each run of units, of those after it too."""
     pieces: int
     minhash: MinHashConfig
 
@@ -77,13 +75,14 @@ def pairs_key(number: int) -> str:
 def verify_pairs(workspace: Workspace, work: PairRange) -> PairsRecord:
     """Verify the documents of a run of units against their better-ranked candidates."""
     folder = workspace.create(pairs_key(work.run.number))
+    hashed = lru_cache(OPEN_RUNS)(partial(open_hashed, workspace, work.firsts))
     compared = verified = 0
     with (
         array_writer(folder / "edges.npy", dtype="<i8", shape=(2,)) as append_edges,
         array_writer(folder / "similarity.npy", dtype="<f8") as append_similarities,
     ):
-        for pairs, text_bytes in _batches(workspace, work):
-            measured = _measure(workspace, work, pairs, text_bytes)
+        for pairs in _batches(workspace, work):
+            measured = _measure(work, hashed, pairs)
             high = np.flatnonzero(measured >= work.minhash.threshold)
             better, worse = _better(pairs[high]), _worse(pairs[high])
             order = np.argsort(_as_pairs(worse, better))
@@ -116,60 +115,45 @@ def _distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return distinct
 
 
-def _batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDArray[np.uint64], int]]:
+def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint64]]:
     """Yield the run's candidate pairs, ascending by worse from batch to batch.
 
-    Within a batch they are distinct and ascend by better. With each come the bytes of the texts of its
-    worse documents.
+    Within a batch they are distinct and ascend by better.
     """
     held: list[NDArray[np.uint64]] = []
-    num_pairs = text_bytes = 0
-    for pairs, size in _small_batches(workspace, work):
-        if held and (num_pairs + len(pairs) > BATCH_PAIRS or text_bytes + size > BATCH_BYTES):
-            yield _distinct(np.concatenate(held)), text_bytes
-            held, num_pairs, text_bytes = [], 0, 0
+    size = 0
+    for pairs in _small_batches(workspace, work):
+        if held and size + len(pairs) > BATCH_PAIRS:
+            yield _distinct(np.concatenate(held))
+            held, size = [], 0
         held.append(pairs)
-        num_pairs, text_bytes = num_pairs + len(pairs), text_bytes + size
+        size += len(pairs)
     if held:
-        yield _distinct(np.concatenate(held)), text_bytes
+        yield _distinct(np.concatenate(held))
 
 
-def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[tuple[NDArray[np.uint64], int]]:
-    """Yield distinct pairs of ranges of documents, with the bytes of their worse documents' texts."""
-    first_of_all, end = work.run.first, work.run.last
-    sizes = np.concatenate(
-        [
-            pq.read_table(workspace.path(unit.table), columns=["text_bytes"], use_threads=False)[
-                "text_bytes"
-            ].to_numpy()
-            for unit in work.run.units
-        ]
-    )
+def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint64]]:
+    """Yield distinct pairs of ranges of documents."""
     open_band = lru_cache(OPEN_PIECES)(partial(_open_band, workspace))
-    for first in range(first_of_all, end, BATCH_DOCUMENTS):
-        last = min(first + BATCH_DOCUMENTS, end)
+    for first in range(work.run.first, work.run.last, BATCH_DOCUMENTS):
+        last = min(first + BATCH_DOCUMENTS, work.run.last)
         members = _members(work, open_band, first, last)
         if not len(members.document):
             continue
         counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
-        texts = np.where(counts > 0, sizes[first - first_of_all : last - first_of_all], 0)
-        for low, high in _cuts(counts, texts):
+        for low, high in _cuts(counts):
             pairs = _expand(members, first + low, first + high)
             if len(pairs):
-                yield _distinct(pairs), int(texts[low:high].sum())
+                yield _distinct(pairs)
 
 
-def _cuts(counts: NDArray[np.int64], texts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of documents within the bounds of a batch, or of one document over them."""
-    pairs, size = np.cumsum(counts), np.cumsum(texts)
+def _cuts(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of documents with at most `BATCH_PAIRS` pairs, or of one document with more."""
+    pairs = np.cumsum(counts)
     start = 0
     while start < len(counts):
-        before = (pairs[start - 1], size[start - 1]) if start else (0, 0)
-        end = min(
-            int(np.searchsorted(pairs, before[0] + BATCH_PAIRS, side="right")),
-            int(np.searchsorted(size, before[1] + BATCH_BYTES, side="right")),
-        )
-        end = max(end, start + 1)
+        before = pairs[start - 1] if start else 0
+        end = max(int(np.searchsorted(pairs, before + BATCH_PAIRS, side="right")), start + 1)
         yield start, end
         start = end
 
@@ -189,8 +173,10 @@ def _members(work: PairRange, open_band: Callable[[int, int], _Band], first: int
         for piece in range(work.pieces):
             found, of_all = open_band(band, piece)
             low, high = np.searchsorted(found[:, 0], (first, last))
-            if low < high:
-                part, needed = _with_heads(found[low:high], of_all)
+            compared = found[low:high]
+            compared = compared[compared[:, 2] > 0]
+            if len(compared):
+                part, needed = _with_heads(compared, of_all)
                 part[:, 1] += offset
                 members.append(part)
                 heads.append(needed)
@@ -220,66 +206,23 @@ def _expand(members: _Members, first: int, last: int) -> NDArray[np.uint64]:
 
 
 def _measure(
-    workspace: Workspace, work: PairRange, pairs: NDArray[np.uint64], text_bytes: int
+    work: PairRange, hashed: Callable[[int], HashedDocuments], pairs: NDArray[np.uint64]
 ) -> NDArray[np.float64]:
     """Return the exact similarity of each pair; pairs are ascending by their better document.
 
     Args:
-        workspace: where the texts are.
-        work: the run of the worse documents, and the units before it.
+        work: the run of the worse documents.
+        hashed: gives the sets of shingles of a run.
         pairs: (P,) uint64.
-        text_bytes: no fewer than the texts of the worse documents have.
     """
-    size, threshold = work.minhash.size, work.minhash.threshold
-    better = _better(pairs)
-    worse = _worse(pairs) - work.run.first
-    named = np.zeros(work.run.last - work.run.first, np.bool_)
-    named[worse] = True
-    rows = (np.cumsum(named) - 1)[worse]
-    values, ptr = _worse_sets(workspace, work, np.flatnonzero(named) + work.run.first, text_bytes)
+    own = hashed(work.run.number)
+    better, worse = _better(pairs), own.rows(_worse(pairs))
     similarity = np.zeros(len(pairs))
-    units = (*work.before, *work.run.units)
-    ends = np.fromiter((unit.last for unit in units), np.int64, len(units))
-    for number in np.unique(np.searchsorted(ends, better, side="right")).tolist():
-        unit = units[number]
-        low, high = np.searchsorted(better, (unit.first, unit.last))
-        for first, text in _texts(workspace, unit, better[low:high]):
-            shingles = shingle_set(text, size=size)
-            start, end = np.searchsorted(better, (first, first + 1))
-            similarity[start:end] = similarities(
-                shingles, values, ptr, rows=rows[start:end], threshold=threshold
-            )
-            del shingles  # those of a long text are not held beside the next
+    run_of = np.searchsorted(work.firsts, better, side="right") - 1
+    for number in np.unique(run_of).tolist():
+        low, high = np.searchsorted(run_of, (number, number + 1))
+        others = hashed(number)
+        rows = others.rows(better[low:high]), worse[low:high]
+        threshold = work.minhash.threshold
+        similarity[low:high] = similarities(others.sets, own.sets, rows=rows, threshold=threshold)
     return similarity
-
-
-def _worse_sets(
-    workspace: Workspace, work: PairRange, numbers: NDArray[np.int64], text_bytes: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the shingles of some of the run's documents, end to end, and where each one's begin."""
-    values = np.empty(text_bytes // 2 + len(numbers), np.uint64)  # what is not filled takes nothing
-    ptr = np.zeros(len(numbers) + 1, np.int64)
-    texts = (text for unit in work.run.units for _, text in _texts(workspace, unit, numbers))
-    for row, text in enumerate(texts):
-        shingles = shingle_set(text, size=work.minhash.size)
-        ptr[row + 1] = ptr[row] + len(shingles)
-        values[ptr[row] : ptr[row + 1]] = shingles
-    return values, ptr
-
-
-def _texts(workspace: Workspace, unit: Unit, wanted: NDArray[np.int64]) -> Iterator[tuple[int, str]]:
-    """Yield the texts of some documents of a unit, reading only the row groups that hold them."""
-    numbers = np.unique(wanted)
-    low, high = np.searchsorted(numbers, (unit.first, unit.last))
-    if low == high:
-        return
-    with pq.ParquetFile(workspace.path(unit.table)) as file:
-        first = unit.first
-        for group in range(file.num_row_groups):
-            last = first + file.metadata.row_group(group).num_rows
-            low, high = np.searchsorted(numbers, (first, last))
-            if low < high:
-                texts = file.read_row_group(group, columns=["text"], use_threads=False).column("text")
-                for number in numbers[low:high]:
-                    yield int(number), texts[int(number) - first].as_py()
-            first = last

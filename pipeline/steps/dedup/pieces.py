@@ -1,11 +1,12 @@
-"""Dedup: which documents go, in six phases over committed units.
+"""Dedup: which documents go, in seven phases over committed units.
 
-    digests  runs of units            -> the digests of each, cut into pieces of their range
-    exact    pieces                   -> repeats of a text, each with the first of it
-    keys     runs of units            -> the band keys of each without repeats, cut into pieces
-    bands    bands x pieces           -> candidates, without writing out a pair
-    pairs    runs of units (.pairs)   -> candidate pairs verified by exact Jaccard
-    resolve  once (.resolve)          -> who goes and for whom, keep masks, evidence
+    digests   runs of units              -> the digests of each, cut into pieces of their range
+    exact     pieces                     -> repeats of a text, each with the first of it
+    keys      runs of units              -> the band keys of each without repeats, cut into pieces
+    bands     bands x pieces             -> candidates, without writing out a pair
+    shingles  runs of units (.hashing)   -> the shingles of each candidate
+    pairs     runs of units (.pairs)     -> candidate pairs verified by exact Jaccard
+    resolve   once (.resolve)            -> who goes and for whom, keep masks, evidence
 
 This module holds the first four. A piece reads one contiguous range of every run's file, block by
 block. The number of pieces follows from the number of documents alone, so nothing here depends on
@@ -15,6 +16,7 @@ memory or on workers. Rank is canonical order: of two duplicates the first stays
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -26,7 +28,7 @@ from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, digest_halves
 from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
 from stages.dedup.exact import DigestBlock, stream_duplicates
-from stages.dedup.lsh import MinHashConfig, band_keys, band_shape, num_pieces, piece_of
+from stages.dedup.lsh import MAX_KEYS, MinHashConfig, band_keys, band_shape, num_pieces, piece_of
 from stages.store.arrays import array_writer, open_array, write_array
 
 BLOCK_KEYS = 1 << 20
@@ -189,18 +191,22 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
     """Find the candidates of one band among the documents whose key lies in one piece."""
     assert piece.minhash is not None
 
+    def ranges() -> Iterator[tuple[Path, int, int, int]]:
+        """Yield the folder of each run, the number of its first document, and its range of keys."""
+        for run, first in enumerate(piece.firsts):
+            folder = workspace.path(keys_key(run))
+            low, high = _open(folder / "ptr.npy")[piece.band, piece.number : piece.number + 2]
+            yield folder, first, int(low), int(high)
+
     def blocks() -> Iterator[KeyBlock]:
-        def parts() -> Iterator[KeyBlock]:
-            for run, first in enumerate(piece.firsts):
-                folder = workspace.path(keys_key(run))
-                low, high = _open(folder / "ptr.npy")[piece.band, piece.number : piece.number + 2]
-                documents = _open(folder / "documents.npy")[piece.band, low:high]
-                keys = _open(folder / "keys.npy")[piece.band, low:high]
-                yield keys, documents + np.int64(first)
+        for folder, first, low, high in ranges():
+            keys, documents = _open(folder / "keys.npy"), _open(folder / "documents.npy")
+            for start in range(low, high, BLOCK_KEYS):
+                block = piece.band, slice(start, min(start + BLOCK_KEYS, high))
+                yield keys[block], documents[block] + np.int64(first)
 
-        return _in_blocks(parts())
-
-    filler = BucketFiller(shared_keys(blocks()), piece.minhash.max_candidates)
+    room = min(MAX_KEYS, sum(high - low for _, _, low, high in ranges()))
+    filler = BucketFiller(shared_keys(blocks(), room=room), piece.minhash.max_candidates)
     folder = workspace.create(band_key(piece.band, piece.number))
     members = comparisons = 0
     with array_writer(folder / "members.npy", dtype="<i8", shape=(3,)) as append:

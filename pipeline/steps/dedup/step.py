@@ -8,6 +8,7 @@ from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
 from pipeline.state.ledger import let_out, read_flows, settle
+from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
@@ -41,7 +42,9 @@ TEXT_FACTOR = 6
 KEY_BYTES = 100
 """Of a key while a piece of a band is worked on."""
 PAIRS = 192 << 20
-"""The pairs of a batch with their shingles."""
+"""The pairs of a batch, and the candidates that they are expanded from."""
+SHINGLES = 32 << 20
+"""The shingles of some texts, in the arrays that they are sorted with."""
 KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
@@ -77,7 +80,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS + text_need(scope.file))
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file))
     return Need(most, "lower ingest.max_document_bytes")
 
 
@@ -155,11 +158,15 @@ def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
     }
     tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
     yield Phase("find near-duplicates", tasks)
-    tasks = []
-    for run in runs:
-        before = tuple(unit for unit in units if unit.first < run.first)
-        work = PairRange(before, run, pieces, minhash)
-        tasks.append(job.task(f"pairs-{run.name}", verify_pairs, work))
+    tasks = [
+        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash))
+        for run in runs
+    ]
+    yield Phase("hash candidates", tasks)
+    tasks = [
+        job.task(f"pairs-{run.name}", verify_pairs, PairRange(run, firsts, pieces, minhash))
+        for run in runs
+    ]
     verified = yield Phase("verify near-duplicates", tasks)
     return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
 
@@ -179,7 +186,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 DEDUP = Step(
     name="dedup",
-    version=3,
+    version=4,
     record=DedupRecord,
     reads=always((INGEST.name,)),
     settings=_settings,
@@ -191,5 +198,12 @@ DEDUP = Step(
     takes=Takes(INGEST.name),
     evidence=_evidence,
     folders=("dedup",),
-    unread=("dedup/digests/", "dedup/exact/", "dedup/keys/", "dedup/bands/", "dedup/pairs/"),
+    unread=(
+        "dedup/digests/",
+        "dedup/exact/",
+        "dedup/keys/",
+        "dedup/bands/",
+        "dedup/shingles/",
+        "dedup/pairs/",
+    ),
 )

@@ -5,7 +5,6 @@ document, which is turned at the end into the array that later steps read, one c
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.steps.ingest.reading import InputPart
-from stages.columns import DROPS, UNREADABLE, Drop
+from stages.columns import DROPS, UNREADABLE, Drop, utf8_of
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.minhash import signature_of
-from stages.dedup.shingles import shingle_blocks
+from stages.dedup.minhash import signatures
 from stages.identity import document_id
 from stages.ledger import IdSum, Tally
 
@@ -126,12 +124,14 @@ class SignaturesFile:
                 self._turn()
         self._beside.unlink()
 
-    def add(self, texts: Sequence[bytes]) -> None:
-        """Sign some texts, in UTF-8."""
-        for text in texts:
-            blocks = shingle_blocks(text, size=self._config.size)
-            minima = signature_of(blocks, num_perm=self._config.num_perm)
-            self._rows.write(minima.astype("<u4", copy=False).tobytes())
+    def add(self, texts: pa.ChunkedArray) -> None:
+        """Sign some texts, a column of large strings."""
+        size, num_perm = self._config.size, self._config.num_perm
+        data, offsets = utf8_of(texts)
+        for first in range(0, len(texts), ROWS_TURNED):
+            part = offsets[first : first + ROWS_TURNED + 1]
+            found = signatures(data, part, size=size, num_perm=num_perm)
+            self._rows.write(found.astype("<u4", copy=False).data)
         self._count += len(texts)
 
     def _turn(self) -> None:

@@ -121,11 +121,11 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
             )
         )
         for batch in _batches(reading, part, drops, counts, received):
-            if signatures:
-                signatures.add(batch.texts)
             counts["text_bytes"] += batch.bytes
             table = _table(batch, part)
             del batch  # its texts are in the table
+            if signatures:
+                signatures.add(table.column("text"))
             kept.add_all(fixed_bytes(table.column("id"), ID_BYTES))
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             counts["documents"] += table.num_rows

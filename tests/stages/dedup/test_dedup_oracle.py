@@ -24,6 +24,7 @@ from pipeline.steps.dedup import pairs
 from pipeline.steps.dedup import pieces as dedup
 from pipeline.steps.dedup import resolve as resolving
 from pipeline.steps.dedup import runs as dedup_runs
+from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, pairs_key, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
@@ -41,6 +42,7 @@ from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.scan.files import ScanRecord, ScanWork, scan_files
 from pipeline.steps.units import Unit
 from stages.cleaning.text import clean_text
+from stages.dedup import shingle_sets
 from stages.dedup.lsh import MinHashConfig, band_shape
 from stages.dedup.shingles import hash32, split_tokens
 from stages.identity import document_id
@@ -290,8 +292,9 @@ class Run:
             for piece in range(pieces):
                 self._do(find_candidates, Piece(firsts, piece, pieces, band, config))
         for run in runs:
-            before = tuple(unit for unit in units if unit.first < run.first)
-            self._do(verify_pairs, PairRange(before, run, pieces, config))
+            self._do(hash_candidates, CandidateRun(run, pieces, config))
+        for run in runs:
+            self._do(verify_pairs, PairRange(run, firsts, pieces, config))
         return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, near=True)))
 
     def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:
@@ -322,6 +325,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     monkeypatch.setattr(dedup_runs, "RUN_BYTES", 3_000)
     monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)
+    monkeypatch.setattr(shingle_sets, "LONG_TEXT", 60)  # some texts are longer
     large, large_units = Run(tmp_path / "large", corpus, unit_size=1 << 20, pieces=2).verdict()
     assert small_units > large_units == len(FILES)
     assert small == expected

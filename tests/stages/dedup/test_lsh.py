@@ -102,6 +102,30 @@ def test_candidates_equal_the_plain_loops_however_documents_come_in_blocks(
     assert found(keys, documents, max_candidates, block=block) == expected
 
 
+@pytest.mark.parametrize("room", [0, 1, 700, 5_000])
+@pytest.mark.parametrize("block", [1, 700, 5_000])
+def test_a_table_of_any_size_finds_the_same_keys(room: int, block: int) -> None:
+    keys = np.random.default_rng(3).integers(0, 3_000, 5_000).astype(np.uint64)
+    keys *= np.uint64(0x9E3779B97F4A7C15)  # one of them is 0
+    blocks = [(part, np.arange(len(part))) for part in np.split(keys, range(block, len(keys), block))]
+    shared = shared_keys(blocks, room=room)
+    values, counts = np.unique(keys, return_counts=True)
+    assert 1_000 < int((counts > 1).sum()) < len(counts)
+    assert shared.keys.tolist() == values[counts > 1].tolist()
+    assert shared.counts.tolist() == counts[counts > 1].tolist()
+    places = shared.find(keys)
+    assert (shared.keys[places[places >= 0]] == keys[places >= 0]).all()
+    assert set(keys[places < 0].tolist()) == set(values[counts == 1].tolist())
+
+
+def test_every_document_of_a_bucket_is_a_member_the_best_compared_with_none() -> None:
+    keys, documents = np.array([7, 9, 7, 5, 7], np.uint64), np.array([2, 3, 4, 6, 8])
+    filler = BucketFiller(shared_keys([(keys, documents)]), 64)
+    (members,) = filler.place([(keys, documents)])
+    assert members.tolist() == [[2, 0, 0], [4, 0, 1], [8, 0, 2]]
+    assert filler.heads.tolist() == [2, 4, 8]
+
+
 def test_no_documents_give_no_candidates() -> None:
     assert found([], [], 64) == []
     assert found([1, 2, 3], [0, 1, 2], 64) == []

@@ -57,6 +57,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/shardmill run examples/quickstart.toml --workers 0 --output $(VENV)/compiled --replace \
 	  $(COMPILE) > $(VENV)/compiled.log 2>&1 || (cat $(VENV)/compiled.log; exit 1)
 	rm -r $(VENV)/compiled
+	$(BIN)/python -m compileall -q pipeline stages shardmill
 	touch $@
 
 demo: setup

@@ -1,8 +1,9 @@
 """The watch: what the run's processes hold, looked at while they work, and who is given up in time.
 
-A look at a process takes 5 ms or more, so all of them are looked at once a second. In between, how much
-each has grown is looked at twenty times a second, which takes 20 microseconds. Work is given up when the
-sum comes within 1.6% of the bound, or would at the next look if it grew as it did since the last one.
+A look at a process takes 5 ms or more, so those that changed are looked at once a second: of the dozen
+processes of a run, Ray's daemons hold much the same all the time. In between, how much each has grown is
+looked at twenty times a second, which takes 20 microseconds. Work is given up when the sum comes within
+1.6% of the bound, or would at the next look if it grew as it did since the last one.
 """
 
 import os
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Self
+from typing import NamedTuple, NoReturn, Self
 
 from pipeline.engine.memory import MIB, held_bytes, process_tree
 from pipeline.system.printable import show_bytes
@@ -24,6 +25,8 @@ PERIOD_SECONDS = 1.0
 """Between two looks at all processes."""
 GROWTH_SECONDS = 0.05
 """Between two looks at their growth: a process can write some 100 MiB meanwhile."""
+SAME_BYTES = 256 << 10
+"""A process whose pages changed by no more since it was looked at is not looked at again."""
 RESERVE = 64
 """One part in so many of the limit is left free: work that is given up may write on for a moment."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -59,8 +62,10 @@ class MemoryWatch:
         self._most = limit - limit // RESERVE
         self.note = note
         self._period = period
-        self._anonymous: dict[int, int] = {}
+        self._pages: dict[int, _Pages] = {}
         """Of each process, as it was at the last look at all."""
+        self._looks: dict[int, tuple[_Pages, int]] = {}
+        """Of each process, its pages when it was last looked at, and the bytes that it held."""
         self._looked = 0
         """What all held then."""
         self._held = 0
@@ -171,11 +176,16 @@ class MemoryWatch:
             f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
 
-    def look(self) -> None:
-        """Look at all processes."""
-        processes = process_tree(os.getpid())
-        self._anonymous = {pid: _anonymous_bytes(pid) for pid in processes}
-        self._looked = sum(map(held_bytes, processes))
+    def look(self, *, anew: bool = True) -> None:
+        """Look at all processes; if not anew, at those that changed since they were looked at."""
+        self._pages = {pid: _pages_of(pid) for pid in process_tree(os.getpid())}
+        before = {} if anew else self._looks
+        self._looks = {}
+        for pid, pages in self._pages.items():
+            known = before.get(pid)
+            same = known is not None and pages.differ_from(known[0]) <= SAME_BYTES
+            self._looks[pid] = known if known is not None and same else (pages, held_bytes(pid))
+        self._looked = sum(held for _, held in self._looks.values())
         self._note(self._looked)
 
     def _look_on(self) -> None:
@@ -183,7 +193,7 @@ class MemoryWatch:
         while not self._ended.is_set():
             before = self._held
             if time.monotonic() - since >= self._period:
-                self.look()
+                self.look(anew=False)
                 since = time.monotonic()
             else:
                 self._look_at_growth()
@@ -194,8 +204,9 @@ class MemoryWatch:
 
     def _look_at_growth(self) -> None:
         """Look at how much the known processes have grown since all was looked at."""
-        known = self._anonymous.items()
-        self._note(self._looked + sum(_anonymous_bytes(pid) - before for pid, before in known))
+        known = self._pages.items()
+        growth = sum(_pages_of(pid).anonymous - before.anonymous for pid, before in known)
+        self._note(self._looked + growth)
 
     def _note(self, held: int) -> None:
         self._held = held
@@ -204,7 +215,7 @@ class MemoryWatch:
             peak.bytes = max(peak.bytes, held)
 
     def _relieve(self, growth: int) -> None:
-        """Return up what is guarded, if looking at all processes says the same."""
+        """Give up what is guarded, if looking at all processes anew says the same."""
         self.look()
         with self._giving:
             if self._give_up is not None and self._held + growth > self._most:
@@ -212,12 +223,25 @@ class MemoryWatch:
                 self.look()
 
 
-def _anonymous_bytes(pid: int) -> int:
-    """Return the anonymous bytes of a process, those shared with its parent too; 0 if it is gone."""
+class _Pages(NamedTuple):
+    """The memory of a process as it is told without a look."""
+
+    anonymous: int
+    """Bytes, those shared with its parent too."""
+    shared: int
+    """Bytes of mapped files and of shared memory."""
+
+    def differ_from(self, other: "_Pages") -> int:
+        """Return by how many bytes they differ."""
+        return max(abs(self.anonymous - other.anonymous), abs(self.shared - other.shared))
+
+
+def _pages_of(pid: int) -> _Pages:
+    """Return the memory of a process; nothing if it is gone."""
     with suppress(OSError, ValueError):
         _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()
-        return (int(resident) - int(shared)) * _PAGE
-    return 0
+        return _Pages((int(resident) - int(shared)) * _PAGE, int(shared) * _PAGE)
+    return _Pages(0, 0)
 
 
 def end_process(pid: int, *, timeout: float = 2.0) -> None:

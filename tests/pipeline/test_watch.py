@@ -165,3 +165,38 @@ def test_a_unit_is_named_with_its_file() -> None:
     task = Task("ingest", "web.ab-00000", grow, unit, "f")
     assert task.name == "unit web.ab-00000 (web: part 1.jsonl)"
     assert Task("ingest", "resolve", grow, None, "f").name == "unit resolve"
+
+
+GROWING = (
+    "import sys; held = []\nfor line in sys.stdin: held.append(b'x' * int(line)); print(flush=True)"
+)
+
+
+def test_only_processes_that_changed_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(pid: int) -> int:
+        looked.append(pid)
+        return held_bytes(pid)
+
+    monkeypatch.setattr("pipeline.engine.watch.held_bytes", counted)
+    watch = MemoryWatch(1 << 40, print)
+    held, looks = [], []
+    with subprocess.Popen(
+        [sys.executable, "-uc", GROWING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for size in (0, 0, 64 * MIB):
+            print(size, file=child.stdin, flush=True)
+            child.stdout.readline()  # it holds so much more now
+            looked.clear()
+            watch.look(anew=False)
+            looks.append(looked.count(child.pid))
+            held.append(watch.held)
+        looked.clear()
+        watch.look()
+        looks.append(looked.count(child.pid))
+        child.stdin.close()
+    assert looks == [1, 0, 1, 1]
+    assert held[2] > held[1] + 60 * MIB

@@ -63,8 +63,8 @@ class DedupRecord(StepRecord):
     """Pairs whose similarity was computed."""
 
 
-FEW_DOCUMENTS = 1 << 16
-"""Deciding on so few leaves little memory with a worker; an actor that then ends costs a second."""
+FEW_DOCUMENTS = 1 << 20
+"""Deciding on so few leaves little memory with a worker; an actor of its own would cost more."""
 
 
 def text_need(file: RunFile) -> int:

@@ -48,6 +48,7 @@ COMPILE = --set 'sources=[{name="go", paths=["corpus/code/go.jsonl.zst"], licens
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
   gpu-check mutants changing damaged memory scale growth end-to-end clean
 
+# Bytecode is written here, because with PYTHONDONTWRITEBYTECODE set every process would compile it anew.
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml constraints.txt

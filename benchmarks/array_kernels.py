@@ -70,7 +70,7 @@ def buckets(_: Material) -> Contest:
         found = 0
         for band in cut:
             block = (band_keys(band), numbers)
-            filler = BucketFiller(shared_keys([block]), 64)
+            filler = BucketFiller(shared_keys([block], room=LSH_DOCUMENTS), 64)
             found += sum(len(members) for members in filler.place([block]))
         return found
 

@@ -4,8 +4,8 @@
         --workers 1 2 --json growth.json
 
 Smaller corpora hold a sample of the documents, chosen by a hash of their texts. Larger ones hold all of
-them again and again, each time with their words in another order, and so with the same share of
-duplicates each time. One document of 20 keeps its order and gets one more word instead, so that it is a
+them again and again, each time with their words in another order. So each time has as many duplicates
+within it. One document of 20 keeps its order and gets one more word instead, so that it is a
 near-duplicate of a document that stands far away. The runs are those of `benchmarks/scale.toml`, without
 the learning check. Give them a tokenizer (`--set 'tokenizer={path="..."}'`): training one costs the same
 for all sizes.

@@ -107,7 +107,7 @@ def bands(_: GuardMaterial) -> Call:
         found = 0
         for band in (matrix[:rows], matrix[rows:]):
             block = (band_keys(band), numbers)
-            filler = BucketFiller(shared_keys([block]), 64)
+            filler = BucketFiller(shared_keys([block], room=len(numbers)), 64)
             found += sum(len(members) for members in filler.place([block]))
         return found
 

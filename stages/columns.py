@@ -1,4 +1,4 @@
-"""The tables that pass between steps: their columns and types, in one place."""
+"""The tables that pass between steps: their columns and types, and how their texts lie in memory."""
 
 from dataclasses import dataclass
 from enum import StrEnum

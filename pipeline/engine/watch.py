@@ -22,11 +22,13 @@ from pipeline.system.printable import show_bytes
 from stages.errors import ConfigError
 
 PERIOD_SECONDS = 1.0
-"""Between two looks at all processes."""
+"""Between two looks at the processes that changed."""
 GROWTH_SECONDS = 0.05
 """Between two looks at their growth: a process can write some 100 MiB meanwhile."""
 SAME_BYTES = 256 << 10
 """A process whose pages changed by no more since it was looked at is not looked at again."""
+LOOKS_ANEW = 10
+"""Of so many looks, one is at all processes."""
 RESERVE = 64
 """One part in so many of the limit is left free: work that is given up may write on for a moment."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -52,7 +54,7 @@ class MemoryWatch:
     Args:
         limit: `resources.memory`, bytes.
         note: tells people when workers are given up.
-        period: seconds between two looks at all processes.
+        period: seconds between two looks at the processes that changed.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class MemoryWatch:
         self._period = period
         self._pages: dict[int, _Pages] = {}
         """Of each process, as it was at the last look at all."""
-        self._looks: dict[int, tuple[_Pages, int]] = {}
-        """Of each process, its pages when it was last looked at, and the bytes that it held."""
+        self._looks: dict[int, _Look] = {}
+        self._fresh = 0
+        """Looks since all processes were looked at."""
         self._looked = 0
         """What all held then."""
         self._held = 0
@@ -176,17 +179,22 @@ class MemoryWatch:
             f" and run again to resume{remedy and f', or {remedy} and run with --replace'}"
         )
 
-    def look(self, *, anew: bool = True) -> None:
-        """Look at all processes; if not anew, at those that changed since they were looked at."""
+    def look(self, *, anew: bool = True) -> set[int]:
+        """Look at all processes; if not anew, at those alone that changed since they were looked at.
+
+        If processes began or ended, all are looked at: what two shared is counted for the other one now.
+
+        Returns:
+            The processes that were looked at.
+        """
         self._pages = {pid: _pages_of(pid) for pid in process_tree(os.getpid())}
-        before = {} if anew else self._looks
-        self._looks = {}
-        for pid, pages in self._pages.items():
-            known = before.get(pid)
-            same = known is not None and pages.differ_from(known[0]) <= SAME_BYTES
-            self._looks[pid] = known if known is not None and same else (pages, held_bytes(pid))
-        self._looked = sum(held for _, held in self._looks.values())
+        self._fresh = 0 if anew or self._pages.keys() != self._looks.keys() else self._fresh + 1
+        known = self._looks if self._fresh % LOOKS_ANEW else {}
+        kept = {pid: look for pid, look in known.items() if look.is_of(self._pages[pid])}
+        self._looks = {pid: kept.get(pid) or _look_at(pid) for pid in self._pages}
+        self._looked = sum(look.held for look in self._looks.values())
         self._note(self._looked)
+        return self._pages.keys() - kept.keys()
 
     def _look_on(self) -> None:
         since = time.monotonic()
@@ -231,9 +239,27 @@ class _Pages(NamedTuple):
     shared: int
     """Bytes of mapped files and of shared memory."""
 
-    def differ_from(self, other: "_Pages") -> int:
-        """Return by how many bytes they differ."""
-        return max(abs(self.anonymous - other.anonymous), abs(self.shared - other.shared))
+
+class _Look(NamedTuple):
+    """What was seen of a process."""
+
+    before: _Pages
+    held: int
+    """Bytes."""
+    after: _Pages
+
+    def is_of(self, pages: _Pages) -> bool:
+        """Say whether the process had these pages before and after the look."""
+        return all(
+            abs(now - then) <= SAME_BYTES
+            for seen in (self.before, self.after)
+            for now, then in zip(pages, seen, strict=True)
+        )
+
+
+def _look_at(pid: int) -> _Look:
+    """Look at a process."""
+    return _Look(_pages_of(pid), held_bytes(pid), _pages_of(pid))
 
 
 def _pages_of(pid: int) -> _Pages:

@@ -133,14 +133,15 @@ def fixed_bytes(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:
     return np.concatenate([np.empty(0, np.uint8), *parts]).reshape(-1, width)
 
 
+_DIGITS = np.frombuffer(bytes(range(256)).hex().encode(), np.uint16)
+"""Of each byte, its two hexadecimal digits, as they lie in memory."""
+
+
 def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
     """Return rows of bytes, (N, W) uint8, as hexadecimal strings."""
-    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
-    pairs = np.stack([digits[values >> 4], digits[values & 15]], axis=-1)
     offsets = np.arange(len(values) + 1, dtype=np.int32) * np.int32(2 * values.shape[1])
-    return pa.StringArray.from_buffers(
-        len(values), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(pairs))
-    )
+    digits = pa.py_buffer(np.ascontiguousarray(_DIGITS[values]))
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(offsets), digits)
 
 
 def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:

@@ -25,7 +25,7 @@ from stages.kernels import lean_kernel
 LONG_TEXT = 1 << 20
 """Bytes of a text that is worked on by itself, and of texts that are worked on together."""
 _CROWDED = 64
-"""Hashes that fall into one place of the order, from which on a text's hashes are sorted by numpy."""
+"""If more hashes of a text than this fall into one place, numpy sorts them."""
 
 
 class ShingleSets(NamedTuple):
@@ -93,7 +93,7 @@ def _fill_sets(
 ) -> int:
     """Fill in the sets of texts from one on, and return the first that is left out, or their number.
 
-    Left out is a text of which too many hashes are alike for this order.
+    A text is left out if too many of its hashes are equal.
 
     Args:
         texts: data (B,), offsets (D + 1,) and `KINDS`.

@@ -22,7 +22,7 @@ from pipeline.engine.memory import MIB, Need, held_bytes
 from pipeline.engine.phase import Phase
 from pipeline.engine.plain_loop import PlainLoop
 from pipeline.engine.tasks import Task, Workspace
-from pipeline.engine.watch import MemoryWatch
+from pipeline.engine.watch import LOOKS_ANEW, MemoryWatch
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.errors import ConfigError
@@ -170,18 +170,16 @@ def test_a_unit_is_named_with_its_file() -> None:
 GROWING = (
     "import sys; held = []\nfor line in sys.stdin: held.append(b'x' * int(line)); print(flush=True)"
 )
+SHARING = (
+    "import mmap, os, signal; shared = mmap.mmap(-1, 64 << 20); shared.write(b'x' * (64 << 20))\n"
+    "child = os.fork()\nif not child: shared[:]; print(flush=True); signal.pause()\n"
+    "input(); os.kill(child, 9); os.waitpid(child, 0); print(flush=True); input()"
+)
 
 
-def test_only_processes_that_changed_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
-
-    def counted(pid: int) -> int:
-        looked.append(pid)
-        return held_bytes(pid)
-
-    monkeypatch.setattr("pipeline.engine.watch.held_bytes", counted)
+def test_only_processes_that_changed_are_looked_at_again() -> None:
     watch = MemoryWatch(1 << 40, print)
-    held, looks = [], []
+    held, looked = [], []
     with subprocess.Popen(
         [sys.executable, "-uc", GROWING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:
@@ -190,13 +188,29 @@ def test_only_processes_that_changed_are_looked_at_again(monkeypatch: pytest.Mon
         for size in (0, 0, 64 * MIB):
             print(size, file=child.stdin, flush=True)
             child.stdout.readline()  # it holds so much more now
-            looked.clear()
-            watch.look(anew=False)
-            looks.append(looked.count(child.pid))
+            looked.append(child.pid in watch.look(anew=False))
             held.append(watch.held)
-        looked.clear()
-        watch.look()
-        looks.append(looked.count(child.pid))
+        looked.append(child.pid in watch.look())
+        looks = [child.pid in watch.look(anew=False) for _ in range(2 * LOOKS_ANEW)]
         child.stdin.close()
-    assert looks == [1, 0, 1, 1]
+    assert looked == [True, False, True, True]
     assert held[2] > held[1] + 60 * MIB
+    assert looks.count(True) == 2
+
+
+def test_what_a_process_shared_with_one_that_ended_counts_for_it_alone() -> None:
+    watch = MemoryWatch(1 << 40, print)
+    with subprocess.Popen(
+        [sys.executable, "-uc", SHARING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdout.readline()
+        watch.look(anew=False)
+        print(file=child.stdin, flush=True)
+        child.stdout.readline()  # the other one has ended
+        watch.look(anew=False)
+        held = watch.held
+        watch.look()
+        assert abs(watch.held - held) < 4 * MIB
+        child.stdin.close()

@@ -1,9 +1,9 @@
 """Hashing: the sets of shingles of all documents that share a bucket, each computed once.
 
-    dedup/shingles/RUN/documents.npy   (C,) uint32, candidates of a run of units, ascending;
-                                       the run's first document is 0
-    dedup/shingles/RUN/ptr.npy         (C + 1,) int64, where each one's shingles begin
-    dedup/shingles/RUN/values.npy      (V,) uint64, ascending and distinct in each
+    dedup/shingles/RUN/index.npy    (2, C + 1) int64: the candidates of a run of units, ascending, the
+                                    run's first document being 0, and the number of its documents;
+                                    where the shingles of each begin, and where the last ones end
+    dedup/shingles/RUN/values.npy   (V,) uint64: shingles, ascending and distinct in each candidate
 
 A document is compared with documents of any run. Reading the texts of all runs for each run would cost
 the square of the corpus.
@@ -51,12 +51,16 @@ class HashedDocuments:
 
     first: int
     """The number of the run's first document."""
-    documents: NDArray[np.uint32]
+    documents: NDArray[np.int64]
+    """(C + 1,) ascending; the last one is no candidate."""
     sets: ShingleSets
 
     def rows(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which set is that of each document: (N,) int64. All of them are candidates."""
-        return np.searchsorted(self.documents, numbers - self.first)
+        wanted = numbers - self.first
+        rows = np.searchsorted(self.documents, wanted)
+        assert np.array_equal(self.documents[rows], wanted), "a pair is of documents that share a bucket"
+        return rows
 
 
 def shingles_key(run: int) -> str:
@@ -68,15 +72,15 @@ def hash_candidates(workspace: Workspace, work: CandidateRun) -> HashingRecord:
     """Write the sets of shingles of the documents of a run of units that share a bucket."""
     folder = workspace.create(shingles_key(work.run.number))
     candidates = np.flatnonzero(_shares_bucket(workspace, work))
-    write_array(folder / "documents.npy", candidates.astype("<u4"))
-    ends = [np.zeros(1, np.int64)]
+    lengths = [np.zeros(1, np.int64)]
     with array_writer(folder / "values.npy", dtype="<u8") as append:
-        for data, offsets in _texts(workspace, work.run, candidates + work.run.first):
-            for sets in shingle_sets(data, offsets, size=work.minhash.size):
-                append(sets.values)
-                ends.append(ends[-1][-1] + sets.ptr[1:])
-    ptr = np.concatenate(ends)
-    write_array(folder / "ptr.npy", ptr)
+        for sets in _sets(workspace, work, candidates + work.run.first):
+            append(sets.values)
+            lengths.append(np.diff(sets.ptr))
+            del sets  # those of a long text are not held beside the next
+    ptr = np.cumsum(np.concatenate(lengths))
+    documents = np.append(candidates, work.run.last - work.run.first)
+    write_array(folder / "index.npy", np.stack([documents, ptr]))
     return HashingRecord(candidates=len(candidates), shingles=int(ptr[-1]))
 
 
@@ -89,10 +93,9 @@ def open_hashed(workspace: Workspace, firsts: tuple[int, ...], run: int) -> Hash
         run: its number.
     """
     folder = workspace.path(shingles_key(run))
-    kinds = (("documents", "<u4"), ("values", "<u8"), ("ptr", "<i8"))
-    arrays: list[Any] = [open_array(folder / f"{name}.npy", dtype=dtype) for name, dtype in kinds]
-    documents, values, ptr = arrays
-    return HashedDocuments(firsts[run], documents, ShingleSets(values, ptr))
+    index: Any = open_array(folder / "index.npy", dtype="<i8")
+    values: Any = open_array(folder / "values.npy", dtype="<u8")
+    return HashedDocuments(firsts[run], index[0], ShingleSets(values, index[1]))
 
 
 def _shares_bucket(workspace: Workspace, work: CandidateRun) -> NDArray[np.bool_]:
@@ -108,27 +111,25 @@ def _shares_bucket(workspace: Workspace, work: CandidateRun) -> NDArray[np.bool_
     return shares
 
 
-def _texts(
-    workspace: Workspace, run: UnitRun, numbers: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
-    """Yield the texts of some documents of a run, those of a row group at a time, in UTF-8."""
-    for unit in run.units:
+def _sets(workspace: Workspace, work: CandidateRun, numbers: NDArray[np.int64]) -> Iterator[ShingleSets]:
+    """Yield the sets of shingles of some documents of a run in their order, those of some at a time."""
+    for unit in work.run.units:
         low, high = np.searchsorted(numbers, (unit.first, unit.last))
-        if low < high:
-            yield from _texts_of_unit(workspace, unit, numbers[low:high])
+        for column in _texts(workspace, unit, numbers[low:high]):
+            yield from shingle_sets(*utf8_of(column), size=work.minhash.size)
+            del column  # one row group is held
 
 
-def _texts_of_unit(
-    workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
+def _texts(workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]) -> Iterator[pa.ChunkedArray]:
     """Yield the texts of some documents of a unit, reading only the row groups that hold them."""
+    if not len(numbers):
+        return
     with pq.ParquetFile(workspace.path(unit.table)) as file:
         first = unit.first
         for group in range(file.num_row_groups):
             last = first + file.metadata.row_group(group).num_rows
             low, high = np.searchsorted(numbers, (first, last))
             if low < high:
-                texts = file.read_row_group(group, columns=["text"], use_threads=False).column("text")
-                yield utf8_of(texts.take(pa.array(numbers[low:high] - first)))
-                del texts  # one row group is held
+                texts = [file.read_row_group(group, columns=["text"], use_threads=False).column("text")]
+                yield texts.pop().take(pa.array(numbers[low:high] - first))
             first = last

@@ -4,9 +4,10 @@ The sets of shingles are those that `pipeline.steps.dedup.hashing` wrote, once f
 are mapped, so what is held is one batch of pairs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import product
 from typing import cast
 
 import numpy as np
@@ -24,11 +25,13 @@ from stages.store.arrays import array_writer, open_array
 BATCH_PAIRS = 1 << 20
 """Candidate pairs, repeated over bands, that are expanded together (8 bytes each, and copies)."""
 BATCH_DOCUMENTS = 1 << 14
-"""Documents whose candidates are looked up together: in each band up to 64 (8 bytes) apiece."""
+"""Documents whose candidates are looked up together, unless these are too many."""
+MAX_HEADS = 1 << 22
+"""Candidates that are looked up together (8 bytes each, twice while they are joined)."""
 OPEN_PIECES = 256
 """Pieces of bands that a task keeps open: all of 18 million documents'."""
 OPEN_RUNS = 64
-"""Runs of units whose sets of shingles a task keeps open, three files each."""
+"""Runs of units whose sets of shingles a task keeps open, two files each."""
 
 _Band = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Members (M, 3) and heads (H,) of a piece of a band."""
@@ -135,16 +138,26 @@ def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint6
 def _small_batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint64]]:
     """Yield distinct pairs of ranges of documents."""
     open_band = lru_cache(OPEN_PIECES)(partial(_open_band, workspace))
-    for first in range(work.run.first, work.run.last, BATCH_DOCUMENTS):
-        last = min(first + BATCH_DOCUMENTS, work.run.last)
-        members = _members(work, open_band, first, last)
-        if not len(members.document):
+    starts = range(work.run.first, work.run.last, BATCH_DOCUMENTS)
+    ranges = [(first, min(first + BATCH_DOCUMENTS, work.run.last)) for first in reversed(starts)]
+    while ranges:
+        first, last = ranges.pop()
+        parts = _parts(work, open_band, first, last)
+        if last - first > 1 and sum(int(part[:, 2].sum()) for part, _ in parts) > MAX_HEADS:
+            middle = (first + last) // 2
+            ranges += [(middle, last), (first, middle)]
             continue
-        counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
-        for low, high in _cuts(counts):
-            pairs = _expand(members, first + low, first + high)
-            if len(pairs):
-                yield _distinct(pairs)
+        if parts:
+            yield from _pairs_of(_members(parts), first, last)
+
+
+def _pairs_of(members: _Members, first: int, last: int) -> Iterator[NDArray[np.uint64]]:
+    """Yield the distinct pairs of documents [first, last), ascending by worse from array to array."""
+    counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
+    for low, high in _cuts(counts):
+        pairs = _expand(members, first + low, first + high)
+        if len(pairs):
+            yield _distinct(pairs)
 
 
 def _cuts(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -165,22 +178,31 @@ def _open_band(workspace: Workspace, band: int, piece: int) -> _Band:
     return cast("_Band", (members, heads))
 
 
-def _members(work: PairRange, open_band: Callable[[int, int], _Band], first: int, last: int) -> _Members:
-    """Gather the members of documents [first, last) over all bands and pieces."""
+def _parts(
+    work: PairRange, open_band: Callable[[int, int], _Band], first: int, last: int
+) -> list[_Band]:
+    """Return the members among documents [first, last) of each piece, if any, and the piece's heads."""
     bands = band_shape(work.minhash.threshold, work.minhash.num_perm)[0]
-    members, heads, offset = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)], 0
-    for band in range(bands):
-        for piece in range(work.pieces):
-            found, of_all = open_band(band, piece)
-            low, high = np.searchsorted(found[:, 0], (first, last))
-            compared = found[low:high]
-            compared = compared[compared[:, 2] > 0]
-            if len(compared):
-                part, needed = _with_heads(compared, of_all)
-                part[:, 1] += offset
-                members.append(part)
-                heads.append(needed)
-                offset += len(needed)
+    parts = []
+    for band, piece in product(range(bands), range(work.pieces)):
+        members, heads = open_band(band, piece)
+        low, high = np.searchsorted(members[:, 0], (first, last))
+        compared = members[low:high]
+        compared = compared[compared[:, 2] > 0]
+        if len(compared):
+            parts.append((compared, heads))
+    return parts
+
+
+def _members(parts: Sequence[_Band]) -> _Members:
+    """Join the members of some pieces, with those heads alone that they need."""
+    members, heads, offset = [], [], 0
+    for compared, of_all in parts:
+        part, needed = _with_heads(compared, of_all)
+        part[:, 1] += offset
+        members.append(part)
+        heads.append(needed)
+        offset += len(needed)
     joined = np.concatenate(members)
     return _Members(joined[:, 0], joined[:, 1], joined[:, 2], np.concatenate(heads))
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pipeline.steps.units import Unit
 
 RUN_BYTES = 64 << 20
-"""Text of the units of a run."""
+"""Text of the units of a run, at least."""
+MAX_RUNS = 2_048
+"""Of a larger corpus the runs are larger: a run is compared with each run before it."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,15 @@ class UnitRun:
 
 
 def unit_runs(units: Sequence[Unit]) -> list[UnitRun]:
-    """Cut the units into runs of about `RUN_BYTES` of text: a function of the corpus alone."""
-    return [UnitRun(number, run) for number, run in enumerate(_cut(units))]
+    """Cut the units into runs of some text, `MAX_RUNS` or a few more: a function of the corpus alone."""
+    most = max(RUN_BYTES, sum(unit.text_bytes for unit in units) // MAX_RUNS)
+    return [UnitRun(number, run) for number, run in enumerate(_cut(units, most))]
 
 
-def _cut(units: Sequence[Unit]) -> Iterator[tuple[Unit, ...]]:
+def _cut(units: Sequence[Unit], most: int) -> Iterator[tuple[Unit, ...]]:
     start, size = 0, 0
     for number, unit in enumerate(units):
-        if number > start and size + unit.text_bytes > RUN_BYTES:
+        if number > start and size + unit.text_bytes > most:
             yield tuple(units[start:number])
             start, size = number, 0
         size += unit.text_bytes

@@ -24,7 +24,7 @@ from pipeline.steps.dedup import pairs
 from pipeline.steps.dedup import pieces as dedup
 from pipeline.steps.dedup import resolve as resolving
 from pipeline.steps.dedup import runs as dedup_runs
-from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
+from pipeline.steps.dedup.hashing import CandidateRun, HashingRecord, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, pairs_key, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
@@ -84,6 +84,8 @@ class Verdict:
     """Of each that has a duplicate: the best-ranked of its cluster."""
     edges: dict[int, dict[int, float]]
     """Worse, better and similarity of every verified pair."""
+    candidates: int
+    """Documents that share a bucket with another one; repeats of a text count once."""
 
 
 @cache
@@ -127,7 +129,7 @@ def rule(corpus: Corpus) -> Verdict:
     first_of: dict[str, int] = {}
     for number, text in enumerate(texts):
         first_of.setdefault(text, number)
-    edges = verified_edges({n: text for text, n in first_of.items()}, corpus.minhash)
+    edges, candidates = verified_edges({n: text for text, n in first_of.items()}, corpus.minhash)
     removed: dict[int, tuple[int, float, str]] = {}
     for number, text in enumerate(texts):
         first = first_of[text]
@@ -139,11 +141,16 @@ def rule(corpus: Corpus) -> Verdict:
     links = {(better, worse) for worse, found in edges.items() for better in found}
     links |= {(first_of[text], number) for number, text in enumerate(texts)}
     kept = [number not in removed for number in range(len(texts))]
-    return Verdict(kept, removed, clusters_by_links(links), edges)
+    return Verdict(kept, removed, clusters_by_links(links), edges, candidates)
 
 
-def verified_edges(texts: dict[int, str], config: MinHashConfig) -> dict[int, dict[int, float]]:
-    """Return worse -> better -> similarity, of pairs that share a bucket and reach the threshold."""
+def verified_edges(
+    texts: dict[int, str], config: MinHashConfig
+) -> tuple[dict[int, dict[int, float]], int]:
+    """Return worse -> better -> similarity, of pairs that share a bucket and reach the threshold.
+
+    With it comes the number of documents that share a bucket at all.
+    """
     index = MinHashLSH(threshold=config.threshold, num_perm=config.num_perm, weights=(0.1, 0.9))
     shingles: dict[int, set[str]] = {}
     buckets: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -164,7 +171,7 @@ def verified_edges(texts: dict[int, str], config: MinHashConfig) -> dict[int, di
                 similarity = len(a & b) / len(a | b)
                 if similarity >= config.threshold:
                     edges.setdefault(worse, {})[better] = similarity
-    return edges
+    return edges, len({number for bucket in buckets.values() if len(bucket) > 1 for number in bucket})
 
 
 def clusters_by_links(links: set[tuple[int, int]]) -> dict[int, int]:
@@ -192,6 +199,7 @@ class Run:
         self._pieces = pieces
         self._worker = Worker(self._root, "a")
         self._tasks = 0
+        self._candidates = 0
 
     def verdict(self) -> tuple[Verdict, int]:
         """Run all steps; give what they decided and the number of units."""
@@ -219,6 +227,7 @@ class Run:
             },
             {row["number"]: numbers[row["cluster"]] for row in clusters},
             self._edges(units),
+            self._candidates,
         )
         assert [row["kept"] for row in clusters] == [found.kept[row["number"]] for row in clusters]
         assert all(numbers[row["id"]] == row["number"] for row in clusters)
@@ -291,8 +300,8 @@ class Run:
         for band in range(bands):
             for piece in range(pieces):
                 self._do(find_candidates, Piece(firsts, piece, pieces, band, config))
-        for run in runs:
-            self._do(hash_candidates, CandidateRun(run, pieces, config))
+        hashed = [self._do(hash_candidates, CandidateRun(run, pieces, config)) for run in runs]
+        self._candidates = sum(HashingRecord.model_validate(record).candidates for record in hashed)
         for run in runs:
             self._do(verify_pairs, PairRange(run, firsts, pieces, config))
         return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, near=True)))
@@ -325,6 +334,7 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     monkeypatch.setattr(dedup_runs, "RUN_BYTES", 3_000)
     monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)
+    monkeypatch.setattr(pairs, "MAX_HEADS", 20)
     monkeypatch.setattr(shingle_sets, "LONG_TEXT", 60)  # some texts are longer
     large, large_units = Run(tmp_path / "large", corpus, unit_size=1 << 20, pieces=2).verdict()
     assert small_units > large_units == len(FILES)

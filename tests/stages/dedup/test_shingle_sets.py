@@ -69,6 +69,14 @@ def test_sets_and_signatures_of_any_texts_are_those_of_each(texts: list[str], si
     assert signatures(*joined(texts), size=size, num_perm=16).tolist() == alone
 
 
+def test_texts_may_lie_anywhere_in_the_data() -> None:
+    data, offsets = joined(TEXTS)
+    (sets,) = shingle_sets(data, offsets[3:6], size=2)
+    assert sets.values.tolist() == [value for text in TEXTS[3:5] for value in shingle_set(text, size=2)]
+    found = signatures(data, offsets[3:6], size=2, num_perm=16)
+    assert found.tolist() == signatures(*joined(TEXTS[3:5]), size=2, num_perm=16).tolist()
+
+
 @QUICK
 @given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 20))
 def test_slices_are_all_texts_in_order_and_bounded(sizes: list[int], most: int) -> None:

@@ -1,9 +1,10 @@
 """The watch: what the run's processes hold, looked at while they work, and who is given up in time.
 
-A look at a process takes 5 ms or more, so those that changed are looked at once a second: of the dozen
-processes of a run, Ray's daemons hold much the same all the time. In between, how much each has grown is
-looked at twenty times a second, which takes 20 microseconds. Work is given up when the sum comes within
-1.6% of the bound, or would at the next look if it grew as it did since the last one.
+A look at a process takes 5 ms or more, so those that changed are looked at once a second, and less often
+while much of the limit is free: of the dozen processes of a run, Ray's daemons hold much the same all
+the time. In between, how much each has grown is looked at twenty times a second, which takes 20
+microseconds. Work is given up when the sum comes within 1.6% of the bound, or would at the next look if
+it grew as it did since the last one.
 """
 
 import os
@@ -29,6 +30,8 @@ SAME_BYTES = 256 << 10
 """A process whose pages changed by no more since it was looked at is not looked at again."""
 LOOKS_ANEW = 10
 """Of so many looks, one is at all processes."""
+CALM_LOOKS = 5
+"""Of so many looks, one is at those that changed, while less than half of the limit is held."""
 RESERVE = 64
 """One part in so many of the limit is left free: work that is given up may write on for a moment."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -182,7 +185,9 @@ class MemoryWatch:
     def look(self, *, anew: bool = True) -> set[int]:
         """Look at all processes; if not anew, at those alone that changed since they were looked at.
 
-        If processes began or ended, all are looked at: what two shared is counted for the other one now.
+        While less than half of the limit is held, most looks are at none: how much anonymous memory grew
+        is known without. If processes began or ended, all are looked at, because what two shared is
+        counted for the other one now.
 
         Returns:
             The processes that were looked at.
@@ -190,9 +195,10 @@ class MemoryWatch:
         self._pages = {pid: _pages_of(pid) for pid in process_tree(os.getpid())}
         self._fresh = 0 if anew or self._pages.keys() != self._looks.keys() else self._fresh + 1
         known = self._looks if self._fresh % LOOKS_ANEW else {}
-        kept = {pid: look for pid, look in known.items() if look.is_of(self._pages[pid])}
+        calm = self._held < self._most / 2 and self._fresh % CALM_LOOKS > 0
+        kept = {pid: look for pid, look in known.items() if calm or look.is_of(self._pages[pid])}
         self._looks = {pid: kept.get(pid) or _look_at(pid) for pid in self._pages}
-        self._looked = sum(look.held for look in self._looks.values())
+        self._looked = sum(look.held_with(self._pages[pid]) for pid, look in self._looks.items())
         self._note(self._looked)
         return self._pages.keys() - kept.keys()
 
@@ -255,6 +261,10 @@ class _Look(NamedTuple):
             for seen in (self.before, self.after)
             for now, then in zip(pages, seen, strict=True)
         )
+
+    def held_with(self, pages: _Pages) -> int:
+        """Return what the process holds if its anonymous memory is as told now."""
+        return self.held + pages.anonymous - self.after.anonymous
 
 
 def _look_at(pid: int) -> _Look:

@@ -166,13 +166,14 @@ def _duplicates(folder: Path, scale: float) -> None:
 
 
 def _star(folder: Path, scale: float) -> None:
-    """Write near-duplicates of one document, and three of the longest, of tokens of two letters."""
+    """Write near-duplicates of one document, and three of nearly 32 MiB, of one-letter tokens."""
     words = _words(1, 200).split()
     count = int(10_000 * scale)
     _lines(folder / "a.jsonl.zst", _ordinary())
     near = (" ".join([*words[: n % 199], f"{n:x}", *words[n % 199 + 1 :]]) for n in range(count))
     _lines(folder / "b.jsonl.zst", ({"text": text, "id": str(n)} for n, text in enumerate(near)))
-    letters = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, int(12 * MIB * scale), np.uint8)
+    count = int(15.9 * MIB * scale)
+    letters = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, count, np.uint8)
     spaced = np.full(2 * len(letters), ord(" "), np.uint8)
     spaced[::2] = letters
     body = spaced.tobytes().decode()
@@ -210,6 +211,6 @@ ADVERSARIES = (
     ),
     Adversary("one_page", "a row group of 300 MB in one dictionary page", _one_page),
     Adversary("duplicates", "400,000 times the same text", _duplicates, _NAMES),
-    Adversary("star", "10,000 near-duplicates of one text; three texts of 24 MiB alike", _star, _NAMES),
+    Adversary("star", "10,000 near-duplicates of one text; three of 31.8 MiB alike", _star, _NAMES),
     Adversary("one_word", "60 texts of 200,000 times one word", _one_word),
 )

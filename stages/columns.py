@@ -131,7 +131,7 @@ def utf8_of(column: pa.ChunkedArray) -> tuple[NDArray[np.uint8], NDArray[np.int6
     Returns:
         (B,) uint8, the texts in UTF-8 end to end, and (D + 1,) int64, where each begins.
     """
-    texts = column.combine_chunks()
+    texts = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if not len(texts):
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
     _, offsets, data = texts.buffers()

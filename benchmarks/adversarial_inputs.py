@@ -172,8 +172,8 @@ def _star(folder: Path, scale: float) -> None:
     _lines(folder / "a.jsonl.zst", _ordinary())
     near = (" ".join([*words[: n % 199], f"{n:x}", *words[n % 199 + 1 :]]) for n in range(count))
     _lines(folder / "b.jsonl.zst", ({"text": text, "id": str(n)} for n, text in enumerate(near)))
-    count = int(15.9 * MIB * scale)
-    letters = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, count, np.uint8)
+    tokens = int(15.9 * MIB * scale)
+    letters = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, tokens, np.uint8)
     spaced = np.full(2 * len(letters), ord(" "), np.uint8)
     spaced[::2] = letters
     body = spaced.tobytes().decode()

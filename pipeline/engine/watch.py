@@ -229,7 +229,7 @@ class MemoryWatch:
             peak.bytes = max(peak.bytes, held)
 
     def _relieve(self, growth: int) -> None:
-        """Give up what is guarded, if looking at all processes anew says the same."""
+        """End the work that is guarded, if looking at all processes anew says the same."""
         self.look()
         with self._giving:
             if self._give_up is not None and self._held + growth > self._most:

@@ -22,10 +22,17 @@ from stages.filtering.table import FilterSettings
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
-from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
+from stages.objectives.table import (
+    KINDS,
+    AnyObjective,
+    refuse_begun_documents,
+    refuse_impossible,
+    traits_of,
+)
 from stages.packing.layout import PackingConfig
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
+from stages.tokenizer.framing import BEGIN, Framing, trained_ids
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
@@ -182,6 +189,7 @@ class RunFile(Config):
     ingest: Ingest = Ingest()
     dedup: Dedup = Dedup()
     tokenizer: TokenizerSection = TokenizerSection()
+    framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()
     packing: PackingConfig = PackingConfig()
     datasets: tuple[Dataset, ...] = Field(min_length=1)
@@ -225,6 +233,20 @@ class RunFile(Config):
                     f"dataset {dataset.name!r}: its rows are laid out by a source's sections, and no"
                     f" source has {columns}; name the fields that continue text_column"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _framing_fits(self) -> "RunFile":
+        if self.tokenizer.path is None:
+            try:
+                begun = BEGIN in trained_ids(self.framing)
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+            for dataset in self.datasets if begun else ():
+                try:
+                    refuse_begun_documents(dataset.objective)
+                except ConfigError as error:
+                    raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
 
     @property

@@ -58,6 +58,7 @@ def traits_of(objective: Objective) -> Traits:
         dynamic=any(part.dynamic for part in parts),
         words=any(part.words for part in parts),
         unigram=any(part.unigram for part in parts),
+        may_begin=all(part.may_begin for part in parts),
     )
 
 
@@ -129,6 +130,19 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
     if seq_len < least:
         raise ConfigError(f"packing.seq_len = {seq_len}: rows of {objective.kind} need at least {least}")
     kind.refuse(objective, seq_len, num_sentinels)
+
+
+def refuse_begun_documents(objective: Objective) -> None:
+    """Refuse documents that a special id begins, if an objective frames its rows itself.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if not traits_of(objective).may_begin:
+        raise ConfigError(
+            f"kind = {objective.kind!r} frames its rows itself, so no special id may begin its"
+            " documents; leave framing.preset and framing.begin out, or give this dataset a run of its own"
+        )
 
 
 def _refuse_to_mix(first: Objective, other: Objective) -> None:

@@ -47,6 +47,9 @@ class Traits:
     """Whether the first token of each segment has no label."""
     eos_may_pad: bool = False
     """Whether the EOS may fill rows up: the columns say without it how far a row is filled."""
+    may_begin: bool = False
+    """Whether documents may begin with a special id, as `framing` has it; the rows of all other kinds
+    are framed by the objective itself."""
     restates: bool = False
     """Whether an encoder-decoder's targets are the whole text, not the hidden parts alone."""
 

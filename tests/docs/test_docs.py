@@ -35,6 +35,7 @@ from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
 from stages.store import manifest
+from stages.tokenizer.framing import Framing
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
 
@@ -55,6 +56,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[dedup]", Dedup),
     ("[dedup.minhash]", MinHashConfig),
     ("[tokenizer]", TokenizerSection),
+    ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),
     ("[tokenizer.special]", SpecialPieces),
     ("[validation]", ValidationConfig),

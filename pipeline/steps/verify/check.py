@@ -33,6 +33,7 @@ from stages.objectives.table import read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.ragged import batches
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
+from stages.tokenizer.framing import BEGIN
 from stages.verify import mechanics
 from stages.verify.mechanics import SegmentedRows
 
@@ -236,7 +237,7 @@ def _contents(
         special = np.array(sorted(manifest.special_ids.values()))
         counted = mechanics.check_unigram(rows, unigram, special=special)
         found += [(f"{place}/{UNIGRAM}", f) for f in counted]
-    tally = mechanics.DocumentTally(eos)
+    tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN))
     reassembly = mechanics.Reassembly(rows, group.lengths)
     for first, last in batches(group.lengths, _BATCH_TOKENS):
         ends = np.cumsum(group.lengths[first:last])

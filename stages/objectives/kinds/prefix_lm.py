@@ -41,6 +41,7 @@ def _traits(config: PrefixLM) -> Traits:
         "unshifted" if _alone(config) else TARGETS,
         single=not config.pack_rows,
         sections=-1 if config.split == "source" else 0,
+        may_begin=_alone(config),
     )
 
 

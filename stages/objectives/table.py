@@ -141,7 +141,8 @@ def refuse_begun_documents(objective: Objective) -> None:
     if not traits_of(objective).may_begin:
         raise ConfigError(
             f"kind = {objective.kind!r} frames its rows itself, so no special id may begin its"
-            " documents; leave framing.preset and framing.begin out, or give this dataset a run of its own"
+            " documents; leave framing.preset and framing.begin out, or give this dataset a run of its"
+            " own"
         )
 
 

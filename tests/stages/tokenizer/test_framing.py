@@ -12,7 +12,7 @@ from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.special import special_ids
 
 NAMED = [preset for preset in Preset if preset is not Preset.TOKENIZER]
-TEMPLATE = {
+TEMPLATE: dict[str, Any] = {
     "type": "TemplateProcessing",
     "single": [
         {"SpecialToken": {"id": "[CLS]", "type_id": 0}},

@@ -31,7 +31,7 @@ from tests.stages.tokenizer.framed_files import tokenizer_of
 
 pytestmark = pytest.mark.slow
 
-KINDS = {
+KINDS: dict[str, list[dict[str, Any]]] = {
     "gpt2": [{"kind": "clm"}, {"kind": "fim", "fim_rate": 0.5}],
     "llama": [{"kind": "clm"}, {"kind": "prefix_lm"}],
     "bert": [{"kind": "mlm"}, {"kind": "mlm", "selection": "whole_word"}, {"kind": "electra"}],
@@ -174,7 +174,7 @@ def test_a_begin_that_was_exchanged_is_found(corpus: Path, tmp_path: Path) -> No
     ids[[0, 1]] = ids[[1, 0]]
     ids.flush()
     work = DecodeUnit(TokenizeUnit(unit, 2, 0, 5), sentences=False)
-    (found,) = check_texts(Workspace(output, "attempt"), work).findings
+    (found,) = check_texts(Workspace(output, output / "tmp"), work).findings
     assert found.check == "text"
     assert "1 of" in found.message
 

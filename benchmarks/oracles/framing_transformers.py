@@ -4,9 +4,9 @@
     PYTHONPATH=. python benchmarks/oracles/framing_transformers.py 'CORPUS/*.jsonl.gz' FOLDER
 
 Five tokenizers of transformers' own classes are made from the bundled corpus. A run encodes the first
-documents of a corpus with each, framed by the preset of that name; then each document of the token store is
-compared with what the class gives of the cleaned text, special ids included. GPT-2's class puts nothing
-around a text, so its EOS is added.
+documents of a corpus with each, framed by the preset of that name; then each document of the token store
+is compared with what the class gives of the cleaned text, special ids included. GPT-2's class puts
+nothing around a text, so its EOS is added.
 """
 
 import argparse
@@ -77,6 +77,7 @@ def stored(output: Path) -> Iterator[tuple[int, list[int]]]:
 
 
 def main() -> int:
+    """Compare the documents of all five; return 1 if any differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("corpus", nargs="+", metavar="GLOB")
     parser.add_argument("folder", type=Path)

@@ -190,6 +190,12 @@ def quick(  # noqa: PLR0913  # one parameter an option
         list[str] | None,
         typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
     ] = None,
+    framing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET", help="What stands around documents: gpt2, llama, bert, tokenizer."
+        ),
+    ] = None,
     work: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=_local),
@@ -213,6 +219,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
         seq_len=seq_len,
         validation=validation,
         special=tuple(special or ()),
+        framing=framing,
         work=work,
         workers=_cores() if workers is None else workers,
         replace=replace,

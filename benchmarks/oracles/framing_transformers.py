@@ -47,7 +47,7 @@ def documents(patterns: list[str], number: int) -> list[str]:
 
 def _texts(path: str) -> Iterator[str]:
     with gzip.open(path) as file:
-        for line in io.BufferedReader(file):  # type: ignore[arg-type]
+        for line in io.BufferedReader(file):
             yield orjson.loads(line)["text"]
 
 

@@ -56,8 +56,17 @@ class Source(FieldMapping):
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
-    .jsonl, .csv, .tsv, .txt, each with .gz or .zst after it too, .parquet, .arrow and .feather. A file
-    that two paths reach through a link is refused: it would be read twice."""
+    .jsonl, .csv, .tsv, .txt, each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
+    folder that is named like a file, as Spark and Dask write them, the files are read, but not those
+    whose names begin with "_" or ".". A file that two paths reach through a link is refused: it would be
+    read twice."""
+    exclude: tuple[str, ...] = ()
+    """Globs of files that are not read. One without "/", such as *.log, is held against the names of a
+    file and of each folder that it is in; another against the path below `root`, where ** is any number
+    of folders. Files that are not read are counted and named by `plan`, the run and the report."""
+    skip_unknown: bool = False
+    """Whether files whose ending no reader knows are not read, counted and named; otherwise one is
+    refused. A file that stands in `paths` by itself, without a wildcard, is always refused."""
     root: str | None = None
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""
@@ -69,6 +78,14 @@ class Source(FieldMapping):
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
+
+    @field_validator("exclude")
+    @classmethod
+    def _name_something(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
+        for glob in globs:
+            if not glob.strip("/."):
+                raise ValueError(f"{glob!r} names no file; write a glob such as *.log")
+        return globs
 
     @field_validator("paths")
     @classmethod

@@ -15,6 +15,7 @@ import xxhash
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
+from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.plan import State, StepStatus
 from pipeline.session.execution import Execution
 from pipeline.state.commits import SCAN, Commits
@@ -88,8 +89,10 @@ def planned_inputs(found: Sequence[FoundFile], commits: Commits) -> list[InputFi
     return files
 
 
-def scan_status(found: Sequence[FoundFile], commits: Commits) -> StepStatus:
-    """Say how many of a run's files are known."""
+def scan_status(
+    found: Sequence[FoundFile], commits: Commits, skipped: Sequence[SkippedFiles] = ()
+) -> StepStatus:
+    """Say how many of a run's files are known, and which are not read."""
     known = _remembered(commits)
     entries = [known.get(_fingerprint(file, "")) for file in found]
     units = {entry.unit for entry in entries if entry}
@@ -100,7 +103,8 @@ def scan_status(found: Sequence[FoundFile], commits: Commits) -> StepStatus:
         state, why = State.PARTIAL, f"{unknown:,} of {len(found):,} files are new or changed"
     else:
         state, why = State.NEW, ""
-    return StepStatus(StepPlan(SCAN, "", {}, ()), state, len(units), why=why)
+    warning = "; ".join(files.line for files in skipped) or None
+    return StepStatus(StepPlan(SCAN, "", {}, (), warning=warning), state, len(units), why=why)
 
 
 @contextmanager

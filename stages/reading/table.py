@@ -31,3 +31,8 @@ def reader_of(name: str, split: TextSplit) -> Reader | None:
     """
     fitting = (reader for reader in READERS if name.endswith(endings_of(reader)))
     return next((r for r in fitting if isinstance(r, TableReader) or r.split in (None, split)), None)
+
+
+def is_named_like_file(name: str) -> bool:
+    """Say whether a name is that of a file which is read; folders may have such names, too."""
+    return name.endswith(ENDINGS)

@@ -35,6 +35,7 @@ from pipeline.inputs.skipped import (
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
 from stages.reading.decompress import COMPRESSIONS
+from stages.reading.encodings import UTF_8
 from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
 from stages.reading.slices import Slice
@@ -70,6 +71,7 @@ class FoundFile(NamedFile):
     fields: FieldMapping
     text_split: TextSplit
     unit_size: int
+    encoding: str = UTF_8
 
     @property
     def reader(self) -> Reader:
@@ -83,7 +85,18 @@ class FoundFile(NamedFile):
         """Say whether it is cut into ranges of bytes, read in any order."""
         reader = self.reader
         cut = isinstance(reader, StreamReader) and reader.read_slice is not None
-        return cut and not self.path.endswith(COMPRESSIONS) and self.status.seekable
+        return cut and self.is_plain and self.status.seekable
+
+    @property
+    def is_plain(self) -> bool:
+        """Say whether its bytes are read as they are."""
+        return not self.path.endswith(COMPRESSIONS) and not self.is_transcoded
+
+    @property
+    def is_transcoded(self) -> bool:
+        """Say whether it is text in another encoding than UTF-8."""
+        reader = self.reader
+        return isinstance(reader, StreamReader) and reader.is_text and self.encoding != UTF_8
 
 
 @dataclass(frozen=True)
@@ -108,7 +121,8 @@ class InputFile(NamedFile):
     slices: tuple[Slice, ...] | None = None
     """What can be read in any order; None if it is read from front to back."""
     end: int | None = None
-    """The position after its last: its bytes, or a table's rows; None if it is compressed."""
+    """The position after its last: its bytes, or a table's rows; None if it is compressed, or in
+    another encoding than UTF-8."""
     blocks: Blocks = Blocks("", "", 0, 0)
     """Not there if nothing of the file is read in this session."""
 
@@ -154,6 +168,7 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
                 status=place_status(place, key=f"sources.{source.name}"),
                 fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
                 text_split=source.text_split,
+                encoding=source.encoding,
                 unit_size=run.ingest.unit_size,
             )
             for path, place in sorted(found.places.items())

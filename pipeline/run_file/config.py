@@ -24,6 +24,7 @@ from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
 from stages.packing.layout import PackingConfig
+from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
 from stages.tokenizer.roles import SpecialPieces
@@ -73,11 +74,17 @@ class Source(FieldMapping):
     text_split: TextSplit = TextSplit.FILE
     """What a document of a .txt file is: all of it (`file`), or what stands between lines that are blank
     (`blank_line`)."""
+    encoding: str = UTF_8
+    """What text, CSV and JSON are written in: utf-8, utf-16, cp1252 or another of Python's codecs. A
+    byte order mark at the beginning of a file is no part of its text. Files in another encoding than
+    UTF-8 are read from front to back, and positions are those of their text in UTF-8."""
     license: str | None = None
     """Licence of the texts, carried into the report."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
+
+    _known_encoding = field_validator("encoding")(known_encoding)
 
     @field_validator("exclude")
     @classmethod
@@ -293,7 +300,7 @@ def _text_of(path: Path) -> str:
         kind = kind_of(path.stat().st_mode)
         if kind not in (None, "a FIFO"):
             raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such run file") from error
     except UnicodeDecodeError as error:

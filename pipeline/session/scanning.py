@@ -129,6 +129,8 @@ def _fingerprint(file: FoundFile, attempt: str) -> str:
         cut = [file.unit_size, file.fields.model_dump(mode="json")]
     elif file.is_cut_by_bytes:
         cut = [file.unit_size]
+    elif file.is_transcoded:
+        cut = [file.encoding]
     session = "" if file.status.lasting else f"attempt {attempt}"
     parts = [VERSION, file.source, file.path, file.status.stamp, session, cut]
     return xxhash.xxh3_128_hexdigest(canonical_json(parts))

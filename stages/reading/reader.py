@@ -103,6 +103,8 @@ class StreamReader:
     """Whether each piece of a slice, blank ones too, begins where the one before it ends."""
     has_columns: bool = True
     """Whether a record has fields of its own: an id, a language, sections."""
+    is_text: bool = True
+    """Whether it is text in one encoding, which a source may declare."""
     split: TextSplit | None = None
     """The `text_split` of a source for which it is the reader; None for any."""
 

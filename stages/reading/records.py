@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 
 from stages.columns import Drop, DropReason
 from stages.config import Config
+from stages.reading.encodings import foreign_encoding
 
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""How a file of UTF-16 begins; one of UTF-32 may too."""
 UNDETERMINED = "und"
 """The language of a document whose record names none (ISO 639-2)."""
 
@@ -92,6 +91,16 @@ def too_large(line: int, position: int, size: int) -> Drop:
 def bad_utf8(line: int, position: int, error: UnicodeDecodeError) -> Drop:
     """Return the drop of a record whose bytes are no UTF-8."""
     detail = f"byte {error.start:,} of the record, 0x{error.object[error.start]:02x}: {error.reason}"
-    if not position and error.object.startswith(UTF_16_MARKS):
-        detail = "the file begins with the byte order mark of UTF-16; convert it to UTF-8"
-    return Drop(line, position, DropReason.BAD_UTF8, detail)
+    foreign = foreign_detail(position, error.object)
+    return Drop(line, position, DropReason.BAD_UTF8, foreign or detail)
+
+
+def foreign_detail(position: int, data: bytes) -> str | None:
+    """Return what to say of a record at the beginning of a file that looks like UTF-16 or UTF-32."""
+    encoding = None if position else foreign_encoding(data)
+    if encoding is None:
+        return None
+    kind = encoding.upper().removesuffix("-LE").removesuffix("-BE")
+    return (
+        f"the file looks like {kind}; set encoding = {encoding!r} of its source, or convert it to UTF-8"
+    )

@@ -172,7 +172,9 @@ def test_a_file_of_utf_16_is_named_as_one(encoding: str) -> None:
     drop = parse_line(first, PLAIN)
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.line) == (DropReason.BAD_UTF8, 1)
-    assert drop.detail == "the file begins with the byte order mark of UTF-16; convert it to UTF-8"
+    assert drop.detail == (
+        "the file looks like UTF-16; set encoding = 'utf-16' of its source, or convert it to UTF-8"
+    )
     text = parse_text(first, PLAIN)
     assert isinstance(text, Drop)
     assert text.detail == drop.detail

@@ -32,9 +32,10 @@ class FieldMapping(Config):
     """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
     entails and what contradicts it. Sections follow each other as they are, with nothing between."""
     id_column: str | None = None
-    """The field that holds the user's own id, kept beside ours; none by default. A field that a source
-    names stands at a record's top level, and is refused if no record of the source has it. A document
-    whose id is over 4,096 bytes is dropped and counted."""
+    """The field that holds the user's own id, kept beside ours; none by default. Any field that
+    a source names may be inside of others, as `meta.id`; one at the top level whose own name holds the
+    dots comes first. It is refused if no record of the source has it. A document whose id is over 4,096
+    bytes is dropped and counted."""
     language: str | LanguageColumn = UNDETERMINED
     """One language for the whole source, or the field that names it. A document whose language is over
     256 bytes is dropped and counted."""

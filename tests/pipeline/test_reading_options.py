@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -58,6 +59,38 @@ def test_a_file_in_another_encoding_gives_the_documents_that_it_gives_in_utf_8(
     assert texts(found) == texts(wanted)
     assert len({one["position"] for one in found}) == len(wanted)
     assert len(wanted) == (1 if name == "a.txt" else 300)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet", "a.arrow"])
+def test_nested_columns_give_what_flat_ones_give(name: str, corpus: Path, tmp_path: Path) -> None:
+    nested: list[dict[str, Any]] = [
+        {"data": {"text": f"text number {n} " * (n % 9)}, "meta": {"id": n, "lang": f"l{n % 3}"}}
+        for n in range(1, 400)
+    ]
+    flat = [{"text": row["data"]["text"], **row["meta"]} for row in nested]
+
+    def write(rows: list[dict[str, Any]]) -> None:
+        table = pa.Table.from_pylist(rows)
+        if name == "a.parquet":
+            pq.write_table(table, corpus / name, row_group_size=50)
+        elif name == "a.arrow":
+            with pa.ipc.new_file(corpus / name, table.schema) as writer:
+                writer.write_table(table, max_chunksize=50)
+        else:
+            (corpus / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    columns = {"id_column": "id", "language": {"column": "lang"}}
+    write(flat)
+    wanted = ingest(corpus, tmp_path / "flat", **columns)
+    write(nested)
+    columns = {"id_column": "meta.id", "language": {"column": "meta.lang"}}
+    found = ingest(corpus, tmp_path / "nested", text_column="data.text", **columns)
+    kept = ("own_id", "language", "text")
+    assert [[one[key] for key in kept] for one in found] == [
+        [one[key] for key in kept] for one in wanted
+    ]
+    assert len(found) > 300
+    assert found[0]["own_id"] == "1"
 
 
 def test_a_byte_order_mark_of_utf_8_is_no_part_of_any_text(corpus: Path, tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
 ENCODINGS = ["utf-8", "utf-16", "utf-16-be", "utf-32", "utf-32-le", "gb18030"]
 SMALL = ["cp1252", "iso8859-1", "koi8-r", "shift_jis", "euc_jp", "big5", "mac-roman", "cp437"]
 FIELDS = FieldMapping()
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40).filter(
+    lambda text: not text.startswith("\0")  # behind a mark of UTF-16 it would be one of UTF-32
+)
 
 
 def chunked(data: bytes, size: int) -> list[bytes]:
@@ -34,7 +37,7 @@ def read(reader: StreamReader, data: bytes, encoding: str, *, size: int = 1 << 2
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=40), size=st.integers(1, 9))
+@given(text=TEXTS, size=st.integers(1, 9))
 def test_every_text_comes_through_in_chunks_of_any_size(encoding: str, text: str, size: int) -> None:
     data = text.encode(encoding)
     found = b"".join(transcoded(chunked(data, size), encoding)).decode()

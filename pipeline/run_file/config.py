@@ -57,7 +57,8 @@ class Source(FieldMapping):
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
-    .jsonl, .csv, .tsv, .txt, each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
+    .jsonl, .ndjson, .json (a list of objects, or objects one after the other), .csv, .tsv, .txt, .md,
+    each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
     folder that is named like a file, as Spark and Dask write them, the files are read, but not those
     whose names begin with "_" or ".". A file that two paths reach through a link is refused: it would be
     read twice."""

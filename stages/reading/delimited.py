@@ -188,5 +188,5 @@ def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
     return state
 
 
-CSV = StreamReader("CSV", ".csv", partial(Delimited, delimiter=b","))
-TSV = StreamReader("TSV", ".tsv", partial(Delimited, delimiter=b"\t"))
+CSV = StreamReader("CSV", (".csv",), partial(Delimited, delimiter=b","))
+TSV = StreamReader("TSV", (".tsv",), partial(Delimited, delimiter=b"\t"))

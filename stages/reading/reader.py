@@ -93,8 +93,8 @@ class StreamReader:
     """A format of records that follow each other in a stream of bytes."""
 
     name: str
-    ending: str
-    """Of a plain file; behind it may stand that of a compression."""
+    endings: tuple[str, ...]
+    """Of a plain file; behind each may stand that of a compression."""
     open: Callable[[FieldMapping, int], PieceReader]
     """Begins a stream, given the fields and the longest piece that is held, in bytes."""
     read_slice: ReadSlice | None = None

@@ -155,10 +155,11 @@ def _last_ink(file: BinaryIO, before: int) -> int:
     return -1
 
 
-WHOLE_TEXT = StreamReader("plain text", ".txt", WholeText, has_columns=False, split=TextSplit.FILE)
+_ENDINGS = (".txt", ".md")
+WHOLE_TEXT = StreamReader("plain text", _ENDINGS, WholeText, has_columns=False, split=TextSplit.FILE)
 PARAGRAPHS = StreamReader(
     "plain text",
-    ".txt",
+    _ENDINGS,
     Paragraphs,
     read_slice=paragraphs_of_slice,
     without_gaps=False,

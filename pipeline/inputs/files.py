@@ -5,28 +5,37 @@ copy of the corpus in another folder is the same input. Here files are found; wh
 business of the step scan (`pipeline.session.scanning`), which turns a `FoundFile` into an `InputFile`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
 import xxhash
 
+from pipeline.inputs.listing import is_pattern
 from pipeline.inputs.places import (
     Place,
     PlaceStatus,
     check_url,
     is_url,
-    local_files,
+    local_places,
     place_status,
     relative,
-    remote_files,
+    remote_places,
+    require_file,
     require_one_path,
     root_of,
     root_url,
 )
+from pipeline.inputs.skipped import (
+    SkippedFiles,
+    SkipReason,
+    glob_matches,
+    is_hidden,
+    skipped_files,
+)
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
 from stages.reading.decompress import COMPRESSIONS
+from stages.reading.encodings import UTF_8
 from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
 from stages.reading.slices import Slice
@@ -62,6 +71,7 @@ class FoundFile(NamedFile):
     fields: FieldMapping
     text_split: TextSplit
     unit_size: int
+    encoding: str = UTF_8
 
     @property
     def reader(self) -> Reader:
@@ -75,7 +85,18 @@ class FoundFile(NamedFile):
         """Say whether it is cut into ranges of bytes, read in any order."""
         reader = self.reader
         cut = isinstance(reader, StreamReader) and reader.read_slice is not None
-        return cut and not self.path.endswith(COMPRESSIONS) and self.status.seekable
+        return cut and self.is_plain and self.status.seekable
+
+    @property
+    def is_plain(self) -> bool:
+        """Say whether its bytes are read as they are."""
+        return not self.path.endswith(COMPRESSIONS) and not self.is_transcoded
+
+    @property
+    def is_transcoded(self) -> bool:
+        """Say whether it is text in another encoding than UTF-8."""
+        reader = self.reader
+        return isinstance(reader, StreamReader) and reader.is_text and self.encoding != UTF_8
 
 
 @dataclass(frozen=True)
@@ -100,32 +121,58 @@ class InputFile(NamedFile):
     slices: tuple[Slice, ...] | None = None
     """What can be read in any order; None if it is read from front to back."""
     end: int | None = None
-    """The position after its last: its bytes, or a table's rows; None if it is compressed."""
+    """The position after its last: its bytes, or a table's rows; None if it is compressed, or in
+    another encoding than UTF-8."""
     blocks: Blocks = Blocks("", "", 0, 0)
     """Not there if nothing of the file is read in this session."""
 
 
-def find_files(run: RunFile, base: Path) -> list[FoundFile]:
-    """Return all files of a run in canonical order: by source name, then path. None is opened.
+@dataclass(frozen=True)
+class FoundInputs:
+    """What the sources of a run name."""
+
+    files: list[FoundFile]
+    """In canonical order: by source name, then path. None is opened."""
+    skipped: tuple[SkippedFiles, ...]
+    """What of the sources is not read."""
+
+
+@dataclass
+class _Places:
+    """The files of a source, as its patterns name them one after the other."""
+
+    places: dict[str, Place] = field(default_factory=dict)
+    """By their path relative to the source's root."""
+    paths: dict[Place, str] = field(default_factory=dict)
+    real: dict[Path, Path] = field(default_factory=dict)
+    skipped: dict[str, SkipReason] = field(default_factory=dict)
+
+
+def find_inputs(run: RunFile, base: Path) -> FoundInputs:
+    """Return all files of a run, and what its patterns match and it does not read.
 
     Raises:
         ConfigError: a path that is missing, empty of files, of an unknown ending, or named twice; what
             is no regular file; a table whose server gives no parts of it.
         Stopped: a server cannot be reached.
     """
-    files = [
-        FoundFile(
-            source=source.name,
-            path=path,
-            place=place.absolute() if isinstance(place, Path) else place,
-            status=place_status(place, key=f"sources.{source.name}"),
-            fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
-            text_split=source.text_split,
-            unit_size=run.ingest.unit_size,
-        )
-        for source in sorted(run.sources, key=lambda source: source.name)
-        for path, place in sorted(_expand(source, base).items())
-    ]
+    files, skipped = [], []
+    for source in sorted(run.sources, key=lambda source: source.name):
+        found = _expand(source, base)
+        skipped.append(skipped_files(source.name, found.skipped, source.exclude))
+        files += [
+            FoundFile(
+                source=source.name,
+                path=path,
+                place=place.absolute() if isinstance(place, Path) else place,
+                status=place_status(place, key=f"sources.{source.name}"),
+                fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
+                text_split=source.text_split,
+                encoding=source.encoding,
+                unit_size=run.ingest.unit_size,
+            )
+            for path, place in sorted(found.places.items())
+        ]
     for file in files:
         if isinstance(file.reader, TableReader) and not file.status.seekable:
             raise ConfigError(
@@ -134,34 +181,73 @@ def find_files(run: RunFile, base: Path) -> list[FoundFile]:
             )
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
-    return files
+    return FoundInputs(files, tuple(filter(None, skipped)))
 
 
-def _expand(source: Source, base: Path) -> dict[str, Place]:
-    """Return a source's files by their path relative to its root."""
-    files: dict[str, Place] = {}
-    seen: dict[Place, str] = {}
-    real: dict[Path, Path] = {}
+def _expand(source: Source, base: Path) -> _Places:
+    """Return a source's files, each by its path relative to the root."""
+    found = _Places()
     for pattern in source.paths:
-        places = _matches(source, base, pattern)
+        places = _named(source, base, pattern)
         root = _root(source, base, pattern)
         for place in places:
             path = relative(place, root)
             if path is None:
                 raise ConfigError(f"sources.{source.name}: {place} is outside of root {root}")
-            if seen.setdefault(place, path) != path:
-                raise ConfigError(
-                    f"sources.{source.name}: {place} matches twice, as {seen[place]!r} and {path!r};"
-                    " set root, or make the patterns disjoint"
-                )
-            if isinstance(place, Path):
-                require_one_path(place, real, key=f"sources.{source.name}")
-            if files.setdefault(path, place) != place:
-                raise ConfigError(
-                    f"sources.{source.name}: {files[path]} and {place} would both be {path!r};"
-                    " set root to a folder above both, or make them two sources"
-                )
-    return files
+            alone = not is_pattern(pattern) and _name(place) == _name(pattern)
+            reason = _skip_reason(source, path, alone=alone, folder=_name(root))
+            if reason is None:
+                _take(found, source, path, place)
+            else:
+                found.skipped[path] = reason
+    if not found.places:
+        skipped = skipped_files(source.name, found.skipped, ())
+        assert skipped is not None, "a pattern that matches nothing is refused"
+        raise ConfigError(f"{skipped.line}; no file is left to read")
+    return found
+
+
+def _take(found: _Places, source: Source, path: str, place: Place) -> None:
+    """Add a file, unless it is no file that can be read, or one that is there already."""
+    key = f"sources.{source.name}"
+    _require_reader(source, place)
+    if isinstance(place, Path):
+        require_file(place, key=f"{key}.paths")
+    if found.paths.setdefault(place, path) != path:
+        raise ConfigError(
+            f"{key}: {place} matches twice, as {found.paths[place]!r} and {path!r};"
+            " set root, or make the patterns disjoint"
+        )
+    if isinstance(place, Path):
+        require_one_path(place, found.real, key=key)
+    if found.places.setdefault(path, place) != place:
+        raise ConfigError(
+            f"{key}: {found.places[path]} and {place} would both be {path!r};"
+            " set root to a folder above both, or make them two sources"
+        )
+
+
+def _name(place: Place) -> str:
+    return PurePosixPath(str(place)).name
+
+
+def _skip_reason(source: Source, path: str, *, alone: bool, folder: str) -> SkipReason | None:
+    """Say why a file is not read, or None if it is.
+
+    Args:
+        source: its source.
+        path: below the root.
+        alone: `paths` name this very file, so it is meant.
+        folder: name of the root.
+    """
+    if any(glob_matches(path, glob) for glob in source.exclude):
+        return SkipReason.EXCLUDED
+    if alone:
+        return None
+    if is_hidden(f"{folder}/{path}"):
+        return SkipReason.HIDDEN
+    unknown = source.skip_unknown and reader_of(path, source.text_split) is None
+    return SkipReason.UNKNOWN if unknown else None
 
 
 def _root(source: Source, base: Path, pattern: str) -> Place:
@@ -173,22 +259,33 @@ def _root(source: Source, base: Path, pattern: str) -> Place:
     return root_url(source.root)
 
 
-def _matches(source: Source, base: Path, pattern: str) -> Sequence[Place]:
-    """Return the files that a pattern names, if all are of a kind that is read."""
+def _named(source: Source, base: Path, pattern: str) -> list[Place]:
+    """Return the files that a pattern names."""
     key = f"sources.{source.name}.paths"
-    places: Sequence[Place] = (
-        remote_files(pattern, key=key) if is_url(pattern) else local_files(pattern, base, key=key)
+    places: list[Place] = []
+    places += (
+        remote_places(pattern, key=key) if is_url(pattern) else local_places(pattern, base, key=key)
     )
-    for place in places:
-        name = str(place)
+    for name in map(str, places):
         if name != name.encode(errors="replace").decode():
             raise ConfigError(f"{key}: {name!r}: a name that is not UTF-8")
-        reader = reader_of(name, source.text_split)
-        if reader is None:
-            raise ConfigError(f"{key}: {name}: reads {', '.join(ENDINGS)} files only")
-        if isinstance(reader, StreamReader) and not reader.has_columns:
-            _check_text(source, name, reader.name)
     return places
+
+
+def _require_reader(source: Source, place: Place) -> None:
+    """Refuse a file that nothing reads, or that lacks what its source takes."""
+    name = str(place)
+    reader = reader_of(name, source.text_split)
+    if reader is None:
+        ending = PurePosixPath(name).suffix
+        glob = f"*{ending}" if ending else _name(name)
+        raise ConfigError(
+            f"sources.{source.name}.paths: {name}: no reader knows this file: reads {', '.join(ENDINGS)}"
+            f" files only; leave it out with exclude = [{glob!r}], or all files of other endings with"
+            " skip_unknown = true"
+        )
+    if isinstance(reader, StreamReader) and not reader.has_columns:
+        _check_text(source, name, reader.name)
 
 
 def _check_text(source: Source, name: str, format_: str) -> None:

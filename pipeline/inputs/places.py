@@ -7,17 +7,23 @@ fsspec's drivers looks for them; a URL that holds one is refused, and the refusa
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pipeline.inputs.listing import is_folder, is_pattern, local_matches, remote_matches
+from pipeline.inputs.listing import (
+    ANY_DEPTH,
+    is_folder,
+    is_pattern,
+    local_matches,
+    remote_matches,
+)
 from pipeline.inputs.place_faults import touching
 from pipeline.system.regular_files import kind_of
 from stages.errors import ConfigError
-from stages.reading.table import ENDINGS
+from stages.reading.table import is_named_like_file
 
 Place = Path | str
 """A local path, or a URL."""
@@ -108,23 +114,31 @@ def place_status(place: Place, *, key: str, anew: bool = False) -> PlaceStatus:
     return PlaceStatus(size, f"{place}|{size}|{mark}", lasting=mark is not None, seekable=seekable)
 
 
-def local_files(pattern: str, base: Path, *, key: str) -> list[Path]:
-    """Return the local files that a pattern names, in order.
+def local_places(pattern: str, base: Path, *, key: str) -> list[Path]:
+    """Return the files that a pattern names, in order; of a folder named like a file, those in it.
 
     Raises:
-        ConfigError: there is none, or what is there is no file.
+        ConfigError: there is nothing, or it is another folder.
     """
     places = _glob(pattern, base, key) if is_pattern(pattern) else [base / pattern]
     folders = [place for place in places if is_folder(place, key=key)]
-    files = sorted({*places}.difference(folders))
-    _check_folders([*map(str, folders)], [*map(str, files)], pattern, key=key)
+    files = {*places}.difference(folders)
+    for folder in map(Path, _unread(map(str, folders), map(str, files), pattern, key=key)):
+        files.update(place for place in _glob(ANY_DEPTH, folder, key) if not is_folder(place, key=key))
     if not files:
         raise ConfigError(f"{key}: {pattern!r} matches no file in {base.resolve()}")
-    for place in files:
-        with touching(place, key=key):
-            kind = kind_of(place.stat().st_mode)
-        require_regular(place, kind, key=key)
-    return files
+    return sorted(files)
+
+
+def require_file(place: Path, *, key: str) -> None:
+    """Refuse what is no regular file.
+
+    Raises:
+        ConfigError: there is none, or something else stands there.
+    """
+    with touching(place, key=key):
+        kind = kind_of(place.stat().st_mode)
+    require_regular(place, kind, key=key)
 
 
 def require_one_path(place: Path, seen: dict[Path, Path], *, key: str) -> None:
@@ -162,26 +176,28 @@ def require_regular(path: Path, kind: str | None, *, key: str) -> None:
     )
 
 
-def remote_files(pattern: str, *, key: str) -> list[str]:
-    """Return the URLs that a pattern names, in order.
+def remote_places(pattern: str, *, key: str) -> list[str]:
+    """Return the URLs that a pattern names, in order; of a folder named like a file, those in it.
 
     Raises:
-        ConfigError: there is none, it is no file, or its driver is missing or fails.
+        ConfigError: there is none, it is another folder, or its driver is missing or fails.
     """
     check_url(pattern, key=key)
     system, path = file_system(pattern, key=key)
     with touching(pattern, key=key):
-        if is_pattern(pattern):
-            found = remote_matches(system, path, key=key)
-            kinds = {system.unstrip_protocol(name): kind for name, kind in found.items()}
-            urls = sorted(name for name, kind in kinds.items() if kind == "file")
-            _check_folders([name for name in kinds if kinds[name] != "file"], urls, pattern, key=key)
-            if not urls and not _is_remote_file(system, path):
-                raise ConfigError(f"{key}: {pattern!r} matches no file")
-            return urls or [system.unstrip_protocol(path)]
-        if system.info(path)["type"] == "directory":
-            raise _folder(pattern, pattern, key)
-        return [system.unstrip_protocol(path)]
+        if not is_pattern(pattern):
+            kinds = {path: system.info(path)["type"]}
+        else:
+            kinds = remote_matches(system, path, key=key)
+            if not kinds and _is_remote_file(system, path):
+                kinds = {path: "file"}
+        files = {name for name, kind in kinds.items() if kind == "file"}
+        for folder in _unread(kinds.keys() - files, files, pattern, key=key):
+            inside = remote_matches(system, f"{glob.escape(folder.rstrip('/'))}/{ANY_DEPTH}", key=key)
+            files.update(name for name, kind in inside.items() if kind == "file")
+        if not files:
+            raise ConfigError(f"{key}: {pattern!r} matches no file")
+        return sorted(system.unstrip_protocol(name) for name in files)
 
 
 def root_of(base: Path, pattern: str) -> Place:
@@ -240,17 +256,18 @@ def _is_remote_file(system: Any, path: str) -> bool:
         return False
 
 
-def _check_folders(folders: Sequence[str], files: Sequence[str], pattern: str, *, key: str) -> None:
-    """Refuse a folder that is named like a file, unless the pattern matches files in it too."""
-    if not is_pattern(pattern) and folders:
-        raise _folder(folders[0], pattern, key)
-    for folder in folders:
-        prefix = folder.rstrip("/") + "/"
-        if folder.rstrip("/").endswith(ENDINGS) and not any(file.startswith(prefix) for file in files):
-            raise ConfigError(
-                f"{key}: {folder} is a folder that is named like a file, and {pattern!r} matches no file"
-                f" in it; name its files, as {prefix}*, or leave it out of the pattern"
-            )
+def _unread(folders: Iterable[str], files: Iterable[str], pattern: str, *, key: str) -> list[str]:
+    """Return the folders that are named like files, of which the pattern matches no file in them.
+
+    Raises:
+        ConfigError: the pattern is a folder that is named otherwise.
+    """
+    found, files = sorted(folders), list(files)
+    like_files = [folder for folder in found if is_named_like_file(folder.rstrip("/"))]
+    if found and not like_files and not is_pattern(pattern):
+        raise _folder(found[0], pattern, key)
+    beginnings = [(folder, folder.rstrip("/") + "/") for folder in like_files]
+    return [folder for folder, begin in beginnings if not any(file.startswith(begin) for file in files)]
 
 
 def _folder(place: str, pattern: str, key: str) -> ConfigError:

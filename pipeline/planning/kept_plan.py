@@ -1,6 +1,7 @@
 """The kept plan: run.json, what the last run in a folder keeps of its config and its steps.
 
-    {"run": the run file with every default, "steps": {NAME: {"fingerprint", "inputs", "config"}}}
+    {"run": the run file with every default, "steps": {NAME: {"fingerprint", "inputs", "config"}},
+     "skipped": [files that are not read, by source]}
 
 It is for `status` and `verify`, and to say later what changed. Nothing that is made depends on it, so a
 damaged one is deleted and written again.
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints
 
+from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.outputs import PLAN
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.own_packing import without_shards
@@ -39,6 +41,8 @@ class KeptPlan(BaseModel):
     run: dict[str, Any]
     """The run file with every default, as JSON gives it."""
     steps: dict[_Name, KeptStep]
+    skipped: tuple[SkippedFiles, ...] = ()
+    """Files that the sources name and the run did not read."""
 
 
 def read_kept_plan(output: Path) -> KeptPlan:

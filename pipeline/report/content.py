@@ -175,6 +175,8 @@ class RunReport(TypedDict):
     """None until every dataset was verified."""
     audit: AuditContent | None
     ledger: dict[str, FlowContent]
+    skipped: dict[str, dict[str, int]]
+    """Files that are not read, of each source by reason; warnings name some."""
     documents: DocumentsContent
     tokenizer: JsonObject | None
     warnings: list[str]

@@ -1,10 +1,11 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
 
+from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
@@ -41,6 +42,7 @@ def write_report(
     records: Records,
     *,
     audited: AuditReport | None = None,
+    skipped: Sequence[SkippedFiles] = (),
     input_bytes: int | None = None,
 ) -> RunReport:
     """Sum up a run; write DIR/report/report.json and report.html, and the verdicts.
@@ -48,7 +50,7 @@ def write_report(
     Raises:
         VerificationError: documents or tokens do not add up.
     """
-    report = summarise(file, records, output, audited=audited, input_bytes=input_bytes)
+    report = summarise(file, records, output, audited=audited, skipped=skipped, input_bytes=input_bytes)
     folder = output / REPORT
     folder.mkdir(exist_ok=True)
     text = json.dumps(report, indent=1, ensure_ascii=False)
@@ -67,6 +69,7 @@ def summarise(
     output: Path,
     *,
     audited: AuditReport | None = None,
+    skipped: Sequence[SkippedFiles] = (),
     input_bytes: int | None = None,
 ) -> RunReport:
     """Return the report of a run that has come as far as its records."""
@@ -88,9 +91,17 @@ def summarise(
             for name, record in records.items()
             if record.ledger is not None
         },
+        "skipped": {
+            files.source: {str(why): count for why, count in files.by.items()}
+            for files in skipped
+            if files.by
+        },
         "documents": _documents(records),
         "tokenizer": None if tokenizer is None else _plain(tokenizer),
-        "warnings": list(filter(None, _warnings(file, records))),
+        "warnings": [
+            *(files.line for files in skipped),
+            *filter(None, _warnings(file, records)),
+        ],
         "languages": _languages(records),
         "split": None if split is None else _plain(split),
         "datasets": {

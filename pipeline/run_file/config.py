@@ -30,6 +30,7 @@ from stages.objectives.table import (
     traits_of,
 )
 from stages.packing.layout import PackingConfig
+from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
 from stages.tokenizer.framing import BEGIN, Framing, trained_ids
@@ -63,19 +64,43 @@ class Source(FieldMapping):
     """Part of every document's id, so it must stay the same over runs."""
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
-    .jsonl, .csv, .tsv, .txt, each with .gz or .zst after it too, .parquet, .arrow and .feather. A file
-    that two paths reach through a link is refused: it would be read twice."""
+    .jsonl, .ndjson, .json (a list of objects, or objects one after the other), .csv, .tsv, .txt, .md,
+    each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
+    folder that is named like a file, as Spark and Dask write them, the files are read, but not those
+    whose names begin with "_" or ".". A file that two paths reach through a link is refused: it would be
+    read twice."""
+    exclude: tuple[str, ...] = ()
+    """Globs of files that are not read. One without "/", such as *.log, is held against the names of a
+    file and of each folder that it is in; another against the path below `root`, where ** is any number
+    of folders. Files that are not read are counted and named by `plan`, the run and the report."""
+    skip_unknown: bool = False
+    """Whether files whose ending no reader knows are not read, counted and named; otherwise one is
+    refused. A file that stands in `paths` by itself, without a wildcard, is always refused."""
     root: str | None = None
     """Folder that the documents' paths are relative to; by default the part of the glob before any
     wildcard."""
     text_split: TextSplit = TextSplit.FILE
     """What a document of a .txt file is: all of it (`file`), or what stands between lines that are blank
     (`blank_line`)."""
+    encoding: str = UTF_8
+    """What text, CSV and JSON are written in: utf-8, utf-16, cp1252 or another of Python's codecs. A
+    byte order mark at the beginning of a file is no part of its text. Files in another encoding than
+    UTF-8 are read from front to back, and positions are those of their text in UTF-8."""
     license: str | None = None
     """Licence of the texts, carried into the report."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
+
+    _known_encoding = field_validator("encoding")(known_encoding)
+
+    @field_validator("exclude")
+    @classmethod
+    def _name_something(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
+        for glob in globs:
+            if not glob.strip("/."):
+                raise ValueError(f"{glob!r} names no file; write a glob such as *.log")
+        return globs
 
     @field_validator("paths")
     @classmethod
@@ -298,7 +323,7 @@ def _text_of(path: Path) -> str:
         kind = kind_of(path.stat().st_mode)
         if kind not in (None, "a FIFO"):
             raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: no such run file") from error
     except UnicodeDecodeError as error:

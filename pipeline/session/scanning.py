@@ -15,6 +15,7 @@ import xxhash
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
+from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.plan import State, StepStatus
 from pipeline.session.execution import Execution
 from pipeline.state.commits import SCAN, Commits
@@ -88,8 +89,10 @@ def planned_inputs(found: Sequence[FoundFile], commits: Commits) -> list[InputFi
     return files
 
 
-def scan_status(found: Sequence[FoundFile], commits: Commits) -> StepStatus:
-    """Say how many of a run's files are known."""
+def scan_status(
+    found: Sequence[FoundFile], commits: Commits, skipped: Sequence[SkippedFiles] = ()
+) -> StepStatus:
+    """Say how many of a run's files are known, and which are not read."""
     known = _remembered(commits)
     entries = [known.get(_fingerprint(file, "")) for file in found]
     units = {entry.unit for entry in entries if entry}
@@ -100,7 +103,8 @@ def scan_status(found: Sequence[FoundFile], commits: Commits) -> StepStatus:
         state, why = State.PARTIAL, f"{unknown:,} of {len(found):,} files are new or changed"
     else:
         state, why = State.NEW, ""
-    return StepStatus(StepPlan(SCAN, "", {}, ()), state, len(units), why=why)
+    warning = "; ".join(files.line for files in skipped) or None
+    return StepStatus(StepPlan(SCAN, "", {}, (), warning=warning), state, len(units), why=why)
 
 
 @contextmanager
@@ -125,6 +129,8 @@ def _fingerprint(file: FoundFile, attempt: str) -> str:
         cut = [file.unit_size, file.fields.model_dump(mode="json")]
     elif file.is_cut_by_bytes:
         cut = [file.unit_size]
+    elif file.is_transcoded:
+        cut = [file.encoding]
     session = "" if file.status.lasting else f"attempt {attempt}"
     parts = [VERSION, file.source, file.path, file.status.stamp, session, cut]
     return xxhash.xxh3_128_hexdigest(canonical_json(parts))

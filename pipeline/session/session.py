@@ -16,7 +16,8 @@ from pipeline.engine.memory import Need
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
-from pipeline.inputs.files import find_files
+from pipeline.inputs.files import find_inputs
+from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
@@ -67,14 +68,14 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
     with disk_faults(request.output):
         adopted = find_tokenizer(request.file, request.base)
         commits = Commits(LocalStorage(request.output))
-        found = find_files(request.file, request.base)
-        files = planned_inputs(found, commits)
+        found = find_inputs(request.file, request.base)
+        files = planned_inputs(found.files, commits)
         require_for_inputs(request.file, files, workers=request.workers)
         steps = plan_steps(request.file, files, adopted)
         if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
             steps = [replace(step, fingerprint="", units={}) for step in steps]
         status = status_of(steps, commits, before=_last_plan(request.output))
-        return [scan_status(found, commits), *status]
+        return [scan_status(found.files, commits, found.skipped), *status]
 
 
 def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
@@ -135,7 +136,7 @@ def verify_session(
             if not own:
                 _refuse_findings(audited)
             raise
-        report = write_report(output, file, runner.records, audited=audited)
+        report = write_report(output, file, runner.records, audited=audited, skipped=kept.skipped)
         execution.journal.status(_outcome(report))
         return report
 
@@ -188,7 +189,10 @@ def open_execution(
 def _steps(request: RunRequest, execution: Execution) -> RunReport:
     """Do the steps in order and gather what each reports."""
     adopted = find_tokenizer(request.file, request.base)
-    files = scan_inputs(find_files(request.file, request.base), execution)
+    found = find_inputs(request.file, request.base)
+    for skipped in found.skipped:
+        execution.progress.note(skipped.line)
+    files = scan_inputs(found.files, execution)
     execution.needs = require_for_inputs(request.file, files, workers=request.workers)
     steps = plan_steps(request.file, files, adopted)
     plan = {step.name: step for step in steps}
@@ -201,12 +205,14 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     before = _last_plan(request.output)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, plan, replace=request.replace)
-    _keep_plan(request, steps)
+    _keep_plan(request, steps, found.skipped)
     runner = Runner(Scope(request.file, files, adopted), plan, execution)
     with forgetting_changed(execution, files):
         runner.do(names)
     size = sum(file.size for file in files)
-    return write_report(request.output, request.file, runner.records, input_bytes=size)
+    return write_report(
+        request.output, request.file, runner.records, skipped=found.skipped, input_bytes=size
+    )
 
 
 def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[StepStatus]) -> None:
@@ -225,7 +231,7 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         execution.journal.log("replace", step=status.step.name)
 
 
-def _keep_plan(request: RunRequest, steps: Sequence[StepPlan]) -> None:
+def _keep_plan(request: RunRequest, steps: Sequence[StepPlan], skipped: Sequence[SkippedFiles]) -> None:
     """Keep the run's config, for `status` and `verify`, and to say later what changed."""
     content = {
         "run": request.file.model_dump(mode="json"),
@@ -237,6 +243,7 @@ def _keep_plan(request: RunRequest, steps: Sequence[StepPlan]) -> None:
             }
             for step in steps
         },
+        "skipped": [files.model_dump(mode="json") for files in skipped],
     }
     text = json.dumps(content, indent=1, default=str) + "\n"
     replace_file(request.output / PLAN, text.encode())

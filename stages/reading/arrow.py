@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from stages.errors import DataError
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
+from stages.reading.nested import column_of, top_column
 from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
 from stages.reading.slices import Slice, run_slices
@@ -60,8 +61,8 @@ def arrow_slices(
     with reading_table(name):
         for batch in _batches(file, fields):
             held.append(batch.get_total_buffer_size())
-            texts = batch.select(list(fields.text_columns))
-            pieces.append((batch.num_rows, texts.get_total_buffer_size()))
+            texts = [column_of(batch, column) for column in fields.text_columns]
+            pieces.append((batch.num_rows, sum(text.get_total_buffer_size() for text in texts)))
             del batch, texts
     large = [size if size > BATCH_BYTES else 0 for size in held]
     slices = run_slices(pieces, unit)
@@ -100,8 +101,8 @@ def _batches(
     """Yield some record batches with the columns that a source takes; none is held here."""
     file.seek(0)
     schema = pa.ipc.open_file(file).schema
-    included = sorted(schema.get_field_index(name) for name in wanted_columns(fields))
-    options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
+    included = {schema.get_field_index(top_column(schema, name)) for name in wanted_columns(fields)}
+    options = pa.ipc.IpcReadOptions(included_fields=sorted(included), use_threads=False)
     file.seek(0)
     table = pa.ipc.open_file(file, options=options)
     numbers = range(first, table.num_record_batches if last is None else last)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
+from stages.reading.nested import column_of, field_names, find_fields
 from stages.reading.records import (
     FieldMapping,
     LanguageColumn,
@@ -86,12 +87,12 @@ def read_rows(
 
 
 def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: bool) -> None:
-    found = schema.get_all_field_indices(column)
+    found = find_fields(schema, column)
     if len(found) != 1:
-        there = ", ".join(schema.names) or "none"
-        problem = "such a column twice" if found else "no such column at its top level"
+        there = ", ".join(field_names(schema)) or "none"
+        problem = "such a column twice" if found else "no such column"
         raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}")
-    kind = schema.field(found[0]).type
+    kind = found[0].type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     if any(test(value) for test in strings) or (integers and pa.types.is_integer(value)):
@@ -110,7 +111,7 @@ def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
     """Return access to a column's cells, as the bytes of strings."""
     if name is None:
         return lambda _: None
-    column = batch.column(name)
+    column = column_of(batch, name)
     if pa.types.is_dictionary(column.type):
         values = _binary(column.dictionary)
         # Checks that every index is in range, which a damaged file need not keep to.

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from stages.reading.cells import wanted_columns
+from stages.reading.nested import column_names, find_column
 from stages.reading.records import FieldMapping
 
 ID, LANGUAGE = "id_column", "language.column"
@@ -52,14 +53,14 @@ class ColumnsSeen:
         self.records += 1
         lacks = False
         for name in self.absent:
-            if name not in record:
+            if not find_column(record, name)[0]:
                 self.absent[name] += 1
                 self.first.setdefault(name, self.path)
                 lacks = True
         if lacks and self._sampled < SAMPLED:
             self._sampled += 1
             known = set(self.there)
-            names = (name[:NAME_LENGTH] for name in record)
+            names = (name[:NAME_LENGTH] for name in column_names(record))
             self.there = [*self.there, *(name for name in names if name not in known)][:NAMED]
 
     def add_untaken(self, key: str, value: object) -> None:

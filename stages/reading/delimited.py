@@ -18,17 +18,21 @@ from functools import partial
 
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import NAME_LENGTH, NAMED, ColumnsSeen
+from stages.reading.faults import ContentError
 from stages.reading.fields import document_of
 from stages.reading.lines import Line, joined
 from stages.reading.reader import StreamReader
-from stages.reading.records import FieldMapping, Record, bad_utf8, too_large
+from stages.reading.records import FieldMapping, Record, bad_utf8, foreign_detail, too_large
 
 csv.field_size_limit(sys.maxsize >> 33)  # a C long everywhere; `max_document_bytes` is the bound
 _QUOTE = b'"'
 
 
-class HeaderError(ValueError):
+class HeaderError(ContentError):
     """A file of delimited text has no header, or one without the columns of the text."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "text_column")
 
 
 @dataclass
@@ -74,6 +78,8 @@ class Delimited:
         """Return the names of the columns."""
         if record.size > len(record.data):
             raise HeaderError(f"its header has {record.size:,} bytes, over ingest.max_document_bytes")
+        if foreign := foreign_detail(record.position, record.data):
+            raise ContentError(foreign, "encoding")
         try:
             names = self._values(record.content.decode())
         except (UnicodeDecodeError, csv.Error) as error:
@@ -182,5 +188,5 @@ def _after(state: _Reading, part: bytes, delimiter: bytes) -> _Reading:
     return state
 
 
-CSV = StreamReader("CSV", ".csv", partial(Delimited, delimiter=b","))
-TSV = StreamReader("TSV", ".tsv", partial(Delimited, delimiter=b"\t"))
+CSV = StreamReader("CSV", (".csv",), partial(Delimited, delimiter=b","))
+TSV = StreamReader("TSV", (".tsv",), partial(Delimited, delimiter=b"\t"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
 from stages.reading.lines import Line
+from stages.reading.nested import find_column
 from stages.reading.records import FieldMapping, RawDocument, Record, language_of, own_id_of
 
 
@@ -23,7 +24,7 @@ def document_of(
         columns.add(record)
     texts = []
     for name in fields.text_columns:
-        text = record.get(name)
+        _, text = find_column(record, name)
         if not isinstance(text, str):
             found = "absent" if text is None else f"of type {type(text).__name__}"
             detail = f"field {name!r} is {found}"
@@ -41,7 +42,7 @@ def _own_id(
 ) -> str | None:
     if not fields.id_column:
         return None
-    value = record.get(fields.id_column)
+    _, value = find_column(record, fields.id_column)
     own_id = own_id_of(value)
     if own_id is None and columns is not None:
         columns.add_untaken(ID, value)
@@ -51,7 +52,7 @@ def _own_id(
 def _language(record: Mapping[str, object], fields: FieldMapping, columns: ColumnsSeen | None) -> str:
     if isinstance(fields.language, str):
         return fields.language
-    value = record.get(fields.language.column)
+    _, value = find_column(record, fields.language.column)
     language = language_of(value)
     if language != value and columns is not None:
         columns.add_untaken(LANGUAGE, value)

@@ -14,7 +14,7 @@ from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.fields import document_of
 from stages.reading.lines import Line, inked, lines_of_slice, split_lines
 from stages.reading.reader import StreamReader
-from stages.reading.records import FieldMapping, Record, bad_utf8, too_large
+from stages.reading.records import FieldMapping, Record, bad_utf8, foreign_detail, too_large
 from stages.reading.structure import too_costly
 
 
@@ -61,7 +61,9 @@ def _bad_line(line: Line, why: str) -> Drop:
         line.data.decode()
     except UnicodeDecodeError as error:
         return bad_utf8(line.number, line.position, error)
-    return Drop(line.number, line.position, DropReason.BAD_JSON, why)
+    foreign = foreign_detail(line.position, line.data)
+    reason = DropReason.BAD_UTF8 if foreign else DropReason.BAD_JSON
+    return Drop(line.number, line.position, reason, foreign or why)
 
 
-JSON_LINES = StreamReader("JSON lines", ".jsonl", JsonLines, read_slice=lines_of_slice)
+JSON_LINES = StreamReader("JSON lines", (".jsonl", ".ndjson"), JsonLines, read_slice=lines_of_slice)

@@ -48,6 +48,8 @@ def pages_of(file: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[Page]:
     if column.has_dictionary_page and column.dictionary_page_offset is not None:
         place = min(place, column.dictionary_page_offset)
     end = place + column.total_compressed_size
+    if place < 0:  # the footer is damaged
+        raise pa.ArrowInvalid(f"a column that begins at byte {place:,}")
     while place < end:
         page, size = _header_at(file, place, end)
         yield page

@@ -93,8 +93,8 @@ class StreamReader:
     """A format of records that follow each other in a stream of bytes."""
 
     name: str
-    ending: str
-    """Of a plain file; behind it may stand that of a compression."""
+    endings: tuple[str, ...]
+    """Of a plain file; behind each may stand that of a compression."""
     open: Callable[[FieldMapping, int], PieceReader]
     """Begins a stream, given the fields and the longest piece that is held, in bytes."""
     read_slice: ReadSlice | None = None
@@ -103,6 +103,8 @@ class StreamReader:
     """Whether each piece of a slice, blank ones too, begins where the one before it ends."""
     has_columns: bool = True
     """Whether a record has fields of its own: an id, a language, sections."""
+    is_text: bool = True
+    """Whether it is text in one encoding, which a source may declare."""
     split: TextSplit | None = None
     """The `text_split` of a source for which it is the reader; None for any."""
 

@@ -10,9 +10,8 @@ from pydantic import Field, model_validator
 
 from stages.columns import Drop, DropReason
 from stages.config import Config
+from stages.reading.encodings import foreign_encoding
 
-UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-"""How a file of UTF-16 begins; one of UTF-32 may too."""
 UNDETERMINED = "und"
 """The language of a document whose record names none (ISO 639-2)."""
 
@@ -33,9 +32,10 @@ class FieldMapping(Config):
     """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
     entails and what contradicts it. Sections follow each other as they are, with nothing between."""
     id_column: str | None = None
-    """The field that holds the user's own id, kept beside ours; none by default. A field that a source
-    names stands at a record's top level, and is refused if no record of the source has it. A document
-    whose id is over 4,096 bytes is dropped and counted."""
+    """The field that holds the user's own id, kept beside ours; none by default. Any field that
+    a source names may be inside of others, as `meta.id`; one at the top level whose own name holds the
+    dots comes first. It is refused if no record of the source has it. A document whose id is over 4,096
+    bytes is dropped and counted."""
     language: str | LanguageColumn = UNDETERMINED
     """One language for the whole source, or the field that names it. A document whose language is over
     256 bytes is dropped and counted."""
@@ -92,6 +92,16 @@ def too_large(line: int, position: int, size: int) -> Drop:
 def bad_utf8(line: int, position: int, error: UnicodeDecodeError) -> Drop:
     """Return the drop of a record whose bytes are no UTF-8."""
     detail = f"byte {error.start:,} of the record, 0x{error.object[error.start]:02x}: {error.reason}"
-    if not position and error.object.startswith(UTF_16_MARKS):
-        detail = "the file begins with the byte order mark of UTF-16; convert it to UTF-8"
-    return Drop(line, position, DropReason.BAD_UTF8, detail)
+    foreign = foreign_detail(position, error.object)
+    return Drop(line, position, DropReason.BAD_UTF8, foreign or detail)
+
+
+def foreign_detail(position: int, data: bytes) -> str | None:
+    """Return what to say of a record at the beginning of a file that looks like UTF-16 or UTF-32."""
+    encoding = None if position else foreign_encoding(data)
+    if encoding is None:
+        return None
+    kind = encoding.upper().removesuffix("-LE").removesuffix("-BE")
+    return (
+        f"the file looks like {kind}; set encoding = {encoding!r} of its source, or convert it to UTF-8"
+    )

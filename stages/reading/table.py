@@ -3,19 +3,20 @@
 from stages.reading.arrow import ARROW
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.delimited import CSV, TSV
+from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, TableReader, TextSplit
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
 
-READERS: tuple[Reader, ...] = (JSON_LINES, PARQUET, ARROW, CSV, TSV, WHOLE_TEXT, PARAGRAPHS)
+READERS: tuple[Reader, ...] = (JSON_LINES, JSON, PARQUET, ARROW, CSV, TSV, WHOLE_TEXT, PARAGRAPHS)
 
 
 def endings_of(reader: Reader) -> tuple[str, ...]:
     """Return how the names of a format's files end: JSON lines -> .jsonl, .jsonl.gz, .jsonl.zst."""
     if isinstance(reader, TableReader):
         return reader.endings
-    return (reader.ending, *(f"{reader.ending}{compression}" for compression in COMPRESSIONS))
+    return tuple(f"{ending}{packed}" for ending in reader.endings for packed in ("", *COMPRESSIONS))
 
 
 ENDINGS = tuple(dict.fromkeys(ending for reader in READERS for ending in endings_of(reader)))
@@ -31,3 +32,8 @@ def reader_of(name: str, split: TextSplit) -> Reader | None:
     """
     fitting = (reader for reader in READERS if name.endswith(endings_of(reader)))
     return next((r for r in fitting if isinstance(r, TableReader) or r.split in (None, split)), None)
+
+
+def is_named_like_file(name: str) -> bool:
+    """Say whether a name is that of a file which is read; folders may have such names, too."""
+    return name.endswith(ENDINGS)

@@ -9,10 +9,19 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.lines import CHUNK_BYTES, Line, joined, lines_after, split_lines
 from stages.reading.reader import StreamReader, TextSplit
-from stages.reading.records import UNDETERMINED, FieldMapping, RawDocument, Record, bad_utf8, too_large
+from stages.reading.records import (
+    UNDETERMINED,
+    FieldMapping,
+    RawDocument,
+    Record,
+    bad_utf8,
+    foreign_detail,
+    too_large,
+)
 from stages.reading.slices import Slice
 
 
@@ -44,6 +53,8 @@ def parse_text(line: Line, fields: FieldMapping) -> Record:
     """Return the document that a piece of text is, or the reason why it is none."""
     if line.size > len(line.data):
         return too_large(line.number, line.position, line.size)
+    if foreign := foreign_detail(line.position, line.data):
+        return Drop(line.number, line.position, DropReason.BAD_UTF8, foreign)
     try:
         text = line.data.decode()
     except UnicodeDecodeError as error:
@@ -144,10 +155,11 @@ def _last_ink(file: BinaryIO, before: int) -> int:
     return -1
 
 
-WHOLE_TEXT = StreamReader("plain text", ".txt", WholeText, has_columns=False, split=TextSplit.FILE)
+_ENDINGS = (".txt", ".md")
+WHOLE_TEXT = StreamReader("plain text", _ENDINGS, WholeText, has_columns=False, split=TextSplit.FILE)
 PARAGRAPHS = StreamReader(
     "plain text",
-    ".txt",
+    _ENDINGS,
     Paragraphs,
     read_slice=paragraphs_of_slice,
     without_gaps=False,

@@ -22,7 +22,7 @@ from run_processes import (
 )
 from scale import top_languages
 
-from pipeline.inputs.files import find_files
+from pipeline.inputs.files import find_inputs
 from pipeline.run_file.config import load_run_file
 
 MIB = 1 << 20
@@ -200,10 +200,10 @@ def test_a_broken_promise_is_named(more: list[dict[str, Any]], message: str) -> 
 
 def test_a_corpus_takes_the_place_of_the_sources_of_the_run_file(tmp_path: Path) -> None:
     run_file = Path(__file__).parents[2] / "benchmarks" / "scale.toml"
-    assert find_files(load_run_file(run_file), run_file.parent)
+    assert find_inputs(load_run_file(run_file), run_file.parent).files
     (tmp_path / 'a "quoted".jsonl').write_text('{"text": "x"}')
     file = load_run_file(run_file, [corpus_override(f'{tmp_path}/a "*".jsonl')])
-    (found,) = find_files(file, run_file.parent)
+    (found,) = find_inputs(file, run_file.parent).files
     assert found.source == "corpus"
     command = run_command("a 'b c'", run_file, tmp_path, workers=2, overrides=["x=1"])
     assert command[:4] == ["a", "b c", "run", str(run_file)]

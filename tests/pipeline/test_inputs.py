@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.inputs.files import FoundFile, find_files
+from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
+from pipeline.inputs.skipped import glob_matches
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
 from stages.reading.table import ENDINGS
@@ -25,10 +26,15 @@ def base(tmp_path: Path) -> Path:
     return folder
 
 
+def inputs(base: Path, *sources: dict[str, Any]) -> FoundInputs:
+    """Return what a run over some sources reads, and what not."""
+    run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
+    return find_inputs(run, base)
+
+
 def find(base: Path, *sources: dict[str, Any]) -> list[FoundFile]:
     """Return the files of a run over some sources."""
-    run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
-    return find_files(run, base)
+    return inputs(base, *sources).files
 
 
 def names(files: list[FoundFile]) -> list[tuple[str, str]]:
@@ -154,7 +160,7 @@ def test_a_file_that_two_globs_find_under_two_paths_is_refused(tmp_path: Path) -
     sources = [{"name": "s", "paths": ["a/*.jsonl", "**/*.jsonl"]}]
     run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
     with pytest.raises(ConfigError, match=r"matches twice, as 'x\.jsonl' and 'a/x\.jsonl'"):
-        find_files(run, tmp_path)
+        find_inputs(run, tmp_path)
 
 
 def test_a_folder_whose_name_has_wildcards_is_taken_by_its_letters(tmp_path: Path) -> None:
@@ -163,7 +169,7 @@ def test_a_folder_whose_name_has_wildcards_is_taken_by_its_letters(tmp_path: Pat
     (base / "a" / "x.jsonl").write_text("{}\n")
     sources = [{"name": "s", "paths": ["a/*.jsonl"]}]
     run = RunFile.model_validate({"sources": sources, "datasets": [{"name": "clm"}]})
-    assert [file.path for file in find_files(run, base)] == ["x.jsonl"]
+    assert [file.path for file in find_inputs(run, base).files] == ["x.jsonl"]
 
 
 def test_sections_of_plain_text_are_refused(base: Path) -> None:
@@ -199,19 +205,108 @@ def test_what_is_no_regular_file_is_refused_at_once(kind: str, pattern: str, bas
     assert ("a link to /dev/zero" in message) == (kind == "a character device")
 
 
-@pytest.mark.parametrize("pattern", ["web/*.jsonl", "web/*", "*/*.jsonl", "web/fold*.jsonl"])
-def test_a_folder_that_is_named_like_a_file_is_refused(pattern: str, base: Path) -> None:
+@pytest.mark.parametrize("pattern", ["web/*.jsonl", "web/*", "web/fold*.jsonl", "web/folder.jsonl"])
+def test_of_a_folder_that_is_named_like_a_file_the_files_are_read(pattern: str, base: Path) -> None:
     folder = base / "web/folder.jsonl"
+    (folder / "_temporary/0").mkdir(parents=True)
+    (folder / "lang=en").mkdir()
+    for name in ("part-0.jsonl", "_SUCCESS", "_temporary/0/part-0.jsonl", "lang=en/part-1.jsonl"):
+        (folder / name).write_text("{}")
+    (base / "web/b.jsonl").unlink()
+    (base / "web/a.jsonl.gz").unlink()
+    found = inputs(base, {"name": "web", "paths": [pattern]})
+    inside = ["folder.jsonl/lang=en/part-1.jsonl", "folder.jsonl/part-0.jsonl"]
+    assert names(found.files) == [("web", path) for path in inside]
+    (skipped,) = found.skipped
+    assert skipped.line == (
+        "sources.web: 2 files are not read: 2 beside the data of a folder (folder.jsonl/_SUCCESS,"
+        " folder.jsonl/_temporary/0/part-0.jsonl)"
+    )
+
+
+def test_a_note_beside_the_data_of_a_folder_is_not_read_by_a_pattern_of_its_own(base: Path) -> None:
+    folder = base / "t.parquet"
     folder.mkdir()
-    (folder / "part-0.jsonl").write_text("{}")
-    (base / "code/z.jsonl").unlink()
-    if pattern == "web/*":
-        (base / "web/a.jsonl.gz").unlink()
-    message = refusal(base, pattern)
-    assert f"{folder} is a folder that is named like a file" in message
-    assert f"name its files, as {folder}/*" in message
-    found = find(base, {"name": "web", "paths": ["web/*.jsonl/*"]})
-    assert names(found) == [("web", "folder.jsonl/part-0.jsonl")], "the way out is one"
+    for name in ("part-0.parquet", "_metadata", "_SUCCESS", ".part-0.parquet.crc"):
+        (folder / name).write_bytes(b"")
+    for pattern in ("t.parquet/*", "*/*.parquet"):
+        found = inputs(base, {"name": "web", "paths": [pattern]})
+        assert [Path(file.path).name for file in found.files] == ["part-0.parquet"]
+    with pytest.raises(ConfigError, match=r"_metadata: no reader knows this file"):
+        find(base, {"name": "web", "paths": ["t.parquet/_metadata"]})
+
+
+def test_a_folder_that_is_named_like_a_file_and_holds_none_is_refused(base: Path) -> None:
+    (base / "t.parquet").mkdir()
+    assert refusal(base, "t.parquet") == (
+        f"sources.web.paths: 't.parquet' matches no file in {base.resolve()}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("glob", "left"),
+    [
+        ("*.log", ["a.jsonl.gz", "b.jsonl", "deep/er/c.jsonl.zst"]),
+        ("er", ["a.jsonl.gz", "b.jsonl", "x.log"]),
+        ("deep/*", ["a.jsonl.gz", "b.jsonl", "x.log"]),
+        ("deep", ["a.jsonl.gz", "b.jsonl", "x.log"]),
+        ("**/*.zst", ["a.jsonl.gz", "b.jsonl", "x.log"]),
+        ("./b.*", ["a.jsonl.gz", "deep/er/c.jsonl.zst", "x.log"]),
+        ("er/*", ["a.jsonl.gz", "b.jsonl", "deep/er/c.jsonl.zst", "x.log"]),
+        ("*/b.jsonl", ["a.jsonl.gz", "b.jsonl", "deep/er/c.jsonl.zst", "x.log"]),
+    ],
+)
+def test_a_glob_of_exclude_is_of_a_name_or_of_a_path(glob: str, left: list[str], base: Path) -> None:
+    (base / "web/x.log").write_text("junk")
+    paths = ["a.jsonl.gz", "b.jsonl", "deep/er/c.jsonl.zst", "x.log"]
+    source = {"name": "web", "paths": ["web/**"], "exclude": [glob]}
+    assert [path for path in paths if not glob_matches(path, glob)] == left
+    found = inputs(base, {**source, "skip_unknown": True})
+    assert [file.path for file in found.files] == [path for path in left if path != "x.log"]
+    (skipped,) = found.skipped
+    assert sum(skipped.by.values()) == 4 - len(found.files)
+    assert skipped.idle == ((glob,) if left == paths else ())
+
+
+def test_files_that_are_not_read_are_counted_and_the_first_named(base: Path) -> None:
+    for name in ("1.log", "2.log", "3.log", "4.log", "b.doc", "c"):
+        (base / "web" / name).write_text("junk")
+    source = {"name": "web", "paths": ["web/*"], "exclude": ["*.log", "*.lgo"], "skip_unknown": True}
+    found = inputs(base, source)
+    assert [file.path for file in found.files] == ["a.jsonl.gz", "b.jsonl"]
+    (skipped,) = found.skipped
+    assert skipped.by == {"excluded": 4, "unknown": 2}
+    assert skipped.line == (
+        "sources.web: 6 files are not read: 4 by exclude (1.log, 2.log, 3.log and 1 more), 2 that no"
+        " reader knows (b.doc, c); exclude: '*.lgo' matches no file"
+    )
+    assert inputs(base, {"name": "web", "paths": ["web/*.jsonl"]}).skipped == ()
+
+
+def test_a_file_that_no_reader_knows_is_refused_with_both_ways_out(base: Path) -> None:
+    (base / "web" / "note.doc").write_text("a note")
+    (base / "web" / "README").write_text("a note")
+    assert "leave it out with exclude = ['README'], or all files of other" in refusal(base, "web/*")
+    message = refusal(base, "web/*", exclude=["README"])
+    assert "leave it out with exclude = ['*.doc'], or all files of other endings with skip_" in message
+    assert "files only" in refusal(base, "web/note.doc", skip_unknown=True), "it is meant"
+
+
+def test_a_source_of_which_nothing_is_left_is_refused(base: Path) -> None:
+    message = refusal(base, "web/*.jsonl", exclude=["*.jsonl"])
+    assert message == "sources.web: 1 file is not read: 1 by exclude (b.jsonl); no file is left to read"
+
+
+def test_what_is_excluded_is_not_looked_at(base: Path) -> None:
+    make_special("a FIFO", base / "web/x.jsonl")
+    source = {"name": "web", "paths": ["web/*.jsonl"], "exclude": ["x.*"]}
+    assert names(find(base, source)) == [("web", "b.jsonl")]
+
+
+@pytest.mark.parametrize("glob", ["", "/", "."])
+def test_a_glob_of_exclude_that_names_nothing_is_refused(glob: str) -> None:
+    with pytest.raises(ValueError, match="names no file"):
+        Source(name="web", paths=("*",), exclude=(glob,))
 
 
 def test_a_folder_named_like_a_file_is_no_fault_where_its_files_are_read(base: Path) -> None:

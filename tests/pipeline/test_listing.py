@@ -11,9 +11,9 @@ import fsspec
 import pytest
 from fsspec import AbstractFileSystem
 
-from pipeline.inputs.files import find_files
+from pipeline.inputs.files import find_inputs
 from pipeline.inputs.listing import local_matches, remote_matches
-from pipeline.inputs.places import local_files
+from pipeline.inputs.places import local_places
 from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError, ShardmillError, Stopped
 
@@ -138,7 +138,7 @@ def test_a_folder_that_cannot_be_listed_is_named_not_skipped(
     )
     monkeypatch.setattr(os, "scandir", refused(tree / "b", number))
     with pytest.raises(ShardmillError) as caught:
-        find_files(run, tree)
+        find_inputs(run, tree)
     assert type(caught.value) is FAULTS[number]
     assert str(caught.value).startswith(f"sources.web.paths: {url}{tree / 'b'}: ")
     assert os.strerror(number) in str(caught.value)
@@ -182,14 +182,14 @@ def test_a_pattern_behind_a_url_matches_what_fsspec_says(
 
 def test_a_file_is_found_by_its_own_name_though_it_looks_like_a_pattern(tmp_path: Path) -> None:
     (tmp_path / "a[1].jsonl").write_text("{}")
-    assert local_files("a[1].jsonl", tmp_path, key="web") == [tmp_path / "a[1].jsonl"]
+    assert local_places("a[1].jsonl", tmp_path, key="web") == [tmp_path / "a[1].jsonl"]
     (tmp_path / "a1.jsonl").write_text("{}")
     with pytest.raises(ConfigError) as caught:
-        local_files("a[1].jsonl", tmp_path, key="web")
+        local_places("a[1].jsonl", tmp_path, key="web")
     assert str(caught.value) == (
         "web: 'a[1].jsonl' is the name of a file, and also a pattern that matches"
         f" {tmp_path / 'a1.jsonl'};"
         " write 'a[[]1].jsonl' for the file of that name, or rename it"
     )
-    assert local_files("a[[]1].jsonl", tmp_path, key="web") == [tmp_path / "a[1].jsonl"]
-    assert len(local_files("a*.jsonl", tmp_path, key="web")) == 2
+    assert local_places("a[[]1].jsonl", tmp_path, key="web") == [tmp_path / "a[1].jsonl"]
+    assert len(local_places("a*.jsonl", tmp_path, key="web")) == 2

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.inputs.files import find_files
+from pipeline.inputs.files import find_inputs
 from pipeline.planning.plan import plan_steps
 from pipeline.run_file.config import Dataset, RunFile, explain
 from pipeline.run_file.own_packing import without_shards
@@ -103,7 +103,7 @@ def test_a_dataset_s_own_packing_changes_no_fingerprint_of_what_it_says_already(
     prints = []
     for own in owns:
         run = RunFile.model_validate(run_with(own, RUN_PACKING))
-        files = planned_inputs(find_files(run, tmp_path), Commits(LocalStorage(tmp_path / "out")))
+        files = planned_inputs(find_inputs(run, tmp_path).files, Commits(LocalStorage(tmp_path / "out")))
         prints.append({step.name: step.fingerprint for step in plan_steps(run, files)})
     assert prints[0] == prints[1] == prints[2]
     assert "shard-own" in prints[0]

@@ -8,7 +8,7 @@ import fsspec
 import pytest
 from changing_server import serving
 
-from pipeline.inputs.files import FoundFile, find_files
+from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.listing import is_pattern
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.places import is_url, place_status
@@ -23,7 +23,7 @@ def find(*paths: str, output: Path, **source: Any) -> list[FoundFile]:
     run = RunFile.model_validate(
         {"sources": sources, "datasets": [{"name": "clm"}], "ingest": {"unit_size": "1KiB"}}
     )
-    return find_files(run, output)
+    return find_inputs(run, output).files
 
 
 def put(path: str, data: bytes) -> None:

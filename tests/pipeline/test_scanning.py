@@ -22,7 +22,7 @@ import xxhash
 from changing_server import serving
 from fsspec.implementations.memory import MemoryFileSystem
 
-from pipeline.inputs.files import FoundFile, find_files
+from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session
@@ -78,7 +78,7 @@ def records(output: Path) -> dict[str, Any]:
 
 def found(folder: Path, *paths: str, **more: Any) -> list[FoundFile]:
     """Return the files of a run."""
-    return find_files(run_of(*paths, **more), folder)
+    return find_inputs(run_of(*paths, **more), folder).files
 
 
 def table(rows: int = 5) -> bytes:

@@ -160,11 +160,9 @@ def _named_columns(source: Source) -> list[tuple[str, str]]:
 
 def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str:
     there = ", ".join(seen.there[:NAMED]) or "none"
-    nested = "; a column stands at the top level, a name with dots finds none below it"
     return (
-        f"sources.{source.name}.{key} = {column!r}: none of {seen.records:,} records has such a column"
-        f" at its top level; columns there: {there}{nested if '.' in column else ''}. Correct the name"
-        " and run again with --replace"
+        f"sources.{source.name}.{key} = {column!r}: none of {seen.records:,} records has such a column;"
+        f" columns there: {there}. Correct the name and run again with --replace"
     )
 
 

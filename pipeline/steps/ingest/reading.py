@@ -26,9 +26,16 @@ from stages.errors import ChangedInputError, ConfigError, DataError, Verificatio
 from stages.reading.checked import WAY_OUT, checked_file
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
-from stages.reading.delimited import HeaderError
+from stages.reading.encodings import UTF_8, transcoded
+from stages.reading.faults import ContentError
 from stages.reading.lines import Line
-from stages.reading.reader import PieceReader, Reader, StreamReader, TableReader, TextSplit
+from stages.reading.reader import (
+    PieceReader,
+    Reader,
+    StreamReader,
+    TableReader,
+    TextSplit,
+)
 from stages.reading.records import FieldMapping, Record
 from stages.reading.slices import Slice
 from stages.reading.table import reader_of
@@ -51,6 +58,7 @@ class InputPart:
     slice: Slice | None = None
     """What it reads of its only file; None for a part of a chain."""
     text_split: TextSplit = TextSplit.FILE
+    encoding: str = UTF_8
 
     @property
     def name(self) -> str:
@@ -227,6 +235,7 @@ class _Stream:
         self.file = self._left.pop()
         reader = self._first.reader_of(self.file)
         assert isinstance(reader, StreamReader), "a table has slices"
+        self._is_text = reader.is_text
         self.reader = reader.open(self._first.fields, self._first.ingest.max_document_bytes)
         self._pieces = self._pieces_of(self.file)
         self.advance()
@@ -259,12 +268,15 @@ class _Stream:
     def _pieces_of(self, wanted: InputFile) -> Iterator[Line]:
         """Return the pieces of a file, all of which is read."""
         with reading_stream(str(wanted.place)), opened(self._workspace, wanted) as file:
+            chunks = decompressed(file, wanted.path)
+            if self._is_text:
+                chunks = transcoded(chunks, self._first.encoding)
             try:
-                yield from self.reader.pieces(self._counted(decompressed(file, wanted.path)))
-            except HeaderError as error:
+                yield from self.reader.pieces(self._counted(chunks))
+            except ContentError as error:
                 raise DataError(
-                    f"{wanted.label}: {error}; correct text_column or the file, or leave the file out,"
-                    " and run again with --replace"
+                    f"{wanted.label}: {error}; correct {error.setting} or the file, or leave the file"
+                    " out, and run again with --replace"
                 ) from error
             if file.tell() != wanted.size:
                 raise VerificationError(

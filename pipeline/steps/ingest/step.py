@@ -46,7 +46,7 @@ PAGE_FACTOR = 3
 """Of the pages of a table that are read as a whole: a dictionary of 281 MiB took 762 MiB."""
 NAMED = 20
 """Dropped records that are named."""
-_SOURCE = ("text_column", "id_column", "language", "text_split", "section_columns")
+_SOURCE = ("text_column", "id_column", "language", "text_split", "section_columns", "encoding")
 """What of a source decides its documents."""
 
 
@@ -154,6 +154,7 @@ def _part(job: Job, bundle: Bundle, number: int) -> Task:
         minhash=job.file.dedup.minhash if job.file.dedup.near else None,
         slice=None if bundle.slices is None else bundle.slices[number],
         text_split=source.text_split,
+        encoding=source.encoding,
     )
     name = part.name.replace("/", ".")
     own = job.plan.units[bundle.key]

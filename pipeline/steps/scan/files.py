@@ -19,7 +19,6 @@ from pipeline.inputs.places import place_status
 from stages.config import Config
 from stages.errors import DataError, Stopped
 from stages.reading.checked import block_digest, checked_file, read_blocks
-from stages.reading.decompress import COMPRESSIONS
 from stages.reading.reader import TableReader
 from stages.reading.slices import Slice, byte_slices
 
@@ -51,7 +50,7 @@ class ScannedFile(Config):
     digest: str
     """XXH3-128 of its bytes."""
     end: int | None
-    """Its bytes, or rows of a table; None if it is compressed."""
+    """Its bytes, or rows of a table; None if it is compressed or in another encoding."""
     slices: tuple[tuple[int, int, int, int], ...] | None
     """First, last, what stands before and what is held of each, as `stages.reading.formats.Slice`."""
     first_block: int
@@ -91,7 +90,7 @@ def scan_file(
     _require_unchanged(file)
     check_columns_of(file)
     size, digest, blocks, line_feeds = _read(file)
-    slices, end = None, size if not file.path.endswith(COMPRESSIONS) else None
+    slices, end = None, size if file.is_plain else None
     if isinstance(file.reader, TableReader):
         slices, end = _table_slices(file, file.reader, size, blocks)
     elif file.is_cut_by_bytes:

@@ -172,7 +172,9 @@ def test_a_file_of_utf_16_is_named_as_one(encoding: str) -> None:
     drop = parse_line(first, PLAIN)
     assert isinstance(drop, Drop)
     assert (drop.reason, drop.line) == (DropReason.BAD_UTF8, 1)
-    assert drop.detail == "the file begins with the byte order mark of UTF-16; convert it to UTF-8"
+    assert drop.detail == (
+        "the file looks like UTF-16; set encoding = 'utf-16' of its source, or convert it to UTF-8"
+    )
     text = parse_text(first, PLAIN)
     assert isinstance(text, Drop)
     assert text.detail == drop.detail
@@ -195,3 +197,35 @@ def test_of_columns_that_exist_a_few_are_named() -> None:
     assert seen.absent == {"text": 1_000}
     assert len(seen.there) <= 20
     assert max(map(len, seen.there)) == 60
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b'{"data": {"text": "a"}}', "a"),
+        (b'{"data.text": "b", "data": {"text": "a"}}', "b"),
+        (b'{"data": {"text": null}}', None),
+        (b'{"data": null}', None),
+        (b'{"data": [{"text": "a"}]}', None),
+        (b'{"data": "text"}', None),
+        (b'{"text": "a"}', None),
+    ],
+)
+def test_a_field_may_be_inside_of_others(data: bytes, text: str | None) -> None:
+    found = parse(data, FieldMapping(text_column="data.text"))
+    if text is None:
+        assert found == Drop(4, 9, DropReason.MISSING_TEXT, "field 'data.text' is absent")
+    else:
+        assert found == RawDocument(4, 9, text, None, UNDETERMINED)
+
+
+def test_ids_and_languages_may_be_inside_of_others_and_are_counted_there() -> None:
+    fields = FieldMapping(id_column="m.id", language=LanguageColumn(column="m.x.lang"))
+    seen = ColumnsSeen(fields)
+    data = b'{"text": "a", "m": {"id": 7, "x": {"lang": "no"}}}'
+    assert parse_line(Line(4, 9, data, len(data)), fields, seen) == RawDocument(4, 9, "a", "7", "no")
+    data = b'{"text": "a", "m": {"id": {}, "x": {}}}'
+    parse_line(Line(4, 9, data, len(data)), fields, seen)
+    assert seen.absent == {"text": 0, "m.id": 0, "m.x.lang": 1}
+    assert seen.there == ["text", "m.id", "m.x"]
+    assert seen.untaken["id_column"] == {"an object": 1}

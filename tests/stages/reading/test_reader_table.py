@@ -4,6 +4,7 @@ import pytest
 
 from stages.reading.arrow import ARROW
 from stages.reading.delimited import CSV, TSV
+from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, StreamReader, TextSplit
@@ -24,7 +25,11 @@ from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
         ("a.txt.zst", WHOLE_TEXT),
         ("a.JSONL", None),
         ("a.parquet.gz", None),
-        ("a.json", None),
+        ("a.json", JSON),
+        ("a.json.gz", JSON),
+        ("a.ndjson", JSON_LINES),
+        ("a.md", WHOLE_TEXT),
+        ("a.xml", None),
         ("jsonl", None),
     ],
 )
@@ -34,6 +39,7 @@ def test_the_ending_of_a_name_says_what_reads_a_file(name: str, reader: Reader |
 
 def test_plain_text_is_cut_as_its_source_says() -> None:
     assert reader_of("a.txt", TextSplit.BLANK_LINE) is PARAGRAPHS
+    assert reader_of("a.md.gz", TextSplit.BLANK_LINE) is PARAGRAPHS
     assert reader_of("a.jsonl", TextSplit.BLANK_LINE) is JSON_LINES
 
 

@@ -204,9 +204,13 @@ def test_a_file_without_rows_is_empty(kind: Kind) -> None:
     [
         (
             FieldMapping(),
-            "'text': corpus/a.table has no such column at its top level; columns there: body, meta, n,",
+            "'text': corpus/a.table has no such column; columns there: body, meta.body, n, half, a.b",
         ),
-        (FieldMapping(text_column="meta.body"), "sources.web.text_column = 'meta.body': corpus/a.table"),
+        (
+            FieldMapping(text_column="meta.b"),
+            "sources.web.text_column = 'meta.b': corpus/a.table has no",
+        ),
+        (FieldMapping(text_column="meta.body.x"), "'meta.body.x': corpus/a.table has no such column"),
         (
             FieldMapping(text_column="n"),
             "sources.web.text_column = 'n': corpus/a.table holds int64 there; it must hold strings",
@@ -295,3 +299,65 @@ def test_a_section_that_is_not_there_is_refused_by_its_key(kind: Kind) -> None:
         ConfigError, match=r"sources.web.section_columns = 'other': .* has no such column"
     ):
         read(kind, data, SECTIONS)
+
+
+NESTED = FieldMapping(
+    text_column="data.text", id_column="data.meta.id", language=LanguageColumn(column="meta.lang")
+)
+
+
+@pytest.mark.parametrize("string", STRINGS[:2], ids=str)
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_columns_inside_of_others_are_read_and_nothing_is_inside_of_null(
+    string: pa.DataType, rows: int, kind: Kind
+) -> None:
+    inner = pa.struct([("id", pa.int32()), ("other", pa.string())])
+    data = [
+        {"text": "a", "meta": {"id": 7, "other": "x" * 50}},
+        {"text": None, "meta": None},
+        None,
+        {"text": "b", "meta": None},
+        {"text": "c", "meta": {"id": None, "other": None}},
+    ]
+    table = pa.table(
+        {
+            "meta": pa.array([{"lang": "no"}, None, {"lang": "th"}, {"lang": None}, {"lang": "no"}]),
+            "data": pa.array(data, pa.struct([("text", pa.string()), ("meta", inner)])).cast(
+                pa.struct([("text", string), ("meta", inner)])
+            ),
+        }
+    )
+    assert read(kind, kind.write(table, rows), NESTED) == [
+        RawDocument(1, 0, "a", "7", "no"),
+        Drop(2, 1, DropReason.MISSING_TEXT, "column 'data.text' is null"),
+        Drop(3, 2, DropReason.MISSING_TEXT, "column 'data.text' is null"),
+        RawDocument(4, 3, "b", None, UNDETERMINED),
+        RawDocument(5, 4, "c", None, "no"),
+    ]
+
+
+def test_a_column_whose_own_name_holds_dots_comes_first(kind: Kind) -> None:
+    table = pa.table({"a": [{"b": "nested"}], "a.b": ["dotted"]})
+    (found,) = read(kind, kind.write(table, 1), FieldMapping(text_column="a.b"))
+    assert found == RawDocument(1, 0, "dotted", None, UNDETERMINED)
+
+
+def test_a_column_inside_of_a_list_is_refused(kind: Kind) -> None:
+    data = kind.write(pa.table({"body": ["a"], "l": [[{"x": "b"}]]}), 1)
+    with pytest.raises(ConfigError, match=r"text_column = 'l.x': corpus/a.table has no such column"):
+        read(kind, data, FieldMapping(text_column="l.x"))
+
+
+def test_a_damaged_file_of_nested_columns_is_refused_by_name_or_gives_rows(kind: Kind) -> None:
+    rows = [{"text": f"some text {n}", "meta": {"id": n}} for n in range(40)]
+    data = kind.write(pa.table({"data": rows, "meta": [{"lang": "no"}] * 40}), 10)
+    refused = 0
+    for place in range(0, len(data), 5):
+        damaged = bytearray(data)
+        damaged[place] ^= 0xFF
+        try:
+            read(kind, bytes(damaged), NESTED)
+        except (DataError, ConfigError) as error:
+            assert NAME in str(error)  # noqa: PT017  # each of a hundred
+            refused += 1
+    assert refused > 50

@@ -22,7 +22,7 @@ from stages.filtering.table import FilterSettings
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
-from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
+from stages.objectives.table import KINDS, AnyObjective, needs_sentences, refuse_impossible, traits_of
 from stages.packing.layout import PackingConfig
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
@@ -230,7 +230,7 @@ class RunFile(Config):
     @property
     def needs_sentences(self) -> bool:
         """Whether a dataset asks where sentences end."""
-        return any(traits_of(dataset.objective).sentences for dataset in self.datasets)
+        return any(needs_sentences(one.objective, self.packing_of(one)) for one in self.datasets)
 
     @model_validator(mode="after")
     def _rates_are_of_sources(self) -> "RunFile":

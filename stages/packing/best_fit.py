@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.packing.layout import Layout, layout_of
+from stages.ragged import Ragged
 
 
-def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
+def pack_best_fit(
+    lengths: NDArray[np.int64], *, row_length: int, growth: int = 0, sentences: Ragged | None = None
+) -> Layout:
     """Return the best-fit decreasing layout of documents in rows.
 
     lengths 3 6 1 2, rows of 4:  B B B B | A A A C | B B D D
@@ -26,7 +29,9 @@ def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int, growth: int = 
         lengths: (D,) tokens of each document, its EOS included.
         row_length: tokens in a row.
         growth: tokens of room that each segment is left, all of it at the end of its row.
+        sentences: of no effect.
     """
+    del sentences
     longest = row_length - growth
     pieces = -(-lengths // longest)
     doc = np.repeat(np.arange(len(lengths)), pieces)

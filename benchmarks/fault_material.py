@@ -40,6 +40,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "document-fim": {**CHARACTERS, "unit": "document", "document_fraction": 0.5, "fim_rate": 1.0},
     "prefix": {"kind": "prefix_lm"},
     "prompts": {"kind": "prefix_lm", "split": "source"},
+    "prompts-packed": {"kind": "prefix_lm", "split": "source", "pack_documents": True},
     "seq2seq": {**SEQ2SEQ, "pack_rows": True},
     "prompts-seq2seq": {**SEQ2SEQ, "split": "source"},
     "t5": T5,

@@ -25,6 +25,7 @@ from stages.objectives.learning import LearningConfig
 from stages.objectives.table import (
     KINDS,
     AnyObjective,
+    needs_sentences,
     refuse_begun_documents,
     refuse_impossible,
     traits_of,
@@ -277,7 +278,7 @@ class RunFile(Config):
     @property
     def needs_sentences(self) -> bool:
         """Whether a dataset asks where sentences end."""
-        return any(traits_of(dataset.objective).sentences for dataset in self.datasets)
+        return any(needs_sentences(one.objective, self.packing_of(one)) for one in self.datasets)
 
     @model_validator(mode="after")
     def _rates_are_of_sources(self) -> "RunFile":

@@ -22,6 +22,8 @@ from stages.objectives.rows import Widths
 from stages.objectives.simple_kinds import SIMPLE_KINDS
 from stages.objectives.traits import Traits
 from stages.objectives.vocabulary import Vocabulary
+from stages.packing.layout import PackingConfig
+from stages.packing.strategies import PACKINGS
 
 _Config = TypeVar("_Config", bound=Objective)
 
@@ -83,6 +85,12 @@ def choose_component(hashed: int, objective: Objective) -> int:
     """Return the component that a document copy's hash, below 2**64, chooses; 0 if there are none."""
     parts = weighted_components(objective)
     return choose_by_weight(hashed, tuple(part.weight for part in parts)) if parts else 0
+
+
+def needs_sentences(objective: Objective, packing: PackingConfig) -> bool:
+    """Say whether rows can only be made by who knows where sentences end, to draw or to pack them."""
+    traits = traits_of(objective)
+    return traits.sentences or (PACKINGS[packing.strategy].sentences and not traits.single)
 
 
 def special_names(objective: Objective) -> tuple[str, ...]:

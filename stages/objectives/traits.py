@@ -35,6 +35,8 @@ class Traits:
     """Whether drawing needs to know where sentences end."""
     sections: int = 0
     """Sections of a document that rows are laid out by: so many, or -1 for any number; 0 if none are."""
+    segment_prompts: bool = False
+    """Whether each segment of a row says how many of its tokens stand before its source's own target."""
     sources: tuple[str, ...] = ()
     """Sources of the run that the config names, whose documents are drawn by settings of their own."""
     encodes_text: bool = False

@@ -61,6 +61,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "crops": {"kind": "simcse", "views": "cropped"},
     "triples": {"kind": "simcse", "views": "triples"},
     "prompts": {"kind": "prefix_lm", "split": "source"},
+    "prompts-packed": {"kind": "prefix_lm", "split": "source", "pack_documents": True},
     "prompts-seq2seq": {"kind": "prefix_lm", "split": "source", "architecture": "encoder_decoder"},
     "t5": {"kind": "span_corruption"},
     "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},

@@ -26,9 +26,10 @@ from pipeline.inputs.places import (
 )
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
+from stages.filtering.table import columns_for
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
-from stages.reading.records import FieldMapping, LanguageColumn
+from stages.reading.records import FieldMapping, FieldsForFilters, LanguageColumn
 from stages.reading.slices import Slice
 from stages.reading.table import ENDINGS, reader_of
 
@@ -119,7 +120,7 @@ def find_files(run: RunFile, base: Path) -> list[FoundFile]:
             path=path,
             place=place.absolute() if isinstance(place, Path) else place,
             status=place_status(place, key=f"sources.{source.name}"),
-            fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
+            fields=fields_of(run, source),
             text_split=source.text_split,
             unit_size=run.ingest.unit_size,
         )
@@ -127,6 +128,11 @@ def find_files(run: RunFile, base: Path) -> list[FoundFile]:
         for path, place in sorted(_expand(source, base).items())
     ]
     for file in files:
+        if isinstance(file.reader, StreamReader) and not file.reader.has_columns and file.fields.beside:
+            raise ConfigError(
+                f"{file.label}: {file.reader.name} has no columns, and a filter reads column"
+                f" {file.fields.beside[0]!r}; set the filter's sources to those that have it"
+            )
         if isinstance(file.reader, TableReader) and not file.status.seekable:
             raise ConfigError(
                 f"{file.label}: its server gives no parts of a file, and a table is read by parts; copy"
@@ -135,6 +141,13 @@ def find_files(run: RunFile, base: Path) -> list[FoundFile]:
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
     return files
+
+
+def fields_of(run: RunFile, source: Source) -> FieldMapping:
+    """Return which fields of a source's records are read, those that its filters ask for among them."""
+    content = source.model_dump(include=set(FieldMapping.model_fields))
+    asked = columns_for(run.filters, source.name)
+    return FieldsForFilters(**content, asked=asked) if asked else FieldMapping(**content)
 
 
 def _expand(source: Source, base: Path) -> dict[str, Place]:

@@ -44,6 +44,16 @@ class FlowContent(TypedDict):
     gone: dict[str, TallyContent]
 
 
+class SampleContent(TypedDict):
+    """A document that a filter dropped."""
+
+    reason: str
+    id: str
+    place: str
+    detail: str
+    excerpt: str
+
+
 class DocumentsContent(TypedDict):
     """What became of the documents that were read."""
 
@@ -52,6 +62,8 @@ class DocumentsContent(TypedDict):
     named_drops: list[str]
     cleaned: int
     text_bytes: int
+    changed: NotRequired[dict[str, int]]
+    samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
 

@@ -13,6 +13,7 @@ from pipeline.report.content import (
     JsonObject,
     LanguageContent,
     RunReport,
+    SampleContent,
     SplitContent,
     VerdictContent,
 )
@@ -177,6 +178,11 @@ def _documents(records: Records) -> DocumentsContent:
             "cleaned": ingest.cleaned,
             "text_bytes": sum(unit.text_bytes for unit in ingest.units),
         }
+        if ingest.changes:
+            documents["changed"] = ingest.changes
+        if ingest.samples:
+            samples = [sample.model_dump(mode="json") for sample in ingest.samples]
+            documents["samples"] = cast("list[SampleContent]", samples)
     if dedup is not None:
         documents["removed"], documents["kept"] = dedup.removed, dedup.kept
     return documents

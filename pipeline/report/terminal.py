@@ -132,6 +132,8 @@ def _documents(documents: DocumentsContent) -> PlainTable:
     table.add("read", f"{documents['read']:,}")
     for reason, count in documents["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
+    for name, count in documents.get("changed", {}).items():
+        table.add(f"  changed: {name}", f"{count:,}")
     for method, count in documents.get("removed", {}).items():
         table.add(f"  removed as duplicates: {method}", f"{count:,}")
     if "kept" in documents:

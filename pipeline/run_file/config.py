@@ -18,7 +18,8 @@ from pipeline.system.regular_files import kind_of
 from stages.config import Config
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
-from stages.filtering.table import FilterSettings
+from stages.filtering.length import LengthFilter
+from stages.filtering.table import FILTERS, AnyFilter, require_sources
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
@@ -122,7 +123,7 @@ class Resources(Config):
     more is given up. The least is enough for the default settings and at most one worker."""
 
 
-class Ingest(FilterSettings):
+class Ingest(LengthFilter):
     """Reading and cleaning."""
 
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
@@ -213,6 +214,8 @@ class RunFile(Config):
     sources: tuple[Source, ...] = Field(min_length=1)
     resources: Resources = Resources()
     ingest: Ingest = Ingest()
+    filters: tuple[AnyFilter, ...] = ()
+    """Filters in the order in which they look at a document; `kind` says which. See docs/filters.md."""
     dedup: Dedup = Dedup()
     tokenizer: TokenizerSection = TokenizerSection()
     framing: Framing = Framing()
@@ -233,6 +236,7 @@ class RunFile(Config):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
+        require_sources(self.filters, {one.name: len(one.text_columns) for one in self.sources})
         return self
 
     @model_validator(mode="after")
@@ -407,6 +411,8 @@ def _shown(value: object) -> str:
 
 def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Return the place in the run file: without the names that pydantic gives a union's branches."""
+    if location[:1] == ("filters",):
+        return (*location[:2], *location[3:])
     return tuple(
         part
         for before, part in zip((None, *location), location, strict=False)
@@ -420,6 +426,8 @@ def _nearest(location: tuple[int | str, ...]) -> str:
     for before, part in zip((None, *location), location[:-1], strict=False):
         if before == "objective" and part in KINDS:
             model = KINDS[str(part)].config
+        elif isinstance(before, int) and location[0] == "filters":
+            model = FILTERS[str(part)].config
         elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
             model = _model_of(model, part)
     known = list(model.model_fields) if model is not None else []

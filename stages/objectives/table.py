@@ -11,12 +11,13 @@ from typing import Annotated, Never, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from stages.config import one_of
 from stages.errors import ConfigError, FormatError
 from stages.objectives.components import WeightedObjective, choose_by_weight
 from stages.objectives.kind import Composite, Kind, RowTally
 from stages.objectives.kinds.mixture import MIXTURE
 from stages.objectives.kinds.ul2 import DENOISERS
-from stages.objectives.objective import Objective, one_of
+from stages.objectives.objective import Objective
 from stages.objectives.questions import Questions
 from stages.objectives.rows import Widths
 from stages.objectives.simple_kinds import SIMPLE_KINDS

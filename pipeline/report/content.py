@@ -212,6 +212,34 @@ class PlannedContent(TypedDict):
     fingerprint: str | None
 
 
+class StepForecast(TypedDict):
+    """What is expected of one step."""
+
+    step: str
+    cpu_seconds: float
+
+
+class Forecast(TypedDict):
+    """What is expected of a run, scaled from a sample."""
+
+    share: float
+    """Of the bytes of the inputs that were read."""
+    records: int
+    """Read for the sample."""
+    read: int
+    dropped: dict[str, int]
+    """By reason; `unreadable` are records that give no document."""
+    removed: dict[str, int]
+    kept: int
+    tokens: int
+    languages: list[LanguageContent]
+    steps: list[StepForecast]
+    cpu_seconds: float
+    disk: dict[str, int]
+    """Bytes by folder of the run."""
+    notes: list[str]
+
+
 class ExportReport(TypedDict):
     """What an export holds, and how it is read."""
 

@@ -5,11 +5,14 @@ from typing import Annotated, Never, cast
 
 from stages.config import one_of
 from stages.filtering.c4 import C4_RULES
+from stages.filtering.column import COLUMN
 from stages.filtering.filter import Filter, FilterConfig
 from stages.filtering.fineweb import FINEWEB
+from stages.filtering.function import FUNCTION
 from stages.filtering.gopher_quality import GOPHER_QUALITY
 from stages.filtering.gopher_repetition import GOPHER_REPETITION
 from stages.filtering.length import LENGTH
+from stages.filtering.url import URL
 
 _ALL: tuple[Filter[Never], ...] = (
     LENGTH,
@@ -17,6 +20,9 @@ _ALL: tuple[Filter[Never], ...] = (
     GOPHER_REPETITION,
     C4_RULES,
     FINEWEB,
+    COLUMN,
+    URL,
+    FUNCTION,
 )
 FILTERS: dict[str, Filter[Never]] = {one.name: one for one in _ALL}
 """Every filter by its kind."""

@@ -19,7 +19,12 @@ from stages.filtering.table import (
 )
 
 ADAPTER: TypeAdapter[FilterConfig] = TypeAdapter(AnyFilter)
-LEAST: dict[str, dict[str, object]] = {"length": {"min_chars": 5}}
+LEAST: dict[str, dict[str, object]] = {
+    "length": {"min_chars": 5},
+    "column": {"column": "score", "min": 0.5},
+    "url": {"domains": ["blocked.txt"]},
+    "function": {"function": "package.module:keep"},
+}
 """Settings without which a filter is none; those of all others are there."""
 
 

@@ -6,6 +6,7 @@ business of the step scan (`pipeline.session.scanning`), which turns a `FoundFil
 """
 
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 import xxhash
@@ -296,6 +297,11 @@ def _require_reader(source: Source, place: Place) -> None:
             f"sources.{source.name}.paths: {name}: no reader knows this file: reads {', '.join(ENDINGS)}"
             f" files only; leave it out with exclude = [{glob!r}], or all files of other endings with"
             " skip_unknown = true"
+        )
+    if reader.library is not None and find_spec(reader.library.name) is None:
+        raise ConfigError(
+            f"sources.{source.name}.paths: {name}: reading {reader.name} needs a library that is not"
+            f" installed: pip install 'shardmill[{reader.library.extra}]'"
         )
     if isinstance(reader, StreamReader) and not reader.has_columns:
         _check_text(source, name, reader.name)

@@ -76,6 +76,16 @@ class PieceReader(Protocol):
 
 
 @dataclass(frozen=True)
+class Library:
+    """What a reader leaves to another library that not every installation has."""
+
+    name: str
+    """Of its package; its version decides the documents."""
+    extra: str
+    """Of ours, that installs it."""
+
+
+@dataclass(frozen=True)
 class TableReader:
     """A format of rows in columns of known types."""
 
@@ -86,6 +96,8 @@ class TableReader:
     records: ReadTable
     slices_from_footer: bool
     """Whether `slices` reads no row."""
+    library: Library | None = None
+    """What else must be installed."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,8 @@ class StreamReader:
     """Whether each piece of a slice, blank ones too, begins where the one before it ends."""
     has_columns: bool = True
     """Whether a record has fields of its own: an id, a language, sections."""
+    library: Library | None = None
+    """What else must be installed."""
     is_text: bool = True
     """Whether it is text in one encoding, which a source may declare."""
     split: TextSplit | None = None

@@ -5,6 +5,7 @@ that gives no document gives a drop with its reason; nothing raises and nothing 
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from pydantic import Field, model_validator
 
@@ -14,6 +15,13 @@ from stages.reading.encodings import foreign_encoding
 
 UNDETERMINED = "und"
 """The language of a document whose record names none (ISO 639-2)."""
+
+
+class HtmlText(StrEnum):
+    """What of an HTML page is its text."""
+
+    MAIN = "main"
+    ALL = "all"
 
 
 class LanguageColumn(Config):
@@ -39,6 +47,10 @@ class FieldMapping(Config):
     language: str | LanguageColumn = UNDETERMINED
     """One language for the whole source, or the field that names it. A document whose language is over
     256 bytes is dropped and counted."""
+
+    html_text: HtmlText = HtmlText.ALL
+    """What of an HTML page is read: `all` that a reader sees, or its `main` text, by heuristics that
+    leave out menus, heads and feet of pages, and here and there a list that belongs to the text."""
 
     @property
     def text_columns(self) -> tuple[str, ...]:

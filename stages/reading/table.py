@@ -3,13 +3,14 @@
 from stages.reading.arrow import ARROW
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.delimited import CSV, TSV
+from stages.reading.html import HTML
 from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, TableReader, TextSplit
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
 
-READERS: tuple[Reader, ...] = (JSON_LINES, JSON, PARQUET, ARROW, CSV, TSV, WHOLE_TEXT, PARAGRAPHS)
+READERS: tuple[Reader, ...] = (JSON_LINES, JSON, HTML, PARQUET, ARROW, CSV, TSV, WHOLE_TEXT, PARAGRAPHS)
 
 
 def endings_of(reader: Reader) -> tuple[str, ...]:

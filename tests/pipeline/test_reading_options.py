@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -108,4 +109,26 @@ def test_a_wrong_encoding_is_refused_with_the_file_and_the_key(corpus: Path, tmp
     assert str(caught.value) == (
         f"sources.web: {corpus / 'a.jsonl'}: has no byte order mark of utf-16; name utf-16-le or"
         " utf-16-be; correct encoding or the file, or leave the file out, and run again with --replace"
+    )
+
+
+def test_html_pages_are_read_and_the_library_is_recorded(corpus: Path, tmp_path: Path) -> None:
+    for n in range(5):
+        (corpus / f"{n}.html").write_text(f"<nav>menu</nav><p>page <b>{n}</b> of a site</p>")
+    (corpus / "t.txt").write_text("a text")
+    found = ingest(corpus, tmp_path / "run")
+    assert texts(found) == [*(f"menu\n\npage {n} of a site" for n in range(5)), "a text"]
+    kept = json.loads((tmp_path / "run/run.json").read_text())["steps"]["ingest"]["config"]
+    assert kept["libraries"] == {"resiliparse": version("resiliparse")}
+    (corpus / "t.txt").rename(corpus.parent / "t.txt")
+    main = ingest(corpus, tmp_path / "main", html_text="main")
+    assert texts(main) == [f"page {n} of a site" for n in range(5)]
+
+
+def test_a_run_without_html_records_no_library(corpus: Path, tmp_path: Path) -> None:
+    (corpus / "t.txt").write_text("a text")
+    ingest(corpus, tmp_path / "run")
+    assert (
+        "libraries"
+        not in json.loads((tmp_path / "run/run.json").read_text())["steps"]["ingest"]["config"]
     )

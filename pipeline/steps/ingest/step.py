@@ -1,8 +1,9 @@
 """Ingest: every file, or bundle of small ones, part by part, as cleaned documents."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib.metadata import version
 
 from pydantic import Field
 
@@ -10,7 +11,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
-from pipeline.inputs.files import fields_of
+from pipeline.inputs.files import InputFile, fields_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import decisive_filters
 from pipeline.run_file.fingerprints import Some, fingerprint_of
@@ -41,6 +42,8 @@ from pipeline.system.printable import show_bytes
 from stages.errors import DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
+from stages.reading.reader import TextSplit
+from stages.reading.table import reader_of
 
 BATCH_FACTOR = 6
 """Of a batch of documents and the row group that it becomes."""
@@ -51,7 +54,15 @@ PAGE_FACTOR = 3
 """Of the pages of a table that are read as a whole: a dictionary of 281 MiB took 762 MiB."""
 NAMED = 20
 """Dropped records that are named."""
-_SOURCE = ("text_column", "id_column", "language", "text_split", "section_columns", "encoding")
+_SOURCE = (
+    "text_column",
+    "id_column",
+    "language",
+    "text_split",
+    "section_columns",
+    "encoding",
+    "html_text",
+)
 """What of a source decides its documents."""
 
 
@@ -84,7 +95,15 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "sources": {source.name: Some(source, _SOURCE) for source in file.sources},
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
+        **({"libraries": libraries} if (libraries := _libraries(scope.inputs)) else {}),
     }
+
+
+def _libraries(files: Iterable[InputFile]) -> dict[str, str]:
+    """Return the versions of what else reads some files, by name; most files need none."""
+    readers = {reader_of(file.path, TextSplit.FILE) for file in files}
+    names = {reader.library.name for reader in readers if reader and reader.library}
+    return {name: version(name) for name in sorted(names)}
 
 
 def _unit_settings(file: RunFile) -> Some:
@@ -107,7 +126,11 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     }
     return {
         bundle.key: fingerprint_of(
-            [*by_source[bundle.source], [[bundle.source, one.path, one.digest] for one in bundle.files]]
+            [
+                *by_source[bundle.source],
+                [[bundle.source, one.path, one.digest] for one in bundle.files],
+                *([libraries] if (libraries := _libraries(bundle.files)) else []),
+            ]
         )
         for bundle in _bundles(scope)
     }

@@ -4,6 +4,7 @@ import pytest
 
 from stages.reading.arrow import ARROW
 from stages.reading.delimited import CSV, TSV
+from stages.reading.html import HTML
 from stages.reading.json_file import JSON
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
@@ -28,6 +29,8 @@ from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
         ("a.json", JSON),
         ("a.json.gz", JSON),
         ("a.ndjson", JSON_LINES),
+        ("a.htm", HTML),
+        ("a.html.gz", HTML),
         ("a.md", WHOLE_TEXT),
         ("a.xml", None),
         ("jsonl", None),

@@ -1,0 +1,133 @@
+"""HTML pages to raw documents: a page a file, of which the text is kept as it reads.
+
+resiliparse parses as browsers do and keeps paragraphs, lists and preformatted text. It was chosen by
+measurement on 149 pages of documentation; docs/benchmarks.md has the table.
+
+A page in UTF-8 is read as such; another one as its byte order mark or its `charset` says.
+"""
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stages.columns import Drop, DropReason
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.encodings import UTF_8, foreign_encoding, known_encoding
+from stages.reading.lines import Line
+from stages.reading.reader import Library, StreamReader
+from stages.reading.records import UNDETERMINED, FieldMapping, HtmlText, RawDocument, Record, too_large
+from stages.reading.text import WholeText
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE_BYTES = 4 << 20
+"""Longest page: of 4 MiB with a million elements extraction takes 2 s and 410 MiB."""
+DEEPEST = 4_000
+"""Elements inside of each other: 4,000 take 0.3 s, and four times as many seventeen times as long."""
+_HEAD = 1024
+"""Bytes of a page in which its charset stands, by the standard of HTML."""
+_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([a-zA-Z0-9_:.-]+)", re.IGNORECASE)
+_AS_BROWSERS = {
+    "iso8859-1": "cp1252",
+    "ascii": "cp1252",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "iso8859-9": "cp1254",
+}
+"""What browsers read under a name. Source: WHATWG, Encoding Standard, names and labels."""
+_TAG = re.compile(r"<(/?)(?!(?:p|li|t[dhr]|d[td]|option|br|img|input|meta|link|hr|wbr)\b)[a-zA-Z]")
+RESILIPARSE = Library("resiliparse", "html")
+
+
+@dataclass(frozen=True)
+class HtmlPage(WholeText):
+    """A stream that is one page."""
+
+    def parse(self, piece: Line, columns: ColumnsSeen) -> Record:  # noqa: ARG002  # it has none
+        """Return its document."""
+        return parse_page(piece, self.fields)
+
+
+def parse_page(piece: Line, fields: FieldMapping, *, charset: str = "") -> Record:
+    """Return the document of a page, or the reason why it is none.
+
+    Args:
+        piece: the page.
+        fields: how its text is taken.
+        charset: what its server said.
+    """
+    if piece.size > len(piece.data):
+        return too_large(piece.number, piece.position, piece.size)
+    if piece.size > PAGE_BYTES:
+        detail = f"a page of {piece.size:,} bytes, over {PAGE_BYTES:,}"
+        return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
+    try:
+        page = decoded_page(piece.data, charset)
+    except (UnicodeDecodeError, ValueError) as error:
+        return Drop(piece.number, piece.position, DropReason.BAD_UTF8, f"a page that {error}")
+    if (depth := _depth(page)) > DEEPEST:
+        detail = f"a page with {depth:,} elements inside of each other, over {DEEPEST:,}"
+        return Drop(piece.number, piece.position, DropReason.TOO_LARGE, detail)
+    text = extracted(page, fields.html_text)
+    language = fields.language if isinstance(fields.language, str) else UNDETERMINED
+    return RawDocument(piece.number, piece.position, text, None, language)
+
+
+def extracted(page: str, keep: HtmlText) -> str:
+    """Return the text of a page."""
+    from resiliparse.extract.html2text import extract_plain_text  # noqa: PLC0415  # of an extra
+
+    text: str = extract_plain_text(page, main_content=keep is HtmlText.MAIN)
+    return text
+
+
+def decoded_page(data: bytes, charset: str = "") -> str:
+    """Return a page as text: UTF-8 if it is, else what its mark, its server or the page itself says.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    marked = foreign_encoding(data)
+    if marked is not None:
+        return data.decode(marked).removeprefix("\ufeff")
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode(UTF_8)
+    except UnicodeDecodeError as error:
+        for name in _named(data, charset):
+            try:
+                return data.decode(name)
+            except UnicodeDecodeError:
+                continue
+        raise ValueError(
+            f"is not in UTF-8 (byte {error.start:,}, 0x{data[error.start]:02x}) nor in a charset that it"
+            " names"
+        ) from error
+
+
+def _named(data: bytes, charset: str) -> "Iterator[str]":
+    """Yield the encodings that a page is said to be in."""
+    found = _CHARSET.search(data, 0, _HEAD)
+    for name in (charset, found[1].decode() if found else ""):
+        try:
+            known = known_encoding(name)
+        except ValueError:
+            continue
+        yield _AS_BROWSERS.get(known, known)
+
+
+def _depth(page: str) -> int:
+    """Return how many elements are inside of each other, at the most; few are not counted."""
+    if page.count("<") <= DEEPEST:
+        return 0
+    depth = deepest = 0
+    for tag in _TAG.finditer(page):
+        depth = max(0, depth - 1) if tag[1] else depth + 1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+HTML = StreamReader("HTML", (".html", ".htm"), HtmlPage, has_columns=False, library=RESILIPARSE)

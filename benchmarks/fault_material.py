@@ -36,6 +36,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "model": {"kind": "electra", "generator": "model", "model": "fault_generator:make_generator"},
     "fim": {"kind": "fim", "fim_rate": 0.7},
     "fim-silent": {"kind": "fim", "train_on_sentinels": False},
+    "fim-middle": {"kind": "fim", "loss": "middle", "fim_rate": 0.9},
     "text-fim": {**CHARACTERS, "fim_rate": 0.8, "sources": {"mixed": {"fim_spm_rate": 0.2}}},
     "document-fim": {**CHARACTERS, "unit": "document", "document_fraction": 0.5, "fim_rate": 1.0},
     "prefix": {"kind": "prefix_lm"},

@@ -89,6 +89,33 @@ class SplitContent(TypedDict):
     fingerprint: str
 
 
+class PackedContent(TypedDict):
+    """How the documents of one source, or of one language, lie in the rows of a split."""
+
+    name: str
+    documents: int
+    tokens: int
+    padding: int
+    """Positions without a token; a row's are shared by its documents, by their tokens in it."""
+    cut_documents: int
+    """That lie in several rows."""
+    tokens_behind_cuts: int
+    """Of these, in other rows than the document's first."""
+    tokens_cut: int
+    """In no row."""
+
+
+class PackingContent(TypedDict):
+    """Padding and cuts of one split."""
+
+    fingerprint: str
+    """Of the split that was counted."""
+    sources: list[PackedContent]
+    languages: list[PackedContent]
+    reason: NotRequired[str]
+    """Why nothing was counted."""
+
+
 class GateContent(TypedDict):
     """A bound, and the number that was held to it."""
 
@@ -195,6 +222,7 @@ class RunReport(TypedDict):
     languages: list[LanguageContent]
     split: JsonObject | None
     datasets: dict[str, dict[str, SplitContent]]
+    packing: dict[str, dict[str, PackingContent]]
     epochs_on_disk: dict[str, JsonObject]
     verify: dict[str, VerdictContent]
     steps: list[StepContent]

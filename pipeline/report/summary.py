@@ -17,6 +17,7 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
+from pipeline.report.packing import packing_of
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
@@ -81,6 +82,10 @@ def summarise(
         sound = audited is None or not audited.findings
         passed = sound and all(verdict.passed for verdict in verdicts.values())
     tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
+    datasets = {
+        name: cast("dict[str, SplitContent]", _plain(one)["splits"])
+        for name, one in records.datasets(SHARD).items()
+    }
     report: RunReport = {
         "name": file.name,
         "output": str(output),
@@ -105,10 +110,8 @@ def summarise(
         ],
         "languages": _languages(records),
         "split": None if split is None else _plain(split),
-        "datasets": {
-            name: cast("dict[str, SplitContent]", _plain(one)["splits"])
-            for name, one in records.datasets(SHARD).items()
-        },
+        "datasets": datasets,
+        "packing": packing_of(output, datasets),
         "epochs_on_disk": {
             name: cast("JsonObject", _plain(one)["splits"])
             for name, one in records.datasets(DRAW).items()

@@ -123,7 +123,7 @@ def _fill(
     filled = np.zeros(len(length), np.int32)  # tokens in each row, room left to grow not counted
     num_rows = 0
     for piece in range(len(length)):
-        needed = np.int64(length[piece]) + growth
+        needed = length[piece] + growth
         space = _smallest_space(waiting, leaves, needed)
         if space < 0:
             space, chosen = row_length, num_rows

@@ -26,6 +26,7 @@ NAMES = (
     "unigram",
     "model",
     "fim",
+    "fim-middle",
     "prompts",
     "prompts-packed",
     "ul2",

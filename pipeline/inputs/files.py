@@ -299,11 +299,12 @@ def _require_reader(source: Source, place: Place) -> None:
             f" files only; leave it out with exclude = [{glob!r}], or all files of other endings with"
             " skip_unknown = true"
         )
-    if reader.library is not None and find_spec(reader.library.name) is None:
-        raise ConfigError(
-            f"sources.{source.name}.paths: {name}: reading {reader.name} needs a library that is not"
-            f" installed: pip install 'shardmill[{reader.library.extra}]'"
-        )
+    for library in reader.libraries:
+        if find_spec(library.name) is None:
+            raise ConfigError(
+                f"sources.{source.name}.paths: {name}: reading {reader.name} needs {library.name}, which"
+                f" is not installed: pip install 'shardmill[{library.extra}]'"
+            )
     if isinstance(reader, StreamReader) and not reader.has_columns:
         _check_text(source, name, reader.name)
 

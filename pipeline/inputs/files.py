@@ -6,11 +6,13 @@ business of the step scan (`pipeline.session.scanning`), which turns a `FoundFil
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 import xxhash
 
+from pipeline.inputs.dataset_folders import DatasetFolders, is_dataset_folder
 from pipeline.inputs.listing import is_pattern
 from pipeline.inputs.places import (
     Place,
@@ -41,7 +43,7 @@ from stages.reading.encodings import UTF_8
 from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, FieldsForFilters, LanguageColumn
 from stages.reading.slices import Slice
-from stages.reading.table import ENDINGS, reader_of
+from stages.reading.table import ENDINGS, is_named_like_file, reader_of
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ def _expand(source: Source, base: Path) -> _Places:
     found = _Places()
     for pattern in source.paths:
         places = _named(source, base, pattern)
+        folders = DatasetFolders(f"sources.{source.name}.paths")
         root = _root(source, base, pattern)
         for place in places:
             path = relative(place, root)
@@ -210,6 +213,8 @@ def _expand(source: Source, base: Path) -> _Places:
                 raise ConfigError(f"sources.{source.name}: {place} is outside of root {root}")
             alone = not is_pattern(pattern) and _name(place) == _name(pattern)
             reason = _skip_reason(source, path, alone=alone, folder=_name(root))
+            if reason is None and folders.is_beside(place):
+                reason = SkipReason.HIDDEN
             if reason is None:
                 _take(found, source, path, place)
             else:
@@ -277,13 +282,22 @@ def _named(source: Source, base: Path, pattern: str) -> list[Place]:
     """Return the files that a pattern names."""
     key = f"sources.{source.name}.paths"
     places: list[Place] = []
-    places += (
-        remote_places(pattern, key=key) if is_url(pattern) else local_places(pattern, base, key=key)
-    )
+    if is_url(pattern):
+        places += remote_places(pattern, key=key, is_data=partial(_is_data, key=key))
+    else:
+        places += local_places(pattern, base, key=key, is_data=partial(_is_data, key=key))
     for name in map(str, places):
         if name != name.encode(errors="replace").decode():
             raise ConfigError(f"{key}: {name!r}: a name that is not UTF-8")
     return places
+
+
+def _is_data(folder: Place, *, key: str) -> bool:
+    """Say whether a folder stands for the files in it: it is named like one, or a dataset."""
+    if is_named_like_file(str(folder)):
+        return True
+    DatasetFolders(key).require_one_split(folder)
+    return is_dataset_folder(folder)
 
 
 def _require_reader(source: Source, place: Place) -> None:
@@ -298,11 +312,12 @@ def _require_reader(source: Source, place: Place) -> None:
             f" files only; leave it out with exclude = [{glob!r}], or all files of other endings with"
             " skip_unknown = true"
         )
-    if reader.library is not None and find_spec(reader.library.name) is None:
-        raise ConfigError(
-            f"sources.{source.name}.paths: {name}: reading {reader.name} needs a library that is not"
-            f" installed: pip install 'shardmill[{reader.library.extra}]'"
-        )
+    for library in reader.libraries:
+        if find_spec(library.name) is None:
+            raise ConfigError(
+                f"sources.{source.name}.paths: {name}: reading {reader.name} needs {library.name}, which"
+                f" is not installed: pip install 'shardmill[{library.extra}]'"
+            )
     if isinstance(reader, StreamReader) and not reader.has_columns:
         _check_text(source, name, reader.name)
 

@@ -7,7 +7,7 @@ fsspec's drivers looks for them; a URL that holds one is refused, and the refusa
 import glob
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from stages.reading.table import is_named_like_file
 
 Place = Path | str
 """A local path, or a URL."""
+
+IsData = Callable[[Place], bool]
+"""Says whether a folder stands for the files in it."""
 
 EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 """Protocols whose driver is one of our extras."""
@@ -114,8 +117,20 @@ def place_status(place: Place, *, key: str, anew: bool = False) -> PlaceStatus:
     return PlaceStatus(size, f"{place}|{size}|{mark}", lasting=mark is not None, seekable=seekable)
 
 
-def local_places(pattern: str, base: Path, *, key: str) -> list[Path]:
-    """Return the files that a pattern names, in order; of a folder named like a file, those in it.
+def _named_like_file(folder: Place) -> bool:
+    return is_named_like_file(str(folder))
+
+
+def local_places(
+    pattern: str, base: Path, *, key: str, is_data: IsData = _named_like_file
+) -> list[Path]:
+    """Return the files that a pattern names, in order; of a folder of data, those in it.
+
+    Args:
+        pattern: a path or a glob.
+        base: what it is relative to.
+        key: what messages begin with, such as "sources.web".
+        is_data: says whether a folder stands for the files in it.
 
     Raises:
         ConfigError: there is nothing, or it is another folder.
@@ -123,7 +138,7 @@ def local_places(pattern: str, base: Path, *, key: str) -> list[Path]:
     places = _glob(pattern, base, key) if is_pattern(pattern) else [base / pattern]
     folders = [place for place in places if is_folder(place, key=key)]
     files = {*places}.difference(folders)
-    for folder in map(Path, _unread(map(str, folders), map(str, files), pattern, key=key)):
+    for folder in map(Path, _unread(folders, files, pattern, is_data, key=key)):
         files.update(place for place in _glob(ANY_DEPTH, folder, key) if not is_folder(place, key=key))
     if not files:
         raise ConfigError(f"{key}: {pattern!r} matches no file in {base.resolve()}")
@@ -176,8 +191,13 @@ def require_regular(path: Path, kind: str | None, *, key: str) -> None:
     )
 
 
-def remote_places(pattern: str, *, key: str) -> list[str]:
-    """Return the URLs that a pattern names, in order; of a folder named like a file, those in it.
+def remote_places(pattern: str, *, key: str, is_data: IsData = _named_like_file) -> list[str]:
+    """Return the URLs that a pattern names, in order; of a folder of data, those in it.
+
+    Args:
+        pattern: a URL, or a glob of URLs.
+        key: what messages begin with, such as "sources.web".
+        is_data: says whether a folder stands for the files in it.
 
     Raises:
         ConfigError: there is none, it is another folder, or its driver is missing or fails.
@@ -191,13 +211,15 @@ def remote_places(pattern: str, *, key: str) -> list[str]:
             kinds = remote_matches(system, path, key=key)
             if not kinds and _is_remote_file(system, path):
                 kinds = {path: "file"}
-        files = {name for name, kind in kinds.items() if kind == "file"}
-        for folder in _unread(kinds.keys() - files, files, pattern, key=key):
-            inside = remote_matches(system, f"{glob.escape(folder.rstrip('/'))}/{ANY_DEPTH}", key=key)
-            files.update(name for name, kind in inside.items() if kind == "file")
+        urls = {system.unstrip_protocol(name).rstrip("/"): kind for name, kind in kinds.items()}
+        files = {url for url, kind in urls.items() if kind == "file"}
+        for folder in _unread(sorted(urls.keys() - files), files, pattern, is_data, key=key):
+            inside = f"{glob.escape(system._strip_protocol(str(folder)))}/{ANY_DEPTH}"  # noqa: SLF001  # fsspec's own name for it
+            found = remote_matches(system, inside, key=key)
+            files.update(system.unstrip_protocol(n) for n, kind in found.items() if kind == "file")
         if not files:
             raise ConfigError(f"{key}: {pattern!r} matches no file")
-        return sorted(system.unstrip_protocol(name) for name in files)
+        return sorted(files)
 
 
 def root_of(base: Path, pattern: str) -> Place:
@@ -256,18 +278,20 @@ def _is_remote_file(system: Any, path: str) -> bool:
         return False
 
 
-def _unread(folders: Iterable[str], files: Iterable[str], pattern: str, *, key: str) -> list[str]:
-    """Return the folders that are named like files, of which the pattern matches no file in them.
+def _unread(
+    folders: Iterable[Place], files: Iterable[Place], pattern: str, is_data: IsData, *, key: str
+) -> list[Place]:
+    """Return the folders of data of which the pattern matches no file in them.
 
     Raises:
-        ConfigError: the pattern is a folder that is named otherwise.
+        ConfigError: the pattern is a folder of another kind.
     """
-    found, files = sorted(folders), list(files)
-    like_files = [folder for folder in found if is_named_like_file(folder.rstrip("/"))]
-    if found and not like_files and not is_pattern(pattern):
-        raise _folder(found[0], pattern, key)
-    beginnings = [(folder, folder.rstrip("/") + "/") for folder in like_files]
-    return [folder for folder, begin in beginnings if not any(file.startswith(begin) for file in files)]
+    names = list(map(str, files))
+    empty = [one for one in folders if not any(name.startswith(f"{one}/") for name in names)]
+    found = [folder for folder in empty if is_data(folder)]
+    if empty and not found and not is_pattern(pattern):
+        raise _folder(str(empty[0]), pattern, key)
+    return found
 
 
 def _folder(place: str, pattern: str, key: str) -> ConfigError:

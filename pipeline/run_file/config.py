@@ -67,9 +67,10 @@ class Source(FieldMapping):
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
     .jsonl, .ndjson, .json (a list of objects, or objects one after the other), .csv, .tsv, .txt, .md,
-    .html, .htm, each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
+    .html, .htm, .warc, .wet, each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
     folder that is named like a file, as Spark and Dask write them, the files are read, but not those
-    whose names begin with "_" or ".". A file that two paths reach through a link is refused: it would be
+    whose names begin with "_" or "."; of a dataset folder of Hugging Face (`save_to_disk`), the data of
+    one split. A file that two paths reach through a link is refused: it would be
     read twice."""
     exclude: tuple[str, ...] = ()
     """Globs of files that are not read. One without "/", such as *.log, is held against the names of a

@@ -1,9 +1,9 @@
-"""Arrow IPC files to raw documents, by record batches, one at a time.
+"""Arrow IPC files and streams to raw documents, by record batches, one at a time.
 
 A record batch is read as it was written, so it is what stays in memory; of its columns, only those
 that the source takes. A slice says so if its batches are large, and the run asks for the memory. (A
-mapped file would hold nothing, but end the process when somebody shortens the file.) The file format
-alone (its first bytes are ARROW1): a stream has no footer that says where its batches are.
+mapped file would hold nothing, but end the process when somebody shortens the file.) A slice of a file
+is a run of batches by number, that of a stream one of bytes: `stages.reading.arrow_stream`.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from stages.errors import DataError
+from stages.reading.arrow_stream import has_dictionaries, is_stream, require_end, stream_batches
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
 from stages.reading.nested import column_of, top_column
 from stages.reading.reader import TableReader
@@ -21,24 +21,17 @@ from stages.reading.slices import Slice, run_slices
 
 BATCH_BYTES = 32 << 20
 """Of a record batch that no slice tells of."""
-_STREAM_START = b"\xff\xff\xff\xff"
 
 
 def check_arrow(file: BinaryIO, fields: FieldMapping, *, name: str, key: str) -> None:
-    """Check a file's columns; only its footer is read.
+    """Check a file's columns; only its footer is read, or the beginning of a stream.
 
     Raises:
         ConfigError: a column that the source takes is absent or of another type.
-        DataError: the file is cut or damaged, or a stream.
+        DataError: the file is cut or damaged.
     """
-    if file.read(len(_STREAM_START)) == _STREAM_START:
-        raise DataError(
-            f"{name}: an Arrow stream, not an Arrow file; write it again with pyarrow.ipc.new_file"
-        )
     with reading_table(name):
-        file.seek(0)
-        with pa.ipc.open_file(file) as table:
-            check_columns(table.schema, fields, name=name, key=key)
+        check_columns(_schema(file), fields, name=name, key=key)
 
 
 def arrow_slices(
@@ -53,21 +46,29 @@ def arrow_slices(
 
     Raises:
         ConfigError: a column that the source takes is absent or of another type.
-        DataError: the file is cut or damaged, or a stream.
+        DataError: the file is cut or damaged.
     """
     check_arrow(file, fields, name=name, key=key)
     # Sizes of buffers: batch.nbytes would follow offsets, which in a damaged file lead anywhere.
-    pieces, held = [], []
+    pieces, held, ends = [], [], []
     with reading_table(name):
+        stream, schema = is_stream(file), _schema(file)
+        ends.append(file.tell())  # of a stream: where its first batch begins
         for batch in _batches(file, fields):
+            ends.append(file.tell())
             held.append(batch.get_total_buffer_size())
             texts = [column_of(batch, column) for column in fields.text_columns]
             pieces.append((batch.num_rows, sum(text.get_total_buffer_size() for text in texts)))
             del batch, texts
+        if stream:
+            require_end(file, name=name)
     large = [size if size > BATCH_BYTES else 0 for size in held]
-    slices = run_slices(pieces, unit)
-    held_by = [replace(part, held=max([0, *large[part.first : part.last]])) for part in slices]
-    return held_by, sum(rows for rows, _ in pieces)
+    whole = stream and has_dictionaries(schema)
+    slices = run_slices(pieces, 1 + sum(size for _, size in pieces) if whole else unit)
+    slices = [replace(part, held=max([0, *large[part.first : part.last]])) for part in slices]
+    if stream:
+        slices = [replace(part, first=ends[part.first], last=ends[part.last]) for part in slices]
+    return slices, sum(rows for rows, _ in pieces)
 
 
 def arrow_records(
@@ -80,7 +81,7 @@ def arrow_records(
     """
     first = part.before
     with reading_table(name):
-        for batch in _batches(file, fields, part.first, part.last):
+        for batch in _batches(file, fields, part):
             yield from read_rows(batch, fields, first=first, max_bytes=max_bytes)
             first += batch.num_rows
 
@@ -95,15 +96,26 @@ ARROW = TableReader(
 )
 
 
+def _schema(file: BinaryIO) -> pa.Schema:
+    """Return the schema of a file or stream; `file` stands behind that of a stream."""
+    if is_stream(file):
+        return pa.ipc.open_stream(file).schema
+    with pa.ipc.open_file(file) as table:
+        return table.schema
+
+
 def _batches(
-    file: BinaryIO, fields: FieldMapping, first: int = 0, last: int | None = None
+    file: BinaryIO, fields: FieldMapping, part: Slice | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield some record batches with the columns that a source takes; none is held here."""
-    file.seek(0)
-    schema = pa.ipc.open_file(file).schema
-    included = {schema.get_field_index(top_column(schema, name)) for name in wanted_columns(fields)}
-    options = pa.ipc.IpcReadOptions(included_fields=sorted(included), use_threads=False)
-    file.seek(0)
-    table = pa.ipc.open_file(file, options=options)
-    numbers = range(first, table.num_record_batches if last is None else last)
-    yield from map(table.get_batch, numbers)
+    """Yield the record batches of a slice, or all, with the columns of a source; none is held here."""
+    schema = _schema(file)
+    numbers = {schema.get_field_index(top_column(schema, name)) for name in wanted_columns(fields)}
+    included = sorted(numbers)
+    if is_stream(file):
+        yield from stream_batches(file, included, part)
+        return
+    table = pa.ipc.open_file(
+        file, options=pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
+    )
+    first, last = (0, table.num_record_batches) if part is None else (part.first, part.last)
+    yield from map(table.get_batch, range(first, last))

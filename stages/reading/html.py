@@ -130,4 +130,4 @@ def _depth(page: str) -> int:
     return deepest
 
 
-HTML = StreamReader("HTML", (".html", ".htm"), HtmlPage, has_columns=False, library=RESILIPARSE)
+HTML = StreamReader("HTML", (".html", ".htm"), HtmlPage, has_columns=False, libraries=(RESILIPARSE,))

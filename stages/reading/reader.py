@@ -96,7 +96,7 @@ class TableReader:
     records: ReadTable
     slices_from_footer: bool
     """Whether `slices` reads no row."""
-    library: Library | None = None
+    libraries: tuple[Library, ...] = ()
     """What else must be installed."""
 
 
@@ -115,7 +115,7 @@ class StreamReader:
     """Whether each piece of a slice, blank ones too, begins where the one before it ends."""
     has_columns: bool = True
     """Whether a record has fields of its own: an id, a language, sections."""
-    library: Library | None = None
+    libraries: tuple[Library, ...] = ()
     """What else must be installed."""
     is_text: bool = True
     """Whether it is text in one encoding, which a source may declare."""

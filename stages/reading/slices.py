@@ -14,7 +14,7 @@ class Slice:
     """A piece of a file that can be read without what stands before it."""
 
     first: int
-    """Its first byte, row group or record batch."""
+    """Its first byte, row group or record batch; the first byte in a stream of record batches."""
     last: int
     """The one after its last."""
     before: int

@@ -9,8 +9,20 @@ from stages.reading.jsonl import JSON_LINES
 from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, TableReader, TextSplit
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
+from stages.reading.warc import WARC
 
-READERS: tuple[Reader, ...] = (JSON_LINES, JSON, HTML, PARQUET, ARROW, CSV, TSV, WHOLE_TEXT, PARAGRAPHS)
+READERS: tuple[Reader, ...] = (
+    JSON_LINES,
+    JSON,
+    HTML,
+    WARC,
+    PARQUET,
+    ARROW,
+    CSV,
+    TSV,
+    WHOLE_TEXT,
+    PARAGRAPHS,
+)
 
 
 def endings_of(reader: Reader) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 def _libraries(files: Iterable[InputFile]) -> dict[str, str]:
     """Return the versions of what else reads some files, by name; most files need none."""
     readers = {reader_of(file.path, TextSplit.FILE) for file in files}
-    names = {reader.library.name for reader in readers if reader and reader.library}
+    names = {library.name for reader in readers if reader for library in reader.libraries}
     return {name: version(name) for name in sorted(names)}
 
 

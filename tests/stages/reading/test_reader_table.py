@@ -11,6 +11,7 @@ from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, StreamReader, TextSplit
 from stages.reading.table import ENDINGS, READERS, endings_of, reader_of
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
+from stages.reading.warc import WARC
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,8 @@ from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
         ("a.ndjson", JSON_LINES),
         ("a.htm", HTML),
         ("a.html.gz", HTML),
+        ("a.warc.gz", WARC),
+        ("CC.warc.wet.gz", WARC),
         ("a.md", WHOLE_TEXT),
         ("a.xml", None),
         ("jsonl", None),

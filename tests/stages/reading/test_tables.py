@@ -35,7 +35,7 @@ STRINGS = [
 
 @dataclass(frozen=True)
 class Kind:
-    """One of the two formats: how tests write it, and its reader."""
+    """One of the formats: how tests write it, and its reader."""
 
     write: Callable[[pa.Table, int], bytes]
     slices: Callable[..., tuple[list[Slice], int]]
@@ -58,15 +58,25 @@ def write_arrow(table: pa.Table, rows: int) -> bytes:
     return file.getvalue()
 
 
+def write_stream(table: pa.Table, rows: int) -> bytes:
+    """Return a table as an Arrow stream with record batches of some rows."""
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        for batch in table.unify_dictionaries().to_batches(rows):
+            writer.write_batch(batch)
+    return file.getvalue()
+
+
 KINDS = {
     "parquet": Kind(write_parquet, parquet.parquet_slices, parquet.parquet_records),
     "arrow": Kind(write_arrow, arrow.arrow_slices, arrow.arrow_records),
+    "stream": Kind(write_stream, arrow.arrow_slices, arrow.arrow_records),
 }
 
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> Kind:
-    """Each of the two formats."""
+    """Each of the formats."""
     return KINDS[request.param]
 
 
@@ -273,12 +283,15 @@ def test_a_damaged_file_is_refused_by_name_or_gives_rows(kind: Kind) -> None:
     assert refused > 50
 
 
-def test_an_arrow_stream_is_refused_with_the_way_out() -> None:
-    table, file = bodies(["a"]), io.BytesIO()
-    with pa.ipc.new_stream(file, table.schema) as writer:
-        writer.write_table(table)
-    with pytest.raises(DataError, match=r"an Arrow stream, not an Arrow file; write it again with"):
-        read(KINDS["arrow"], file.getvalue(), BODY)
+def test_a_stream_that_is_cut_between_two_batches_is_refused() -> None:
+    data = write_stream(bodies(["some text", "more"] * 20), 10)
+    borders = [place for place in range(len(data)) if data.startswith(b"\xff\xff\xff\xff", place)]
+    assert len(borders) == 6
+    for border in borders[1:]:
+        with pytest.raises(DataError, match=r"a.table: has no mark of the stream's end after .* bytes"):
+            read(KINDS["stream"], data[:border], BODY)
+    with pytest.raises(DataError, match=r"a.table: goes on behind the end of its stream after"):
+        read(KINDS["stream"], data + data, BODY)
 
 
 SECTIONS = FieldMapping(text_column="body", section_columns=("target", "other"))

@@ -11,7 +11,9 @@ from stages.filtering.fineweb import FINEWEB
 from stages.filtering.function import FUNCTION
 from stages.filtering.gopher_quality import GOPHER_QUALITY
 from stages.filtering.gopher_repetition import GOPHER_REPETITION
+from stages.filtering.language import LANGUAGE
 from stages.filtering.length import LENGTH
+from stages.filtering.pii import PII
 from stages.filtering.url import URL
 
 _ALL: tuple[Filter[Never], ...] = (
@@ -23,6 +25,8 @@ _ALL: tuple[Filter[Never], ...] = (
     COLUMN,
     URL,
     FUNCTION,
+    LANGUAGE,
+    PII,
 )
 FILTERS: dict[str, Filter[Never]] = {one.name: one for one in _ALL}
 """Every filter by its kind."""

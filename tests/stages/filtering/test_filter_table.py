@@ -24,6 +24,7 @@ LEAST: dict[str, dict[str, object]] = {
     "column": {"column": "score", "min": 0.5},
     "url": {"domains": ["blocked.txt"]},
     "function": {"function": "package.module:keep"},
+    "language": {"languages": ["en"]},
 }
 """Settings without which a filter is none; those of all others are there."""
 

@@ -60,7 +60,8 @@ def measure(name: str, found: dict[str, Any], truth: list[str], text_bytes: int)
     """Return the figures of one detector."""
     guesses = [(TWO.get(label.lower(), label.lower()), sure) for label, sure in found["guesses"]]
     right = [guess == language for (guess, _), language in zip(guesses, truth, strict=True)]
-    totals, by_language = Counter(truth), Counter()
+    totals = Counter(truth)
+    by_language: Counter[str] = Counter()
     for language, one in zip(truth, right, strict=True):
         by_language[language] += one
     sure = [one for one, (_, confidence) in zip(right, guesses, strict=True) if confidence >= SURE]

@@ -23,7 +23,13 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
-from stages.filtering.repeats import empty_set, most_frequent_run, repeated_pieces, repeated_runs
+from stages.filtering.repeats import (
+    empty_set,
+    most_frequent_run,
+    no_numbers,
+    repeated_pieces,
+    repeated_runs,
+)
 from stages.filtering.words import Words
 
 _TOP = (2, 3, 4)
@@ -75,8 +81,8 @@ def _broken(document: Document, config: GopherRepetition) -> Iterator[Gone]:
     words, characters = Words(document.text), document.characters
     arrays, most = (words.hashes, words.powers, words.lengths), len(words.hashes)
     for size, bound in zip(_TOP, config.max_top, strict=True):
-        table = empty_set(most)
-        share = most_frequent_run(*arrays, size, table, np.zeros(len(table), np.int32)) / characters
+        top = most_frequent_run(*arrays, size, empty_set(most), no_numbers(most))  # let go at once
+        share = top / characters
         if share > bound:
             yield measured(f"top_{size}", "share of characters", share, "max_top", bound)
     for size, bound in zip(_REPEATED, config.max_repeated, strict=True):
@@ -99,4 +105,4 @@ def _pieces(document: Document, what: str, most: float, most_characters: float) 
 
 _PIECES = ("paragraphs", "paragraph_characters", "lines", "line_characters")
 _RUNS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
-GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, memory_factor=48)
+GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, memory_factor=56)

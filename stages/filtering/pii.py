@@ -23,7 +23,7 @@ from pydantic import Field, field_validator
 
 from stages.filtering.filter import Changed, Document, Filter, FilterConfig, Gone, Judge
 
-Kind = Literal["email", "ip", "phone", "key"]
+DataKind = Literal["email", "ip", "phone", "key"]
 Span = tuple[int, int]
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _AT_HOST = re.compile(rf"@(?:{_LABEL}\.){{1,8}}[A-Za-z]{{2,24}}(?![\w-])")
@@ -55,14 +55,14 @@ class PersonalData(FilterConfig):
 
     kind: Literal["pii"] = "pii"
     """Names the filter."""
-    find: tuple[Kind, ...] = Field(("email", "ip", "phone", "key"), min_length=1)
+    find: tuple[DataKind, ...] = Field(("email", "ip", "phone", "key"), min_length=1)
     """What is looked for: "email", "ip", "phone", "key"."""
     action: Literal["replace", "drop"] = "replace"
     """Whether what is found is replaced, or its document dropped."""
 
     @field_validator("find")
     @classmethod
-    def _each_once(cls, find: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    def _each_once(cls, find: tuple[DataKind, ...]) -> tuple[DataKind, ...]:
         if len(set(find)) != len(find):
             raise ValueError("names one twice")
         return find
@@ -95,7 +95,7 @@ def find_keys(text: str) -> Iterator[Span]:
     return (found.span() for found in _KEY.finditer(text))
 
 
-FINDERS: dict[Kind, Callable[[str], Iterator[Span]]] = {
+FINDERS: dict[DataKind, Callable[[str], Iterator[Span]]] = {
     "key": find_keys,
     "email": find_emails,
     "ip": find_addresses,
@@ -104,7 +104,7 @@ FINDERS: dict[Kind, Callable[[str], Iterator[Span]]] = {
 """In the order in which they look at a text: a key may hold what the others would find."""
 
 
-def replaced(text: str, find: tuple[Kind, ...]) -> tuple[str, Counter[str]]:
+def replaced(text: str, find: tuple[DataKind, ...]) -> tuple[str, Counter[str]]:
     """Return a text with what was found replaced, and how much of each kind that was.
 
     "write to me@example.org" -> "write to [EMAIL]", {"email": 1}
@@ -154,5 +154,5 @@ PII = Filter(
     _open,
     changes=tuple(FINDERS),
     rewrites=_rewrites,
-    memory_factor=16,
+    memory_factor=20,
 )

@@ -22,8 +22,18 @@ _TAIL_BITS = 0xC0
 
 
 def empty_set(most: int) -> NDArray[np.uint64]:
-    """Return a hash table for that many values: (N,) uint64, N a power of 2, at most half full."""
-    return np.zeros(1 << max(4, (2 * most).bit_length()), np.uint64)
+    """Return a hash table for that many values: (N,) uint64, N a power of 2."""
+    return np.zeros(_slots(most), np.uint64)
+
+
+def no_numbers(most: int) -> NDArray[np.int32]:
+    """Return zeros beside the hash table for that many values, int32."""
+    return np.zeros(_slots(most), np.int32)
+
+
+def _slots(most: int) -> int:
+    """Return the places of a hash table for that many values; it gets at most three quarters full."""
+    return 1 << max(4, (4 * most // 3).bit_length())
 
 
 @inlined_kernel
@@ -104,7 +114,7 @@ def most_frequent_run(
         lengths: (W,) their characters.
         size: words in a run.
         table: `empty_set` for W values.
-        numbers: (as `table`) zeros.
+        numbers: `no_numbers` for W values.
     """
     most = 0
     for start in range(len(hashes) - size + 1):

@@ -26,6 +26,7 @@ from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile,
 from stages.config import meanings_of
 from stages.dedup.lsh import MinHashConfig
 from stages.export.table import FORMATS
+from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.fim import FIMRates
@@ -284,7 +285,8 @@ def test_generated_pages_equal_the_code(page: str) -> None:
 
 
 def test_the_config_page_has_every_table() -> None:
-    pending: list[Any] = [RunFile, *(kind.config for kind in KINDS.values())]
+    kinds = [*KINDS.values(), *FILTERS.values()]
+    pending: list[Any] = [RunFile, *(kind.config for kind in kinds)]
     found: set[Any] = set()
     while pending:
         kind = pending.pop()
@@ -292,12 +294,17 @@ def test_the_config_page_has_every_table() -> None:
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             found.add(kind)
             pending += [field.annotation for field in kind.model_fields.values()]
-    assert found - {Objective} == {model for _, model in SECTIONS}
+    assert found - {Objective, FilterConfig} == {model for _, model in SECTIONS}
 
 
 def test_the_page_of_objectives_has_a_section_for_each() -> None:
     text = (ROOT / "docs" / "objectives.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^## (\S+)$", text, re.MULTILINE)) == KINDS.keys()
+
+
+def test_the_page_of_filters_has_a_section_for_each() -> None:
+    text = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^## `(\w+)`$", text, re.MULTILINE)) == FILTERS.keys()
 
 
 def test_the_page_of_exports_has_a_row_for_each_format() -> None:

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.filtering.filter import Changed, Gone
-from stages.filtering.pii import FINDERS, Kind, PersonalData, replaced
+from stages.filtering.pii import FINDERS, DataKind, PersonalData, replaced
 from tests.stages.filtering.texts import judged
 
-ALL: tuple[Kind, ...] = ("email", "ip", "phone", "key")
+ALL: tuple[DataKind, ...] = ("email", "ip", "phone", "key")
 PEM = "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE+a/b=\n-----END RSA PRIVATE " + "KEY-----"
-FOUND: list[tuple[Kind, str]] = [
+FOUND: list[tuple[DataKind, str]] = [
     ("email", "me@example.org"),
     ("email", "First.Last+tag@mail.example.co.uk"),
     ("email", "a_b%c'd@x-y.museum"),
@@ -45,7 +45,7 @@ COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b
 
 @pytest.mark.parametrize(("kind", "text"), FOUND)
 @pytest.mark.parametrize("frame", ["{}", "see {}, or ({}).", "\n{}\n", "«{}» 猫{} "])
-def test_what_has_its_form_is_replaced_and_counted(kind: Kind, text: str, frame: str) -> None:
+def test_what_has_its_form_is_replaced_and_counted(kind: DataKind, text: str, frame: str) -> None:
     whole = frame.format(text, text)
     left, counts = replaced(whole, ALL)
     sign = f"[{kind.upper()}]"
@@ -62,7 +62,7 @@ def test_what_has_another_form_is_left_alone(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_only_what_is_asked_for_is_found(kind: Kind) -> None:
+def test_only_what_is_asked_for_is_found(kind: DataKind) -> None:
     whole = " ; ".join(text for _, text in FOUND)
     _, counts = replaced(whole, (kind,))
     assert counts == {kind: sum(one == kind for one, _ in FOUND)}

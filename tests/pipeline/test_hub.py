@@ -1,4 +1,4 @@
-"""What hf:// promises: files of the Hugging Face Hub are found, stamped, opened and refused as others are.
+"""What hf:// promises: files of the Hugging Face Hub are found, stamped, read and refused as others.
 
 A small server on the loopback answers as the Hub does; huggingface_hub talks to it.
 """

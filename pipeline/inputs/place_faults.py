@@ -48,7 +48,7 @@ def touching(place: Path | str, *, key: str) -> Iterator[None]:
 def _fault(place: Path | str, key: str, error: Exception) -> ShardmillError:
     if isinstance(error, _GONE) and isinstance(error.__cause__, Exception) and isinstance(place, str):
         error = error.__cause__  # fsspec's http says "not found" of any failure to ask
-    if isinstance(error, _GONE) or getattr(error, "status", None) in _NOT_THERE:
+    if isinstance(error, _GONE) or _status_of(error) in _NOT_THERE:
         return ConfigError(f"{key}: {place}: no such file")
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
     reason = " ".join(str(reason).split())
@@ -61,6 +61,12 @@ def _fault(place: Path | str, key: str, error: Exception) -> ShardmillError:
 
 def _is_refusal(error: Exception) -> bool:
     """Say whether a server will not change its mind: by HTTP status, or without credentials."""
-    status = getattr(error, "status", None)
-    refused = isinstance(status, int) and _FIRST_REFUSAL <= status < _AFTER_REFUSALS
+    status = _status_of(error)
+    refused = status is not None and _FIRST_REFUSAL <= status < _AFTER_REFUSALS
     return (refused and status not in _PASSING) or "Credentials" in type(error).__name__
+
+
+def _status_of(error: Exception) -> int | None:
+    """Return the HTTP status that an error is about; some drivers keep the whole response."""
+    status = getattr(error, "status", getattr(getattr(error, "response", None), "status_code", None))
+    return status if isinstance(status, int) else None

@@ -31,12 +31,13 @@ Place = Path | str
 IsData = Callable[[Place], bool]
 """Says whether a folder stands for the files in it."""
 
-EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs", "hf": "hf"}
 """Protocols whose driver is one of our extras."""
 MARKS = (
     "ETag",
     "etag",
     "Content-MD5",
+    "blob_id",
     "mtime",
     "LastModified",
     "last_modified",

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -349,3 +350,21 @@ def test_a_link_that_leads_to_itself_is_named(pattern: str, base: Path) -> None:
 def test_a_link_to_nothing_is_named(base: Path) -> None:
     (base / "web/c.jsonl").symlink_to("nowhere")
     assert refusal(base, "web/*.jsonl") == f"sources.web.paths: {base / 'web/c.jsonl'}: no such file"
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "extra"),
+    [
+        ("a.html", "resiliparse", "html"),
+        ("a.warc.gz", "warcio", "warc"),
+        ("a.wet", "resiliparse", "warc"),
+    ],
+)
+def test_a_file_whose_library_is_not_installed_is_refused_with_the_extra(
+    name: str, library: str, extra: str, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "web" / name).write_text("")
+    assert find(base, {"name": "web", "paths": [f"web/{name}"]})
+    monkeypatch.setitem(sys.modules, library, None)
+    message = refusal(base, f"web/{name}")
+    assert f"needs {library}, which is not installed: pip install 'shardmill[{extra}]'" in message

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from pydantic import Field
 
@@ -103,7 +103,15 @@ def _libraries(files: Iterable[InputFile]) -> dict[str, str]:
     """Return the versions of what else reads some files, by name; most files need none."""
     readers = {reader_of(file.path, TextSplit.FILE) for file in files}
     names = {library.name for reader in readers if reader for library in reader.libraries}
-    return {name: version(name) for name in sorted(names)}
+    return {name: _version(name) for name in sorted(names)}
+
+
+def _version(package: str) -> str:
+    """Return the version of a package; a run may be verified where one of its libraries is not."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def _unit_settings(file: RunFile) -> Some:

@@ -62,7 +62,7 @@ def drawn_lengths(characters: NDArray[np.int64], count: int, share: float) -> ND
 def pack_ours(name: str, path: Path, seq_len: int) -> Facts:
     """Lay out rows in this process; say what it took."""
     lengths = np.load(path)
-    pack = PACKINGS[Strategy(name.partition(",")[0])].pack
+    pack = PACKINGS[Strategy(name.partition(",")[0])].packer()
     pack(lengths[:100], row_length=seq_len)  # compiled code is loaded
     tokens = np.zeros(int(lengths.sum()) if name == WRITTEN else 0, np.uint16)
     if name == WRITTEN:

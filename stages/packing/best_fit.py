@@ -41,7 +41,7 @@ def pack_best_fit(
     return Layout(row_length, row_ptr, start, length, doc, doc_offset)
 
 
-class _Pieces(NamedTuple):
+class _SortedPieces(NamedTuple):
     """S pieces of documents: with their rows 28 bytes each while they are placed, 20 in the layout."""
 
     doc: NDArray[np.int32]
@@ -51,7 +51,7 @@ class _Pieces(NamedTuple):
 
 
 @kernel
-def _longest_first(lengths: NDArray[np.int64], longest: int) -> _Pieces:
+def _longest_first(lengths: NDArray[np.int64], longest: int) -> _SortedPieces:
     """Return the pieces of documents, none longer than `longest`; equally long ones as they come.
 
     lengths 3 6 1, longest 4 -> lengths 4 3 2 1 of documents 1 0 1 2
@@ -64,7 +64,9 @@ def _longest_first(lengths: NDArray[np.int64], longest: int) -> _Pieces:
     count = 0
     for size in range(longest, -1, -1):
         places[size], count = count, count + places[size]
-    pieces = _Pieces(np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32))
+    pieces = _SortedPieces(
+        np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32)
+    )
     for doc in range(len(lengths)):
         offset = number = 0
         while offset < lengths[doc]:
@@ -80,7 +82,7 @@ def _in_rows(
     row: NDArray[np.int32],
     start: NDArray[np.int32],
     num_rows: int,
-    pieces: _Pieces,
+    pieces: _SortedPieces,
     longest: int,
 ) -> tuple[
     NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]

@@ -45,7 +45,6 @@ _FORMS: dict[str, dict[str, Any]] = {
         "unit": "document",
         "document_fraction": 0.5,
         "fim_rate": 1.0,
-        "loss": "middle",
     },
     "sentences": {"kind": "bart", "permute_probability": 0.8},
     "packed-sentences": {

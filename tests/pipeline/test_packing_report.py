@@ -24,7 +24,7 @@ from stages.store.manifest import SEGMENT_COLUMNS, read_manifest
 from stages.verify.mechanics import SegmentedRows
 from tests.conftest import run_small
 
-DATASETS = [
+DATASETS: list[dict[str, Any]] = [
     {"name": "clm"},
     {"name": "concat", "packing": {"strategy": "concat"}},
     {"name": "document", "packing": {"strategy": "document", "seq_len": 64}},
@@ -79,7 +79,7 @@ def test_documents_are_counted_as_a_plain_loop_counts(
 ) -> None:
     tokens = np.array(lengths, np.int64)
     whole = Ragged(np.arange(len(lengths) + 1), tokens)
-    layout = PACKINGS[strategy].pack(tokens, row_length=row_length, sentences=whole)
+    layout = PACKINGS[strategy].packer()(tokens, row_length=row_length, sentences=whole)
     segments = {name: np.asarray(getattr(layout, name), np.int64) for name in SEGMENT_COLUMNS}
     ids = np.zeros((layout.num_rows, row_length), np.uint16)
     counted = count_documents(SegmentedRows(ids, segments), len(lengths))

@@ -104,7 +104,7 @@ def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
         ),
         (
             LEAST + '[packing]\nstrategy = "worst_fit"\n',
-            "packing.strategy = 'worst_fit': input should be 'best_fit' or 'concat'",
+            "packing.strategy = 'worst_fit': input should be 'best_fit', 'concat', 'document' or 'full'",
         ),
         ("packing = 3\n" + LEAST, "packing = 3: input should be a valid dictionary"),
     ],

@@ -219,7 +219,7 @@ def _pack(
     traits = traits_of(work.objective)
     if traits.single:
         return pack_single(lengths, row_length=row_length)
-    pack = PACKINGS[work.packing.strategy].pack
+    pack = PACKINGS[work.packing.strategy].packer()
     return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
 
 

@@ -41,7 +41,7 @@ def ends_of(documents: list[list[int]]) -> Ragged:
 def packed(strategy: Strategy, documents: list[list[int]], row_length: int, growth: int = 0) -> Layout:
     """Pack documents of some sentences."""
     lengths = np.array(lengths_of(documents), np.int64)
-    pack = PACKINGS[strategy].pack
+    pack = PACKINGS[strategy].packer()
     return pack(lengths, row_length=row_length, growth=growth, sentences=ends_of(documents))
 
 

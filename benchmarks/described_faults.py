@@ -14,7 +14,15 @@ from stored_faults import OTHER, Plant, add_numbers
 
 from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.identity import content_digest
-from stages.store.manifest import OBJECTIVE_ID, PROMPT, ROOM, SENTENCES, UNIGRAM, WORD_STARTS
+from stages.store.manifest import (
+    OBJECTIVE_ID,
+    PROMPT,
+    ROOM,
+    SEGMENT_PROMPT,
+    SENTENCES,
+    UNIGRAM,
+    WORD_STARTS,
+)
 from stages.tokenizer.encode import Tokenizer
 
 
@@ -341,6 +349,7 @@ DESCRIBED: dict[str, Plant] = {
     "a component is another one": _beside(f"{OBJECTIVE_ID}.npy", _component),
     "room to borrow off by 1": _beside(f"{ROOM}.npy", _first_up),
     "a prompt off by 1": _beside(f"{PROMPT}.npy", _first_up),
+    "a prompt of a segment off by 1": _beside(SEGMENT_PROMPT, _first_up),
     "the end of a sentence moved": _beside(f"{SENTENCES}/ends.npy", _sentence_moved),
     "a frequency wrong": _beside(UNIGRAM, _first_up),
     "the beginnings of words wrong": _beside(WORD_STARTS, np.logical_not, split=True),

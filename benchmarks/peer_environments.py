@@ -3,9 +3,9 @@
     CACHE/NAME/bin/python        a virtual environment
     CACHE/NAME/installed.json    what was asked for; written when all of it is there
 
-All versions are written here and nowhere else. megatron-core's builder needs torch, which is large and
-installed here already, so its environment also sees what is installed here. megatron-core is installed
-without its dependencies, which have nothing to do with writing files.
+All versions are written here and nowhere else. megatron-core and the packer of trl need torch, which
+is large and installed here already, so their environments also see what is installed here. They are
+installed without their dependencies, which have nothing to do with writing files or packing.
 """
 
 import json
@@ -53,6 +53,25 @@ TEXT_DEDUP = PeerEnvironment(
 MEGATRON = PeerEnvironment(
     "megatron", ("megatron-core==0.16.1", "packaging"), ("megatron-core", "sentencepiece"), alone=True
 )
+TRL = PeerEnvironment(
+    "trl",
+    (
+        "trl==1.16.0",
+        "datasets==4.4.1",  # the last that goes with the transformers that is installed here
+        "dill==0.4.0",
+        "multiprocess==0.70.18",
+        "pandas==3.1.1",
+        "python-dateutil==2.9.0.post0",
+        "six==1.17.0",
+        "httpx==0.28.1",
+        "httpcore==1.0.9",
+        "anyio==4.16.0",
+        "h11==0.16.0",
+    ),
+    ("trl",),
+    alone=True,
+)
+"""Beside torch and transformers, which are installed here already; packers.py alone makes it."""
 PEER_ENVIRONMENTS = (DATATROVE, TEXT_DEDUP, MEGATRON)
 
 

@@ -155,6 +155,19 @@ def _prefix(*, follow: bool) -> Plant:
     return change_columns(change, "prefix_length")
 
 
+def _longer_prefixes(*, follow: bool) -> Plant:
+    """Every prefix is a token longer, into the next document where it was all of one."""
+
+    def change(columns: Columns, _: Copy) -> Mapping[str, Array]:
+        shown = columns["in_prefix"]
+        shown[:, 1:] |= shown[:, :-1].copy()
+        if follow:
+            columns["labels"][shown] = IGNORED
+        return columns
+
+    return change_columns(change, "in_prefix")
+
+
 def _pair_name(columns: Columns) -> str:
     name = next((name for name in columns if name.endswith("_label")), None)
     if name is None:
@@ -327,6 +340,8 @@ WRITTEN: dict[str, Plant] = {
     ),
     "prefix lengths off by 1": _prefix(follow=False),
     "prefix lengths off by 1, labels with them": _prefix(follow=True),
+    "prefixes of packed documents longer by 1": _longer_prefixes(follow=False),
+    "the same, labels with them": _longer_prefixes(follow=True),
     "the ids of middle and suffix exchanged": change_columns(
         lambda c, copy: _marks_exchanged(c, copy) if copy.manifest.objective["kind"] == "fim" else {}
     ),

@@ -63,14 +63,27 @@ Address = Annotated[str | None, typer.Option("--address", help="Join the Ray clu
 def plan(
     run_file: RunFileArgument,
     output: Output,
+    sample: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Forecast documents, tokens, time and disk from a share of the inputs, such as 0.01.",
+        ),
+    ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show what a run would do, and why; change nothing."""
     from pipeline.commands import api
+    from pipeline.report.forecast import print_forecast
     from pipeline.report.terminal import print_plan
 
-    print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
+    if sample is None or not as_json:
+        print_plan(api.plan(run_file, output, settings=overrides or ()), as_json=as_json)
+    if sample is not None:
+        settings = overrides or ()
+        found = api.forecast(run_file, output, share=sample, settings=settings, stream=sys.stderr)
+        print_forecast(found, as_json=as_json)
 
 
 @app.command()
@@ -190,6 +203,12 @@ def quick(  # noqa: PLR0913  # one parameter an option
         list[str] | None,
         typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
     ] = None,
+    framing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET", help="What stands around documents: gpt2, llama, bert, tokenizer."
+        ),
+    ] = None,
     work: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the run. [default: PATH.work]", callback=_local),
@@ -213,6 +232,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
         seq_len=seq_len,
         validation=validation,
         special=tuple(special or ()),
+        framing=framing,
         work=work,
         workers=_cores() if workers is None else workers,
         replace=replace,

@@ -9,12 +9,13 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, GetPydanticSchema
 from pydantic.fields import FieldInfo
+from pydantic_core import core_schema
 
 
 class Config(BaseModel):
@@ -25,6 +26,21 @@ class Config(BaseModel):
         extra="forbid",
         validate_default=True,
         allow_inf_nan=False,
+    )
+
+
+def kind_name(config: type[Config]) -> str:
+    """Return the `kind` that configs of a class have."""
+    return str(config.model_fields["kind"].default)
+
+
+def one_of(configs: Iterable[type[Config]]) -> GetPydanticSchema:
+    """Return the annotation of a field that holds a config of one of some classes; `kind` says which."""
+    named = {kind_name(config): config for config in configs}
+    return GetPydanticSchema(
+        lambda _, handler: core_schema.tagged_union_schema(
+            {name: handler.generate_schema(config) for name, config in named.items()}, "kind"
+        )
     )
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline.commands.export import ExportRequest, export_dataset
+from pipeline.commands.forecast import forecast_run
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
-from pipeline.report.content import ExportReport, RowContent, RunReport
+from pipeline.report.content import ExportReport, Forecast, RowContent, RunReport
 from pipeline.report.inspection import describe_row
 from pipeline.run_file.config import load_run_file
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
@@ -30,6 +31,30 @@ def plan(run_file: str | Path, output: str | Path, *, settings: Sequence[str] = 
         ShardmillError: a setting, an input or the folder cannot be used.
     """
     return plan_session(_request(run_file, output, settings, workers=min(_cores(), 1)))
+
+
+def forecast(
+    run_file: str | Path,
+    output: str | Path,
+    *,
+    share: float = 0.01,
+    settings: Sequence[str] = (),
+    stream: TextIO | None = None,
+) -> Forecast:
+    """Return what a run would keep, give and cost, from a run over a sample of its real documents.
+
+    Args:
+        run_file: a TOML file.
+        output: folder of the run; nothing is written there.
+        share: of the bytes of the inputs that are read, in (0, 1].
+        settings: keys of the run file to change, such as "packing.seq_len=1024".
+        stream: where the progress of the sample's run is shown.
+
+    Raises:
+        ShardmillError: a setting or an input cannot be used, or no document was drawn.
+    """
+    request = _request(run_file, output, settings, workers=0)
+    return forecast_run(request, share=share, stream=stream)
 
 
 def run(  # noqa: PLR0913  # one parameter an option

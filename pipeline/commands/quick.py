@@ -52,6 +52,8 @@ class QuickRequest:
     validation: float = VALIDATION
     special: tuple[str, ...] = ()
     """Special ids as ROLE=PIECE or ROLE=ID."""
+    framing: str | None = None
+    """A preset of `[framing]`."""
     work: Path | None = None
     workers: int = 0
     replace: bool = False
@@ -134,6 +136,8 @@ def run_file(request: QuickRequest) -> RunFile:
         "datasets": [{"name": DATASET}],
         "verify": {"learning": False},
     }
+    if request.framing is not None:
+        content["framing"] = {"preset": request.framing}
     if request.seq_len is not None:
         content["packing"] = {"seq_len": request.seq_len}
     try:

@@ -33,8 +33,9 @@ _MAX_OBJECT_STORE = 1 << 30
 _LEAN = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system", "OMP_NUM_THREADS": "1"}
 """Workers give memory back: one heap for all libraries, which is trimmed after each task."""
 _SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_prestart_worker_first_driver": "0"}
-"""What Ray reads as it starts: nothing is sent home; no process starts before it is asked for, because
-Ray starts one for each core without our environment, half a CPU second each, and actors cannot use it."""
+"""What Ray reads as it starts: it sends nothing home, and starts no process that no actor asked for. By
+default it starts one for each core, in half a CPU second each, and without our environment, so that no
+actor can use it."""
 _RAY_ERRORS = (RayError, ConnectionError, RuntimeError, TimeoutError, OSError)
 """What `ray.init` raises where Ray does not start; and a bare `Exception` on too busy a machine."""
 

@@ -37,10 +37,11 @@ from pipeline.inputs.skipped import (
 )
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
+from stages.filtering.table import columns_for
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.encodings import UTF_8
 from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
-from stages.reading.records import FieldMapping, LanguageColumn
+from stages.reading.records import FieldMapping, FieldsForFilters, LanguageColumn
 from stages.reading.slices import Slice
 from stages.reading.table import ENDINGS, is_named_like_file, reader_of
 
@@ -169,7 +170,7 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
                 path=path,
                 place=place.absolute() if isinstance(place, Path) else place,
                 status=place_status(place, key=f"sources.{source.name}"),
-                fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
+                fields=fields_of(run, source),
                 text_split=source.text_split,
                 encoding=source.encoding,
                 unit_size=run.ingest.unit_size,
@@ -177,6 +178,11 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
             for path, place in sorted(found.places.items())
         ]
     for file in files:
+        if isinstance(file.reader, StreamReader) and not file.reader.has_columns and file.fields.beside:
+            raise ConfigError(
+                f"{file.label}: {file.reader.name} has no columns, and a filter reads column"
+                f" {file.fields.beside[0]!r}; set the filter's sources to those that have it"
+            )
         if isinstance(file.reader, TableReader) and not file.status.seekable:
             raise ConfigError(
                 f"{file.label}: its server gives no parts of a file, and a table is read by parts; copy"
@@ -185,6 +191,13 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
     return FoundInputs(files, tuple(filter(None, skipped)))
+
+
+def fields_of(run: RunFile, source: Source) -> FieldMapping:
+    """Return which fields of a source's records are read, those that its filters ask for among them."""
+    content = source.model_dump(include=set(FieldMapping.model_fields))
+    asked = columns_for(run.filters, source.name)
+    return FieldsForFilters(**content, asked=asked) if asked else FieldMapping(**content)
 
 
 def _expand(source: Source, base: Path) -> _Places:

@@ -12,9 +12,10 @@ from pipeline.run_file.config import Dataset, RunFile
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
-from stages.objectives.table import refuse_impossible, special_names, traits_of
+from stages.objectives.table import refuse_begun_documents, refuse_impossible, special_names, traits_of
 from stages.tokenizer.existing import describe, existing_tokenizer, kind_of
-from stages.tokenizer.roles import Roles, find_roles, require_roles
+from stages.tokenizer.framing import BEGIN
+from stages.tokenizer.roles import Roles, find_roles, framed_roles, require_roles
 
 
 def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
@@ -35,7 +36,8 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     except OSError as error:
         raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
     described = describe(data, kind, name=key)
-    roles = _with_padding(file, find_roles(described, file.tokenizer.special, name=path.name))
+    found = find_roles(described, file.tokenizer.special, name=path.name)
+    roles = _with_padding(file, framed_roles(described, found, file.framing, name=path.name))
     for dataset in file.datasets:
         _require(dataset, roles, seq_len=file.packing_of(dataset).seq_len, name=path.name)
     tokenizer = existing_tokenizer(data, kind, roles.ids, name=key)
@@ -81,6 +83,8 @@ def _require(dataset: Dataset, roles: Roles, *, seq_len: int, name: str) -> None
         needed.remove("pad")  # its rows say how far they are filled
     require_roles(roles, needed, who=who, name=name)
     try:
+        if BEGIN in roles.ids:
+            refuse_begun_documents(objective)
         refuse_impossible(objective, seq_len=seq_len, num_sentinels=roles.sentinels)
     except ConfigError as error:
         raise ConfigError(f"dataset {dataset.name!r}: {error}") from error

@@ -44,6 +44,16 @@ class FlowContent(TypedDict):
     gone: dict[str, TallyContent]
 
 
+class SampleContent(TypedDict):
+    """A document that a filter dropped."""
+
+    reason: str
+    id: str
+    place: str
+    detail: str
+    excerpt: str
+
+
 class DocumentsContent(TypedDict):
     """What became of the documents that were read."""
 
@@ -52,6 +62,8 @@ class DocumentsContent(TypedDict):
     named_drops: list[str]
     cleaned: int
     text_bytes: int
+    changed: NotRequired[dict[str, int]]
+    samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
 
@@ -75,6 +87,33 @@ class SplitContent(TypedDict):
     tokens_cut: int
     padding: int
     fingerprint: str
+
+
+class PackedContent(TypedDict):
+    """How the documents of one source, or of one language, lie in the rows of a split."""
+
+    name: str
+    documents: int
+    tokens: int
+    padding: int
+    """Positions without a token; a row's are shared by its documents, by their tokens in it."""
+    cut_documents: int
+    """That lie in several rows."""
+    tokens_behind_cuts: int
+    """Of these, in other rows than the document's first."""
+    tokens_cut: int
+    """In no row."""
+
+
+class PackingContent(TypedDict):
+    """Padding and cuts of one split."""
+
+    fingerprint: str
+    """Of the split that was counted."""
+    sources: list[PackedContent]
+    languages: list[PackedContent]
+    reason: NotRequired[str]
+    """Why nothing was counted."""
 
 
 class GateContent(TypedDict):
@@ -183,6 +222,7 @@ class RunReport(TypedDict):
     languages: list[LanguageContent]
     split: JsonObject | None
     datasets: dict[str, dict[str, SplitContent]]
+    packing: dict[str, dict[str, PackingContent]]
     epochs_on_disk: dict[str, JsonObject]
     verify: dict[str, VerdictContent]
     steps: list[StepContent]
@@ -198,6 +238,34 @@ class PlannedContent(TypedDict):
     warning: str | None
     reads: list[str]
     fingerprint: str | None
+
+
+class StepForecast(TypedDict):
+    """What is expected of one step."""
+
+    step: str
+    cpu_seconds: float
+
+
+class Forecast(TypedDict):
+    """What is expected of a run, scaled from a sample."""
+
+    share: float
+    """Of the bytes of the inputs that were read."""
+    records: int
+    """Read for the sample."""
+    read: int
+    dropped: dict[str, int]
+    """By reason; `unreadable` are records that give no document."""
+    removed: dict[str, int]
+    kept: int
+    tokens: int
+    languages: list[LanguageContent]
+    steps: list[StepForecast]
+    cpu_seconds: float
+    disk: dict[str, int]
+    """Bytes by folder of the run."""
+    notes: list[str]
 
 
 class ExportReport(TypedDict):

@@ -11,6 +11,8 @@ from pipeline.system.printable import printable
 
 MAX_LANGUAGES = 100
 """Rows of languages on the page; all are in report.json."""
+MAX_PACKED = 20
+"""Sources and languages of each split in the table of padding and cuts; all are in report.json."""
 MAX_FINDINGS = 200
 """Findings of a dataset on the page; all are in verdict.json."""
 _WIDTH, _HEIGHT, _MARGIN = 640, 220, 36
@@ -33,6 +35,7 @@ def render_page(report: RunReport) -> str:
             languages=languages,
             others=others,
             most_findings=MAX_FINDINGS,
+            most_packed=MAX_PACKED,
         )
     )
 

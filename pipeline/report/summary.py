@@ -13,9 +13,11 @@ from pipeline.report.content import (
     JsonObject,
     LanguageContent,
     RunReport,
+    SampleContent,
     SplitContent,
     VerdictContent,
 )
+from pipeline.report.packing import packing_of
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
@@ -80,6 +82,10 @@ def summarise(
         sound = audited is None or not audited.findings
         passed = sound and all(verdict.passed for verdict in verdicts.values())
     tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
+    datasets = {
+        name: cast("dict[str, SplitContent]", _plain(one)["splits"])
+        for name, one in records.datasets(SHARD).items()
+    }
     report: RunReport = {
         "name": file.name,
         "output": str(output),
@@ -104,10 +110,8 @@ def summarise(
         ],
         "languages": _languages(records),
         "split": None if split is None else _plain(split),
-        "datasets": {
-            name: cast("dict[str, SplitContent]", _plain(one)["splits"])
-            for name, one in records.datasets(SHARD).items()
-        },
+        "datasets": datasets,
+        "packing": packing_of(output, datasets),
         "epochs_on_disk": {
             name: cast("JsonObject", _plain(one)["splits"])
             for name, one in records.datasets(DRAW).items()
@@ -177,6 +181,11 @@ def _documents(records: Records) -> DocumentsContent:
             "cleaned": ingest.cleaned,
             "text_bytes": sum(unit.text_bytes for unit in ingest.units),
         }
+        if ingest.changes:
+            documents["changed"] = ingest.changes
+        if ingest.samples:
+            samples = [sample.model_dump(mode="json") for sample in ingest.samples]
+            documents["samples"] = cast("list[SampleContent]", samples)
     if dedup is not None:
         documents["removed"], documents["kept"] = dedup.removed, dedup.kept
     return documents

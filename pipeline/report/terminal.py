@@ -1,6 +1,7 @@
 """What the commands print: tables for people, JSON for machines."""
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 from pipeline.engine.memory import MIB
@@ -13,6 +14,7 @@ from pipeline.report.content import (
     GateContent,
     LanguageContent,
     LearningContent,
+    PackingContent,
     PlannedContent,
     QuickReport,
     RunReport,
@@ -20,6 +22,7 @@ from pipeline.report.content import (
     StepContent,
     VerdictContent,
 )
+from pipeline.report.packing import by_source
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.state.commits import STEP_COMMIT
@@ -91,6 +94,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         console.show(_languages(report["languages"]))
     if report["datasets"]:
         console.show(_datasets(report["datasets"]))
+        console.show(_packing(report["packing"]))
     console.show(_steps(report["steps"]))
     for warning in report["warnings"]:
         console.line(f"warning: {warning}")
@@ -132,6 +136,8 @@ def _documents(documents: DocumentsContent) -> PlainTable:
     table.add("read", f"{documents['read']:,}")
     for reason, count in documents["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
+    for name, count in documents.get("changed", {}).items():
+        table.add(f"  changed: {name}", f"{count:,}")
     for method, count in documents.get("removed", {}).items():
         table.add(f"  removed as duplicates: {method}", f"{count:,}")
     if "kept" in documents:
@@ -156,6 +162,17 @@ def _datasets(datasets: dict[str, dict[str, SplitContent]]) -> PlainTable:
         for split, totals in splits.items():
             counts = totals["rows"], totals["documents"], totals["tokens"], totals["tokens_cut"]
             table.add(f"{dataset}/{split}", *map("{:,}".format, counts))
+    table.add("")
+    return table
+
+
+def _packing(packing: dict[str, dict[str, PackingContent]]) -> PlainTable:
+    names = ("source", "padding", "share", "documents cut", "tokens behind cuts")
+    table = PlainTable("packing", *names).right()
+    for split, row in islice(by_source(packing), MAX_LANGUAGES):
+        share = row["padding"] / max(row["padding"] + row["tokens"], 1)
+        counts = (f"{row[key]:,}" for key in ("cut_documents", "tokens_behind_cuts"))
+        table.add(split, shortened(row["name"]), f"{row['padding']:,}", f"{share:.2%}", *counts)
     table.add("")
     return table
 

@@ -18,15 +18,24 @@ from pipeline.system.regular_files import kind_of
 from stages.config import Config
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
-from stages.filtering.table import FilterSettings
+from stages.filtering.length import LengthFilter
+from stages.filtering.table import FILTERS, AnyFilter, require_sources
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
-from stages.objectives.table import KINDS, AnyObjective, refuse_impossible, traits_of
+from stages.objectives.table import (
+    KINDS,
+    AnyObjective,
+    needs_sentences,
+    refuse_begun_documents,
+    refuse_impossible,
+    traits_of,
+)
 from stages.packing.layout import PackingConfig
 from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping, LanguageColumn
+from stages.tokenizer.framing import BEGIN, Framing, trained_ids
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
@@ -115,7 +124,7 @@ class Resources(Config):
     more is given up. The least is enough for the default settings and at most one worker."""
 
 
-class Ingest(FilterSettings):
+class Ingest(LengthFilter):
     """Reading and cleaning."""
 
     unit_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
@@ -206,8 +215,11 @@ class RunFile(Config):
     sources: tuple[Source, ...] = Field(min_length=1)
     resources: Resources = Resources()
     ingest: Ingest = Ingest()
+    filters: tuple[AnyFilter, ...] = ()
+    """Filters in the order in which they look at a document; `kind` says which. See docs/filters.md."""
     dedup: Dedup = Dedup()
     tokenizer: TokenizerSection = TokenizerSection()
+    framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()
     packing: PackingConfig = PackingConfig()
     datasets: tuple[Dataset, ...] = Field(min_length=1)
@@ -225,6 +237,7 @@ class RunFile(Config):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
+        require_sources(self.filters, {one.name: len(one.text_columns) for one in self.sources})
         return self
 
     @model_validator(mode="after")
@@ -253,10 +266,24 @@ class RunFile(Config):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _framing_fits(self) -> "RunFile":
+        if self.tokenizer.path is None:
+            try:
+                begun = BEGIN in trained_ids(self.framing)
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+            for dataset in self.datasets if begun else ():
+                try:
+                    refuse_begun_documents(dataset.objective)
+                except ConfigError as error:
+                    raise ValueError(f"dataset {dataset.name!r}: {error}") from error
+        return self
+
     @property
     def needs_sentences(self) -> bool:
         """Whether a dataset asks where sentences end."""
-        return any(traits_of(dataset.objective).sentences for dataset in self.datasets)
+        return any(needs_sentences(one.objective, self.packing_of(one)) for one in self.datasets)
 
     @model_validator(mode="after")
     def _rates_are_of_sources(self) -> "RunFile":
@@ -385,6 +412,8 @@ def _shown(value: object) -> str:
 
 def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """Return the place in the run file: without the names that pydantic gives a union's branches."""
+    if location[:1] == ("filters",):
+        return (*location[:2], *location[3:])
     return tuple(
         part
         for before, part in zip((None, *location), location, strict=False)
@@ -398,6 +427,8 @@ def _nearest(location: tuple[int | str, ...]) -> str:
     for before, part in zip((None, *location), location[:-1], strict=False):
         if before == "objective" and part in KINDS:
             model = KINDS[str(part)].config
+        elif isinstance(before, int) and location[0] == "filters":
+            model = FILTERS[str(part)].config
         elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
             model = _model_of(model, part)
     known = list(model.model_fields) if model is not None else []

@@ -26,6 +26,7 @@ from pipeline.planning.plan import State, StepStatus, names_until, plan_again, p
 from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.filters import resolve_filters
 from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
@@ -64,6 +65,7 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
     """Return what a run would do, touching nothing."""
     require_run_folder(request.output)
     require_generators(request.file)
+    request = _resolved(request)
     require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
     with disk_faults(request.output):
         adopted = find_tokenizer(request.file, request.base)
@@ -90,6 +92,7 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     needs = step_needs(Scope(request.file))
     require_memory(request.file, needs, workers=request.workers)
     require_generators(request.file)
+    request = _resolved(request)
     with making(request.output, "--output"):
         make_folder(request.output.absolute())
     resources = WorkerResources(request.workers, request.address, request.file.resources.memory)
@@ -97,6 +100,11 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
         report = _steps(request, execution)
         execution.journal.status(_outcome(report), until=request.until)
         return report
+
+
+def _resolved(request: RunRequest) -> RunRequest:
+    """Return a request whose filters know what they rest on."""
+    return replace(request, file=resolve_filters(request.file, request.base))
 
 
 def verify_session(

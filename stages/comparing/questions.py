@@ -134,6 +134,6 @@ def _with_labels(
         rows.segment_ids,
         rows.position_ids,
         attention=rows.attention,
-        prefix_length=prefix if rows.attention == ATTENTION[Form.PREFIX] else None,
+        prefix_length=prefix if rows.attention.startswith(ATTENTION[Form.PREFIX]) else None,
         decoder_input_ids=decoder,
     )

@@ -53,7 +53,7 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
 def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     return (
         "Windows of seq_len + 1 tokens do not overlap; what is left at the end of a file is not read.",
-        f"With return_positions=True, positions are those of the index; the EOS is {sources[0].eos}.",
+        f"With return_positions=True, positions are those of the index. {sources[0].frame}.",
     )
 
 

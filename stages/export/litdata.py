@@ -114,7 +114,7 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     return (
         (
             f"A block of {block} tokens is {block - 1} inputs and, one on, as many targets; blocks cross"
-            f" the ends of documents, which are the id {sources[0].eos}."
+            f" the ends of documents. {sources[0].frame}."
         ),
         "Of each chunk, the tokens behind its last whole block are left out by LitData.",
     )

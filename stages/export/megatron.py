@@ -139,7 +139,7 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     given = " ".join(f"{flags[source.split]} {source.split}" for source in sources)
     notes = [
         f"For Megatron's scripts: {given}.",
-        f"A document ends in the id {sources[0].eos}, which must be the tokenizer's eod.",
+        f"{sources[0].frame}, which must be the tokenizer's eod.",
     ]
     special = sources[0].manifest.special_ids
     if special["pad"] != special["eos"]:

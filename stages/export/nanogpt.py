@@ -42,7 +42,7 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     return (
         "Put the files into nanoGPT's data/NAME/ and set dataset = 'NAME' in its config.",
         "meta.pkl tells train.py the size of the vocabulary, which would be 50,304 otherwise.",
-        f"A document ends in the id {sources[0].eos}; nanoGPT's own files end it in 50256.",
+        f"{sources[0].frame}; nanoGPT's own files end it in 50256.",
         "sample.py knows GPT-2's tokenizer alone: decode what it samples with the run's own.",
     )
 

@@ -49,6 +49,7 @@ def _finish(source: ExportSource, files: ExportFiles) -> None:
         "dtype": np.dtype(_dtype(source)).name,
         "vocab_size": manifest.vocab_size,
         "eos_token_id": source.eos,
+        **({} if source.begin is None else {"bos_token_id": source.begin}),
         "pad_token_id": manifest.special_ids["pad"],
         "files": {
             f"{number:05d}.npy": {"documents": shard.documents, "tokens": shard.tokens}
@@ -60,14 +61,15 @@ def _finish(source: ExportSource, files: ExportFiles) -> None:
 
 
 def _read(sources: Sequence[ExportSource], folder: str) -> str:
-    manifest = sources[0].manifest
+    manifest, begin = sources[0].manifest, sources[0].begin
+    begins = "" if begin is None else f"\n    bos_token_id={begin},"
     blocks = [
         f"""\
 from olmo_core.data import NumpyDatasetDType, NumpyFSLDatasetConfig, TokenizerConfig
 
 tokenizer = TokenizerConfig(
     vocab_size={manifest.vocab_size},
-    eos_token_id={sources[0].eos},
+    eos_token_id={sources[0].eos},{begins}
     pad_token_id={manifest.special_ids["pad"]},
 )"""
     ]

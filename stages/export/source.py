@@ -23,6 +23,7 @@ from stages.ragged import Ragged, batches
 from stages.store.drawn import read_drawn
 from stages.store.manifest import Manifest
 from stages.store.ranges import copy_ranges
+from stages.tokenizer.framing import BEGIN
 
 BLOCK_TOKENS = 1 << 20
 """Tokens of documents, or of rows, that are held together; a longer document is held whole."""
@@ -87,6 +88,17 @@ class ExportSource:
     def eos(self) -> int:
         """The id that closes each document."""
         return self.manifest.special_ids["eos"]
+
+    @property
+    def begin(self) -> int | None:
+        """The id that begins each document, if one does."""
+        return self.manifest.special_ids.get(BEGIN)
+
+    @property
+    def frame(self) -> str:
+        """Say what stands around each document, as a sentence without its full stop."""
+        begins = "" if self.begin is None else f"begins with the id {self.begin} and "
+        return f"A document {begins}ends in the id {self.eos}"
 
     @property
     def tokenizer(self) -> str:

@@ -36,7 +36,11 @@ class _Grid(NamedTuple):
 
 
 def attention_mask(
-    kind: SelfAttention, segment_ids: Tensor, *, prefix_length: Tensor | None = None
+    kind: SelfAttention,
+    segment_ids: Tensor,
+    *,
+    prefix_length: Tensor | None = None,
+    in_prefix: Tensor | None = None,
 ) -> Tensor:
     """Say which position may attend to which: (N, 1, L, L) bool, the attending one first.
 
@@ -44,9 +48,10 @@ def attention_mask(
         kind: who attends to whom.
         segment_ids: (N, L), the document within the row, -1 on padding.
         prefix_length: (N,) tokens of each row's prefix, for PREFIX alone.
+        in_prefix: (N, L), not 0 in the prefix of each document, for PREFIX_WITHIN_DOCUMENT alone.
     """
     count, length = segment_ids.shape
-    rule = _self_rule(kind, segment_ids, prefix_length)
+    rule = _self_rule(kind, segment_ids, prefix_length=prefix_length, in_prefix=in_prefix)
     return _dense(_Grid(rule, count, length, length, segment_ids.device))
 
 
@@ -100,18 +105,29 @@ def flex_block_masks(
     }
 
 
-def _self_rule(kind: SelfAttention, segment_ids: Tensor, prefix_length: Tensor | None) -> Rule:
+def _self_rule(
+    kind: SelfAttention,
+    segment_ids: Tensor,
+    *,
+    prefix_length: Tensor | None = None,
+    in_prefix: Tensor | None = None,
+) -> Rule:
     """Return the rule of `masks.attention_mask`."""
     if not kind.within_document:
         segment_ids = segment_ids.clamp(max=0)
     prefix = prefix_length if kind is SelfAttention.PREFIX else None
+    shown = in_prefix != 0 if in_prefix is not None and kind.prefix_columns == ("in_prefix",) else None
 
     def may_attend(row: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor:
         document = segment_ids[row, query]
         seen = (document == segment_ids[row, key]) & (document != PADDING)
         if not kind.both_ways:
             earlier = key <= query
-            seen = seen & (earlier if prefix is None else earlier | (key < prefix[row]))
+            if prefix is not None:
+                earlier = earlier | (key < prefix[row])
+            if shown is not None:
+                earlier = earlier | shown[row, key]
+            seen = seen & earlier
         return seen | (query == key)
 
     return may_attend
@@ -136,19 +152,18 @@ def _grids(
             column(batch, name, attention).to(device) for name in ("input_length", "label_length")
         )
         count, width_in, width_out = len(inputs), batch["input_ids"].shape[-1], batch["labels"].shape[-1]
-        encoder = _self_rule(SelfAttention.BIDIRECTIONAL, _one(inputs, width_in), None)
-        decoder = _self_rule(SelfAttention.CAUSAL, _one(labels, width_out), None)
+        encoder = _self_rule(SelfAttention.BIDIRECTIONAL, _one(inputs, width_in))
+        decoder = _self_rule(SelfAttention.CAUSAL, _one(labels, width_out))
         return {
             "encoder_mask": _Grid(encoder, count, width_in, width_in, inputs.device),
             "decoder_mask": _Grid(decoder, count, width_out, width_out, inputs.device),
             "cross_mask": _Grid(_cross_rule(inputs), count, width_out, width_in, inputs.device),
         }
     kind = self_attention(attention)
-    segment_ids, prefix = _segments(batch, kind).to(device), None
-    if kind is SelfAttention.PREFIX:
-        prefix = column(batch, "prefix_length", attention).to(device)
+    segment_ids = _segments(batch, kind).to(device)
+    prefix = {name: column(batch, name, attention).to(device) for name in kind.prefix_columns}
     count, length = segment_ids.shape
-    rule = _self_rule(kind, segment_ids, prefix)
+    rule = _self_rule(kind, segment_ids, **prefix)
     return {"attention_mask": _Grid(rule, count, length, length, segment_ids.device)}
 
 

@@ -24,7 +24,6 @@ from stages.loading.dataset import Batch
 from stages.loading.masks import (
     ENCODER_DECODER,
     PADDING,
-    SelfAttention,
     column,
     cu_seqlens,
     of_lengths,
@@ -79,7 +78,7 @@ def _variable_length(batch: Batch, attention: str, device: torch.device | str | 
         columns = _flat(of_encoder, inside) | _flat(of_decoder, targets)
     else:
         kind = self_attention(attention)
-        if kind is SelfAttention.PREFIX:
+        if kind.prefix_columns:
             raise ConfigError(
                 f"attention = {attention!r}: lengths alone cannot say that a prefix sees itself both"
                 ' ways; take masks="dense" or "flex"'

@@ -21,6 +21,7 @@ from stages.store.manifest import (
     PROMPT,
     ROOM,
     SEGMENT_COLUMNS,
+    SEGMENT_PROMPT,
     SENTENCES,
     UNIGRAM,
     WORD_STARTS,
@@ -49,6 +50,8 @@ class MappedShard:
     """The shard's ordinary ids counted up, if the objective draws by frequency."""
     sentences: Ragged | None = None
     """Where the sentences of each document end, if the objective asks."""
+    segment_prompt: NDArray[np.int32] | None = None
+    """Of each segment, its tokens before the target that its source names, if rows hold several."""
 
     @cached_property
     def packed(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
@@ -93,7 +96,10 @@ def map_shard(
             for name, n in parts.items()
         )
         sentences = Ragged(ptr.astype(np.int64), ends.astype(np.int64))
-    return MappedShard(columns, mapped, unigram, sentences)  # type: ignore[arg-type]
+    prompt = None
+    if traits.segment_prompts:
+        prompt = open_array(path / SEGMENT_PROMPT, shape=(shard.segments,), dtype="<i4")
+    return MappedShard(columns, mapped, unigram, sentences, prompt)  # type: ignore[arg-type]
 
 
 def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
@@ -172,8 +178,11 @@ def gather_rows(
         for name, column in manifest.columns.items()
     }
     ptr, lengths = np.zeros(len(rows) + 1, np.int64), [_NO_SEGMENTS] * len(rows)
+    prompts: list[NDArray[np.integer]] = []
     for number, places, within in parts:
         shard = shard_at(number)
+        if shard.segment_prompt is not None and not prompts:  # of one shard, of all
+            prompts = [*lengths]
         rows[places] = within
         for name, column in columns.items():
             column[places] = shard.columns[name][within]
@@ -182,6 +191,8 @@ def gather_rows(
         ptr[places + 1] = last - first
         for place, a, b in zip(places.tolist(), first.tolist(), last.tolist(), strict=True):
             lengths[place] = length[a:b]
+            if shard.segment_prompt is not None:
+                prompts[place] = shard.segment_prompt[a:b]
     return StoredRows(
         columns["input_ids"],
         ptr.cumsum(),
@@ -193,4 +204,5 @@ def gather_rows(
         components=columns.get(OBJECTIVE_ID),
         room=columns.get(ROOM),
         prompt=columns.get(PROMPT),
+        segment_prompt=np.concatenate([_NO_SEGMENTS, *prompts]) if prompts else None,
     )

@@ -8,6 +8,7 @@ masks say the opposite. A mask takes L x L bytes a row, so a trainer of long row
     attention                       position i attends to j
     causal_within_document          j <= i, both in one document
     bidirectional_within_document   both in one document
+    prefix_within_document          j <= i, or in_prefix[j], both in one document
     prefix                          j <= i, or j < prefix_length
     causal                          j <= i
     bidirectional                   all
@@ -42,6 +43,7 @@ class SelfAttention(StrEnum):
 
     CAUSAL_WITHIN_DOCUMENT = "causal_within_document"
     BIDIRECTIONAL_WITHIN_DOCUMENT = "bidirectional_within_document"
+    PREFIX_WITHIN_DOCUMENT = "prefix_within_document"
     PREFIX = "prefix"
     CAUSAL = "causal"
     BIDIRECTIONAL = "bidirectional"
@@ -49,7 +51,13 @@ class SelfAttention(StrEnum):
     @property
     def within_document(self) -> bool:
         """Whether the documents of a packed row are hidden from each other."""
-        return self in {self.CAUSAL_WITHIN_DOCUMENT, self.BIDIRECTIONAL_WITHIN_DOCUMENT}
+        return self.value.endswith("within_document")
+
+    @property
+    def prefix_columns(self) -> tuple[str, ...]:
+        """The column that says what is seen by later and by earlier positions; none without a prefix."""
+        columns = {self.PREFIX: ("prefix_length",), self.PREFIX_WITHIN_DOCUMENT: ("in_prefix",)}
+        return columns.get(self, ())
 
     @property
     def both_ways(self) -> bool:
@@ -71,8 +79,8 @@ def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[s
 
     Args:
         batch: the loader's columns. Within documents: `segment_ids`; else `input_length`, or
-            `segment_ids` where there is none; `prefix_length` if there is a prefix; of an
-            encoder-decoder `input_length` and `label_length`.
+            `segment_ids` where there is none; `prefix_length` if there is a prefix, `in_prefix` if each
+            document has its own; of an encoder-decoder `input_length` and `label_length`.
         attention: as the manifest says it.
 
     Returns:
@@ -95,8 +103,8 @@ def masks_of(batch: Mapping[str, NDArray[np.integer]], attention: str) -> dict[s
             "cross_mask": cross_mask(input_length, width_in=width_in, width_out=width_out),
         }
     kind = self_attention(attention)
-    prefix = column(batch, "prefix_length", attention) if kind is SelfAttention.PREFIX else None
-    return {"attention_mask": attention_mask(kind, row_segments(batch, kind), prefix_length=prefix)}
+    prefix = {name: column(batch, name, attention) for name in kind.prefix_columns}
+    return {"attention_mask": attention_mask(kind, row_segments(batch, kind), **prefix)}
 
 
 def attention_mask(
@@ -104,6 +112,7 @@ def attention_mask(
     segment_ids: NDArray[np.integer],
     *,
     prefix_length: NDArray[np.integer] | None = None,
+    in_prefix: NDArray[np.integer] | NDArray[np.bool_] | None = None,
 ) -> NDArray[np.bool_]:
     """Say which position may attend to which: (N, L, L) bool, the attending one first.
 
@@ -117,6 +126,7 @@ def attention_mask(
         kind: who attends to whom.
         segment_ids: (N, L), the document within the row, -1 on padding.
         prefix_length: (N,) tokens of each row's prefix, in unshifted positions, for PREFIX alone.
+        in_prefix: (N, L), not 0 in the prefix of each document, for PREFIX_WITHIN_DOCUMENT alone.
     """
     if not kind.within_document:
         segment_ids = np.minimum(segment_ids, 0)
@@ -127,6 +137,8 @@ def attention_mask(
         seen = np.tri(length, dtype=np.bool_)[None]
         if prefix_length is not None and kind is SelfAttention.PREFIX:
             seen = seen | (np.arange(length) < prefix_length[:, None])[:, None, :]
+        if in_prefix is not None and kind is SelfAttention.PREFIX_WITHIN_DOCUMENT:
+            seen = seen | (in_prefix != 0)[:, None, :]
         mask &= seen
     return mask | np.eye(length, dtype=np.bool_)
 

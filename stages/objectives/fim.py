@@ -5,6 +5,7 @@
     PSM              <PRE> A0 A1 <SUF> C0 C1 <MID> B0 </s>
     SPM              <PRE> <SUF> C0 C1 <MID> A0 A1 B0 </s>
     labels           the same ids (-100 on <PRE> <SUF> <MID> without train_on_sentinels)
+    loss = "middle"  of PSM and SPM B0 </s> alone; plain segments have all their labels
 
 A causal model learns it from the order of the tokens alone; labels are unshifted. Each segment of a
 packed row is transformed by itself; its *body* is its tokens less an EOS at its end, which stays at its
@@ -28,7 +29,7 @@ and 4, arXiv 2207.14255; SPM is its variant 2, of appendix D. We leave the paper
 not characters, so a row can be restored and drawn anew for each epoch, and no document is cut off.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +78,9 @@ class FIM(Objective):
     """Share of the transformed segments that show the suffix first; the others show the prefix first."""
     train_on_sentinels: bool = True
     """Whether the three special ids of a transformed segment have a loss too."""
+    loss: Literal["all", "middle"] = "all"
+    """Where a transformed segment has a loss: on all its tokens, or on the middle and the EOS behind it
+    alone, so that `train_on_sentinels` is of no effect. Segments that stay plain have all of it."""
 
     @model_validator(mode="after")
     def _documents_are_known_to_characters_alone(self) -> "FIM":
@@ -108,11 +112,13 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
         begin = place = 0
         for number in range(rows.segment_ptr[row + 1] - rows.segment_ptr[row]):
             tokens = ids[begin : begin + rows.segment_length[segment]]
-            shown = _rearrange(tokens, draws[segment].tolist(), config, sentinels)
+            shown, hidden = _rearrange(tokens, draws[segment].tolist(), config, sentinels)
             here = (row, slice(place, place + len(shown)))
             columns["input_ids"][here] = shown
             columns["labels"][here] = shown
-            if not config.train_on_sentinels and len(shown) > len(tokens):
+            if config.loss == "middle":
+                columns["labels"][here][:hidden] = IGNORED
+            elif not config.train_on_sentinels and len(shown) > len(tokens):
                 columns["labels"][here][np.isin(shown, sentinels[:3])] = IGNORED
             columns["segment_ids"][here] = number
             columns["position_ids"][here] = np.arange(len(shown))
@@ -148,8 +154,6 @@ def restored_segments(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.integer]]:
     """Return the segments of rows as they were before they were transformed.
 
-    Plain is what has not one <PRE>, in front, one <SUF> behind it and one <MID> behind that.
-
     Args:
         input_ids: (N, L).
         segment_ids: (N, L), -1 on padding.
@@ -158,6 +162,38 @@ def restored_segments(
     Returns:
         (S,) int64 the row of each segment, (S,) int64 its tokens, (T,) they, end to end.
     """
+    row, tokens, begin, length, changed, (_, suffix, middle) = marked_segments(
+        input_ids, segment_ids, ids
+    )
+    end = length - (tokens[begin + length - 1] == ids[3])
+    firsts = np.stack([np.zeros_like(begin)] * 4)
+    sizes = np.stack([length, *[np.zeros_like(length)] * 3])
+    firsts[:, changed] = np.stack([np.ones_like(begin), middle + 1, suffix + 1, end])[:, changed]
+    parts = np.stack([suffix - 1, end - middle - 1, middle - suffix - 1, length - end])
+    sizes[:, changed] = parts[:, changed]
+    order = runs((firsts + begin).T.ravel(), sizes.T.ravel())
+    return row, sizes.sum(axis=0), tokens[order]
+
+
+class MarkedSegments(NamedTuple):
+    """The S segments of rows as they are shown."""
+
+    row: NDArray[np.int64]
+    tokens: NDArray[np.integer]
+    """(T,) of all of them, end to end."""
+    begin: NDArray[np.int64]
+    """(S,) where each begins there."""
+    length: NDArray[np.int64]
+    changed: NDArray[np.bool_]
+    """Whether it is transformed: one <PRE>, in front, one <SUF> behind it and one <MID> behind that."""
+    marks: NDArray[np.int64]
+    """(3, S) where these are in a transformed segment."""
+
+
+def marked_segments(
+    input_ids: NDArray[np.integer], segment_ids: NDArray[np.integer], ids: NDArray[np.int64]
+) -> MarkedSegments:
+    """Return the segments of rows, and where special ids are; args as of `restored_segments`."""
     covered = np.count_nonzero(segment_ids >= 0, axis=1)
     inside = np.arange(input_ids.shape[1]) < covered[:, None]
     opens = inside.copy()
@@ -173,14 +209,7 @@ def restored_segments(
         marks[number, owner] = places - begin[owner]
     prefix, suffix, middle = marks
     changed = (counts == 1).all(axis=0) & (prefix == 0) & (suffix < middle)
-    end = length - (tokens[begin + length - 1] == ids[3])
-    firsts = np.stack([np.zeros_like(begin)] * 4)
-    sizes = np.stack([length, *[np.zeros_like(length)] * 3])
-    firsts[:, changed] = np.stack([np.ones_like(begin), middle + 1, suffix + 1, end])[:, changed]
-    parts = np.stack([suffix - 1, end - middle - 1, middle - suffix - 1, length - end])
-    sizes[:, changed] = parts[:, changed]
-    order = runs((firsts + begin).T.ravel(), sizes.T.ravel())
-    return row, sizes.sum(axis=0), tokens[order]
+    return MarkedSegments(row, tokens, begin, length, changed, marks)
 
 
 def require_room(rows: StoredRows, widths: Widths) -> None:
@@ -230,17 +259,18 @@ def _segment_draws(rows: StoredRows) -> NDArray[np.uint64]:
 
 def _rearrange(
     tokens: NDArray[np.integer], draws: list[int], config: FIM, ids: NDArray[np.int64]
-) -> NDArray[np.integer]:
-    """Return one segment as it is shown."""
+) -> tuple[NDArray[np.integer], int]:
+    """Return one segment as it is shown, and how many tokens stand before its middle; 0 if plain."""
     length = len(tokens) - int(len(tokens) > 0 and tokens[-1] == ids[3])
     body, end = tokens[:length], tokens[length:]
     chosen = draws[0] < threshold(config.fim_rate)
     if not chosen or length == 0 or (body == ids[:, None]).any():
-        return tokens
+        return tokens, 0
     first, second = sorted(draw * (length + 1) >> 64 for draw in draws[2:])
     before, between, after = body[:first], body[first:second], body[second:]
     prefix, suffix, middle = ids[:3, None].astype(tokens.dtype)
     parts = [prefix, before, suffix, after, middle, between]
     if draws[1] < threshold(config.fim_spm_rate):
         parts = [prefix, suffix, after, middle, before, between]
-    return np.concatenate([*parts, end])
+    shown = np.concatenate([*parts, end])
+    return shown, len(shown) - len(end) - len(between)

@@ -99,18 +99,24 @@ def fill_in_text(
     stored = [flat[begin:end] for begin, end in bounds]
     parts: list[list[NDArray[np.integer]]] = [[tokens] for tokens in stored]
     made, crowded = np.zeros(len(parts), np.bool_), np.zeros(len(parts), np.bool_)
+    hidden = np.zeros(len(parts), np.int64)  # tokens before each middle
     for one in chosen:
         shown = _arrange(one, [next(encoded) for _ in one.parts], stored[one.segment], ids)
         roomy = sum(map(len, shown)) <= len(stored[one.segment]) + GROWTH
         (made if roomy else crowded)[one.segment] = True
         if roomy:
-            parts[one.segment] = shown
+            parts[one.segment], hidden[one.segment] = shown, sum(map(len, shown[:-2]))
     tokens = np.concatenate([np.empty(0, flat.dtype), *(part for shown in parts for part in shown)])
     lengths = np.array([sum(map(len, shown)) for shown in parts], np.int64)
     columns = _lay(rows, tokens, lengths, vocabulary, widths)
-    if not config.train_on_sentinels:
-        hidden = np.repeat(made, lengths) & np.isin(tokens, ids[:3])
-        columns["labels"][columns["segment_ids"] >= 0] = np.where(hidden, IGNORED, tokens)
+    silent = np.zeros(len(tokens), np.bool_)
+    if config.loss == "middle":
+        silent = runs(np.zeros_like(lengths), lengths) < np.repeat(hidden, lengths)
+    elif not config.train_on_sentinels:
+        silent = np.repeat(made, lengths) & np.isin(tokens, ids[:3])
+    labels = tokens.astype(np.int32)
+    labels[silent] = IGNORED
+    columns["labels"][columns["segment_ids"] >= 0] = labels
     counts = np.concatenate([[0], np.cumsum(crowded)])
     return {**columns, "plain": np.diff(counts[rows.segment_ptr]).astype(np.int32)}
 

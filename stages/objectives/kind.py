@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.config import kind_name
 from stages.findings import Finding
 from stages.objectives.components import WeightedObjective
 from stages.objectives.laws.draws import Draws
@@ -24,7 +25,7 @@ from stages.objectives.laws.rows import Broken
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.learning import LearningSettings
 from stages.objectives.material import Material
-from stages.objectives.objective import Objective, kind_name
+from stages.objectives.objective import Objective
 from stages.objectives.questions import Questions
 from stages.objectives.rows import Columns, Restored, StoredRows, Widths
 from stages.objectives.traits import Traits

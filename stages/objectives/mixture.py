@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from stages.config import Config
-from stages.objectives.objective import Objective, one_of
+from stages.config import Config, one_of
+from stages.objectives.objective import Objective
 from stages.objectives.simple_kinds import SIMPLE_KINDS
 
 MixedObjective = Annotated[Objective, one_of(kind.config for kind in SIMPLE_KINDS if kind.mixes)]

@@ -21,6 +21,8 @@ a decoder alone; for an encoder-decoder they are its body, less that EOS: inputs
 each, and no sentinel stands between. Of fewer than two tokens nothing is drawn: all are prefix,
 and there is no label.
 
+Rows of `pack_documents` hold several such texts, each split by itself: `packed_prefixes.py`.
+
 With split = "source" nothing is drawn of a document whose source names its target: k is where that
 begins. A document too long for a row is cut as ever: a piece of its prompt alone has no label, and one
 of its target alone has a prefix of one token.
@@ -61,6 +63,9 @@ class PrefixLM(Objective):
     """Put before the inputs of an encoder-decoder; none by default."""
     pack_rows: bool = False
     """Split whole packed rows, several documents together; else each document has rows of its own."""
+    pack_documents: bool = False
+    """Pack rows full of documents that do not see each other, each with a prefix of its own. For a
+    decoder alone."""
     split: Literal["drawn", "source"] = "drawn"
     """drawn makes prefixes of lengths of their own in every epoch; source takes the prompt and the
     target that a source with `section_columns` names, of which the last section is the target, and
@@ -79,8 +84,22 @@ class PrefixLM(Objective):
     def _a_split_has_rows_of_its_own(self) -> "PrefixLM":
         if self.split == "source" and self.pack_rows:
             raise ValueError(
-                "pack_rows = true: a packed row holds several prompts and targets; leave it out, or"
-                " set split to 'drawn'"
+                "pack_rows = true: a packed row holds several prompts and targets; set pack_documents"
+                " instead, or split to 'drawn'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _documents_are_packed_in_one_way(self) -> "PrefixLM":
+        if self.pack_documents and self.pack_rows:
+            raise ValueError(
+                "pack_documents = true: pack_rows splits the row as a whole, pack_documents each of its"
+                " documents; leave out one of them"
+            )
+        if self.pack_documents and self.architecture != "decoder_only":
+            raise ValueError(
+                "pack_documents = true: inputs and targets of an encoder-decoder are one document's;"
+                " leave it out, or set architecture to 'decoder_only'"
             )
         return self
 
@@ -129,7 +148,7 @@ def split_prefixes(
         FormatError: a row that does not fit its columns.
     """
     n = split_lengths(rows, config, vocabulary, widths)
-    prefix = with_prompts(rows, n, _prefixes(rows, n, config))
+    prefix = with_prompts(rows.prompt, n, _prefixes(rows, n, config))
     if config.architecture == "decoder_only":
         position = np.arange(rows.input_ids.shape[1])
         said = (position >= prefix[:, None]) & (position < n[:, None])
@@ -159,7 +178,7 @@ def split_lengths(
         return rows.filled
     n = lengths_without_eos(rows, vocabulary.named("eos"))
     split = n >= _SMALLEST
-    shortest = with_prompts(rows, n, shortest_prefixes(n, config))
+    shortest = with_prompts(rows.prompt, n, shortest_prefixes(n, config))
     split &= shortest < n
     inputs = np.where(split, n, n + 1) + (config.mode_token is not None)
     targets = np.where(split, n - shortest + 1, 0)
@@ -167,12 +186,14 @@ def split_lengths(
     return n
 
 
-def with_prompts(rows: StoredRows, n: NDArray[np.int64], drawn: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the prefixes of rows of n tokens: those that their sources name, else those drawn."""
-    if rows.prompt is None:
+def with_prompts(
+    prompt: NDArray[np.int32] | None, n: NDArray[np.int64], drawn: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the prefixes of texts of n tokens: those that their sources name, else those drawn."""
+    if prompt is None:
         return drawn
-    named = np.minimum(rows.prompt.astype(np.int64), n)
-    return np.where(rows.prompt > 0, named, drawn)
+    named = np.minimum(prompt.astype(np.int64), n)
+    return np.where(prompt > 0, named, drawn)
 
 
 def _prefixes(rows: StoredRows, n: NDArray[np.int64], config: PrefixLM) -> NDArray[np.int64]:

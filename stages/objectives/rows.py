@@ -39,6 +39,7 @@ class StoredRows:
         room: (N,) int32, tokens of another document that each row has room for; None without any.
         prompt: (N,) int32, tokens of each row before the target that its source names, 0 if it names
             none; None if nobody asks.
+        segment_prompt: (S,) int32, the same of each segment of packed rows; None if nobody asks.
     """
 
     input_ids: NDArray[np.integer]
@@ -52,6 +53,7 @@ class StoredRows:
     unigram: NDArray[np.int64] | None = None
     room: NDArray[np.int32] | None = None
     prompt: NDArray[np.int32] | None = None
+    segment_prompt: NDArray[np.int32] | None = None
 
     @property
     def filled(self) -> NDArray[np.int64]:
@@ -89,15 +91,17 @@ class StoredRows:
         counts = np.diff(self.segment_ptr)[chosen]
         ptr = np.concatenate([[0], np.cumsum(counts)])
         within = np.arange(ptr[-1]) - np.repeat(ptr[:-1], counts)
+        segments = np.repeat(self.segment_ptr[chosen], counts) + within
         return replace(
             self,
             input_ids=self.input_ids[chosen],
             segment_ptr=ptr,
-            segment_length=self.segment_length[np.repeat(self.segment_ptr[chosen], counts) + within],
+            segment_length=self.segment_length[segments],
             numbers=self.numbers[chosen],
             components=None if self.components is None else self.components[chosen],
             room=None if self.room is None else self.room[chosen],
             prompt=None if self.prompt is None else self.prompt[chosen],
+            segment_prompt=None if self.segment_prompt is None else self.segment_prompt[segments],
         )
 
 

@@ -11,17 +11,20 @@ from typing import Annotated, Never, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from stages.config import one_of
 from stages.errors import ConfigError, FormatError
 from stages.objectives.components import WeightedObjective, choose_by_weight
 from stages.objectives.kind import Composite, Kind, RowTally
 from stages.objectives.kinds.mixture import MIXTURE
 from stages.objectives.kinds.ul2 import DENOISERS
-from stages.objectives.objective import Objective, one_of
+from stages.objectives.objective import Objective
 from stages.objectives.questions import Questions
 from stages.objectives.rows import Widths
 from stages.objectives.simple_kinds import SIMPLE_KINDS
 from stages.objectives.traits import Traits
 from stages.objectives.vocabulary import Vocabulary
+from stages.packing.layout import PackingConfig
+from stages.packing.strategies import PACKINGS
 
 _Config = TypeVar("_Config", bound=Objective)
 
@@ -58,6 +61,7 @@ def traits_of(objective: Objective) -> Traits:
         dynamic=any(part.dynamic for part in parts),
         words=any(part.words for part in parts),
         unigram=any(part.unigram for part in parts),
+        may_begin=all(part.may_begin for part in parts),
     )
 
 
@@ -82,6 +86,12 @@ def choose_component(hashed: int, objective: Objective) -> int:
     """Return the component that a document copy's hash, below 2**64, chooses; 0 if there are none."""
     parts = weighted_components(objective)
     return choose_by_weight(hashed, tuple(part.weight for part in parts)) if parts else 0
+
+
+def needs_sentences(objective: Objective, packing: PackingConfig) -> bool:
+    """Say whether rows can only be made by who knows where sentences end, to draw or to pack them."""
+    traits = traits_of(objective)
+    return traits.sentences or (PACKINGS[packing.strategy].sentences and not traits.single)
 
 
 def special_names(objective: Objective) -> tuple[str, ...]:
@@ -129,6 +139,20 @@ def refuse_impossible(objective: Objective, *, seq_len: int, num_sentinels: int)
     if seq_len < least:
         raise ConfigError(f"packing.seq_len = {seq_len}: rows of {objective.kind} need at least {least}")
     kind.refuse(objective, seq_len, num_sentinels)
+
+
+def refuse_begun_documents(objective: Objective) -> None:
+    """Refuse documents that a special id begins, if an objective frames its rows itself.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if not traits_of(objective).may_begin:
+        raise ConfigError(
+            f"kind = {objective.kind!r} frames its rows itself, so no special id may begin its"
+            " documents; leave framing.preset and framing.begin out, or give this dataset a run of its"
+            " own"
+        )
 
 
 def _refuse_to_mix(first: Objective, other: Objective) -> None:

@@ -35,6 +35,8 @@ class Traits:
     """Whether drawing needs to know where sentences end."""
     sections: int = 0
     """Sections of a document that rows are laid out by: so many, or -1 for any number; 0 if none are."""
+    segment_prompts: bool = False
+    """Whether each segment of a row says how many of its tokens stand before its source's own target."""
     sources: tuple[str, ...] = ()
     """Sources of the run that the config names, whose documents are drawn by settings of their own."""
     encodes_text: bool = False
@@ -47,6 +49,9 @@ class Traits:
     """Whether the first token of each segment has no label."""
     eos_may_pad: bool = False
     """Whether the EOS may fill rows up: the columns say without it how far a row is filled."""
+    may_begin: bool = False
+    """Whether documents may begin with a special id, as `framing` has it; the rows of all other kinds
+    are framed by the objective itself."""
     restates: bool = False
     """Whether an encoder-decoder's targets are the whole text, not the hidden parts alone."""
 

@@ -7,14 +7,19 @@ Source: Ding et al. 2024, "Fewer truncations improve language modeling", section
 over the whole shard instead of a sliding window.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.packing.layout import Layout, layout_of
+from stages.packing.layout import Layout
+from stages.ragged import Ragged
 
 
-def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
+def pack_best_fit(
+    lengths: NDArray[np.int64], *, row_length: int, growth: int = 0, sentences: Ragged | None = None
+) -> Layout:
     """Return the best-fit decreasing layout of documents in rows.
 
     lengths 3 6 1 2, rows of 4:  B B B B | A A A C | B B D D
@@ -26,30 +31,82 @@ def pack_best_fit(lengths: NDArray[np.int64], *, row_length: int, growth: int = 
         lengths: (D,) tokens of each document, its EOS included.
         row_length: tokens in a row.
         growth: tokens of room that each segment is left, all of it at the end of its row.
+        sentences: of no effect.
     """
+    del sentences
     longest = row_length - growth
-    pieces = -(-lengths // longest)
-    doc = np.repeat(np.arange(len(lengths)), pieces)
-    number = np.arange(len(doc)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    doc_offset = number * longest
-    length = np.minimum(lengths[doc] - doc_offset, longest)
-    order = np.argsort(-length, kind="stable")
-    row, start, num_rows = _fill(length[order], row_length, growth)
-    return layout_of(
-        row,
-        row_length=row_length,
-        num_rows=num_rows,
-        start=start,
-        length=length[order],
-        doc=doc[order],
-        doc_offset=doc_offset[order],
-    )
+    pieces = _longest_first(lengths, longest)
+    row, start, num_rows = _fill(pieces.length, row_length, growth)
+    row_ptr, start, length, doc, doc_offset = _in_rows(row, start, num_rows, pieces, longest)
+    return Layout(row_length, row_ptr, start, length, doc, doc_offset)
+
+
+class _Pieces(NamedTuple):
+    """S pieces of documents: with their rows 28 bytes each while they are placed, 20 in the layout."""
+
+    doc: NDArray[np.int32]
+    number: NDArray[np.int32]
+    """Which piece of its document it is; all before it are as long as pieces may be."""
+    length: NDArray[np.int32]
+
+
+@kernel
+def _longest_first(lengths: NDArray[np.int64], longest: int) -> _Pieces:
+    """Return the pieces of documents, none longer than `longest`; equally long ones as they come.
+
+    lengths 3 6 1, longest 4 -> lengths 4 3 2 1 of documents 1 0 1 2
+    """
+    places = np.zeros(longest + 1, np.int64)  # by length: how many, then where the next one goes
+    for doc in range(len(lengths)):
+        places[longest] += lengths[doc] // longest
+        places[lengths[doc] % longest] += 1
+    places[0] = 0  # documents of whole pieces have no rest
+    count = 0
+    for size in range(longest, -1, -1):
+        places[size], count = count, count + places[size]
+    pieces = _Pieces(np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count, np.int32))
+    for doc in range(len(lengths)):
+        offset = number = 0
+        while offset < lengths[doc]:
+            size = min(lengths[doc] - offset, longest)
+            place = places[size]
+            pieces.doc[place], pieces.number[place], pieces.length[place] = doc, number, size
+            places[size], offset, number = place + 1, offset + size, number + 1
+    return pieces
+
+
+@kernel
+def _in_rows(
+    row: NDArray[np.int32],
+    start: NDArray[np.int32],
+    num_rows: int,
+    pieces: _Pieces,
+    longest: int,
+) -> tuple[
+    NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]
+]:
+    """Return the columns of a layout, row by row; the pieces of a row came from left to right."""
+    row_ptr = np.zeros(num_rows + 1, np.int64)
+    for piece in range(len(row)):
+        row_ptr[row[piece] + 1] += 1
+    for number in range(num_rows):
+        row_ptr[number + 1] += row_ptr[number]
+    following = row_ptr.copy()
+    starts, lengths, docs = np.empty_like(start), np.empty_like(start), np.empty_like(start)
+    offsets = np.empty(len(row), np.int64)
+    for piece in range(len(row)):
+        place = following[row[piece]]
+        following[row[piece]] = place + 1
+        starts[place], lengths[place] = start[piece], pieces.length[piece]
+        docs[place] = pieces.doc[piece]
+        offsets[place] = np.int64(pieces.number[piece]) * longest
+    return row_ptr, starts, lengths, docs, offsets
 
 
 @kernel
 def _fill(
-    length: NDArray[np.int64], row_length: int, growth: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    length: NDArray[np.int32], row_length: int, growth: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
     """Place descending lengths; free space is at most L, so rows wait in L + 1 queues.
 
     A segment tree over the queues finds the smallest free space that fits in log2(L) steps.
@@ -60,13 +117,14 @@ def _fill(
     waiting = np.zeros(2 * leaves, np.int64)  # rows under each node of the tree
     first = np.full(row_length + 1, -1, np.int64)  # queue heads and tails by free space
     last = np.full(row_length + 1, -1, np.int64)
-    following = np.full(len(length), -1, np.int64)
-    row = np.empty(len(length), np.int64)
-    start = np.empty(len(length), np.int64)
-    filled = np.zeros(len(length), np.int64)  # tokens in each row, room left to grow not counted
+    following = np.full(len(length), -1, np.int32)
+    row = np.empty(len(length), np.int32)
+    start = np.empty(len(length), np.int32)
+    filled = np.zeros(len(length), np.int32)  # tokens in each row, room left to grow not counted
     num_rows = 0
     for piece in range(len(length)):
-        space = _smallest_space(waiting, leaves, length[piece] + growth)
+        needed = length[piece] + growth
+        space = _smallest_space(waiting, leaves, needed)
         if space < 0:
             space, chosen = row_length, num_rows
             num_rows += 1
@@ -77,7 +135,7 @@ def _fill(
             _count(waiting, leaves + space, -1)
         row[piece], start[piece] = chosen, filled[chosen]
         filled[chosen] += length[piece]
-        space -= length[piece] + growth
+        space -= needed
         if space > 0:
             if first[space] < 0:
                 first[space] = chosen

@@ -5,9 +5,12 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 from stages.packing.layout import Layout, layout_of
+from stages.ragged import Ragged
 
 
-def pack_concat(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
+def pack_concat(
+    lengths: NDArray[np.int64], *, row_length: int, growth: int = 0, sentences: Ragged | None = None
+) -> Layout:
     """Return the layout of documents laid end to end into rows; only the last row has padding.
 
     lengths 3 3, rows of 4:            A A A B | B B . .
@@ -17,7 +20,9 @@ def pack_concat(lengths: NDArray[np.int64], *, row_length: int, growth: int = 0)
         lengths: (D,) tokens of each document, its EOS included.
         row_length: tokens in a row.
         growth: tokens of room that each segment is left, all of it at the end of its row.
+        sentences: of no effect.
     """
+    del sentences
     count, _ = _lay(lengths, row_length, growth, np.empty((0, 5), np.int64))
     segments = np.empty((count, 5), np.int64)
     _, num_rows = _lay(lengths, row_length, growth, segments)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pydantic import ByteSize, Field
 
 from stages.config import Config
+from stages.ragged import Ragged
 
 
 class Strategy(StrEnum):
@@ -20,6 +21,8 @@ class Strategy(StrEnum):
 
     BEST_FIT = "best_fit"
     CONCAT = "concat"
+    DOCUMENT = "document"
+    FULL = "full"
 
 
 class PackingConfig(Config):
@@ -28,7 +31,9 @@ class PackingConfig(Config):
     seq_len: int = Field(512, ge=2, le=1 << 20)
     """Tokens in a row."""
     strategy: Strategy = Strategy.BEST_FIT
-    """best_fit cuts only documents longer than a row; concat cuts wherever a row ends."""
+    """best_fit cuts only documents longer than a row; concat cuts wherever a row ends; document gives
+    each document rows of its own, the last one short; full lays whole sentences end to end, so that rows
+    end where sentences do."""
     shard_size: ByteSize = Field(ByteSize(512 << 20), ge=1 << 16, validate_default=True)
     """Text that a shard is made from; its token file is about half as large."""
     shards: int | None = Field(None, ge=1, le=1 << 24)
@@ -71,8 +76,15 @@ class Layout:
 class Packer(Protocol):
     """A way to lay documents into rows."""
 
-    def __call__(self, lengths: NDArray[np.int64], *, row_length: int, growth: int = 0) -> Layout:
-        """Return the layout of documents of these lengths."""
+    def __call__(
+        self,
+        lengths: NDArray[np.int64],
+        *,
+        row_length: int,
+        growth: int = 0,
+        sentences: Ragged | None = None,
+    ) -> Layout:
+        """Return the layout of documents of these lengths, with sentences that end there."""
 
 
 def layout_of(

@@ -16,13 +16,13 @@ from stages.ragged import Ragged
 
 
 def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:
-    """Return how many tokens of each row stand before its document's target: (R,) int32.
+    """Return how many tokens of each segment stand before its document's target: (S,) int32.
 
     A piece that begins behind the prompt shows its first token as one, so that it has something to go
     on; a piece that lies within the prompt is prompt alone. 0: the document has no target of its own.
 
     Args:
-        layout: of one segment a row.
+        layout: any.
         sections: of each document, after how many of its tokens each ends.
     """
     counts = np.diff(sections.ptr)

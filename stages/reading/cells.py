@@ -5,6 +5,7 @@ Texts are taken as bytes and decoded one by one, so that one cell of bad UTF-8 c
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -45,7 +46,7 @@ def reading_table(name: str) -> Iterator[None]:
 def wanted_columns(fields: FieldMapping) -> list[str]:
     """Return the columns that a source takes, each once."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
-    names = [*fields.text_columns, fields.id_column, language]
+    names = [*fields.text_columns, fields.id_column, language, *fields.beside]
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -68,6 +69,8 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
         _check(schema, fields.id_column, name, f"{key}.id_column", integers=True)
     if isinstance(fields.language, LanguageColumn):
         _check(schema, fields.language.column, name, f"{key}.language.column", integers=False)
+    for column in fields.beside:
+        _only_field(schema, column, name, f"filters of {key}: column")
 
 
 def read_rows(
@@ -82,23 +85,41 @@ def read_rows(
         max_bytes: longest text taken.
     """
     columns = [_cells(batch, column) for column in _columns(fields)]
+    beside = [column_of(batch, column) for column in fields.beside]
     for row in range(batch.num_rows):
-        yield _record([cells(row) for cells in columns], fields, first + row, max_bytes)
+        record = _record([cells(row) for cells in columns], fields, first + row, max_bytes)
+        yield _with_values(record, beside, row) if beside else record
 
 
 def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: bool) -> None:
-    found = find_fields(schema, column)
-    if len(found) != 1:
-        there = ", ".join(field_names(schema)) or "none"
-        problem = "such a column twice" if found else "no such column"
-        raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}")
-    kind = found[0].type
+    kind = _only_field(schema, column, name, key).type
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     strings = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     if any(test(value) for test in strings) or (integers and pa.types.is_integer(value)):
         return
     needed = "strings or integers" if integers else "strings"
     raise ConfigError(f"{key} = {column!r}: {name} holds {kind} there; it must hold {needed}")
+
+
+def _only_field(schema: pa.Schema, column: str, name: str, key: str) -> pa.Field:
+    """Return the field of a column, and refuse a table that lacks it."""
+    found = find_fields(schema, column)
+    if len(found) != 1:
+        there = ", ".join(field_names(schema)) or "none"
+        problem = "such a column twice" if found else "no such column"
+        raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}")
+    return found[0]
+
+
+def _with_values(record: Record, columns: Sequence[pa.Array], row: int) -> Record:
+    """Return a document with what its row has in the columns that filters read."""
+    if isinstance(record, Drop):
+        return record
+    try:
+        values = tuple(column[row].as_py() for column in columns)
+    except UnicodeDecodeError as error:
+        return bad_utf8(record.line, record.position, error)
+    return replace(record, values=values)
 
 
 def _columns(fields: FieldMapping) -> tuple[str | None, ...]:

@@ -34,7 +34,9 @@ def document_of(
         texts.append(text)
     own_id = _own_id(record, fields, columns)
     language = _language(record, fields, columns)
-    return RawDocument(piece.number, piece.position, texts[0], own_id, language, tuple(texts[1:]))
+    first, *rest = texts
+    values = tuple(find_column(record, name)[1] for name in fields.beside)
+    return RawDocument(piece.number, piece.position, first, own_id, language, tuple(rest), values)
 
 
 def _own_id(

@@ -57,6 +57,11 @@ class FieldMapping(Config):
         """The fields that a document's text is made of, in their order."""
         return (self.text_column, *self.section_columns)
 
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The fields that are read for filters alone."""
+        return ()
+
     @model_validator(mode="after")
     def _each_once(self) -> "FieldMapping":
         twice = {name for name in self.text_columns if self.text_columns.count(name) > 1}
@@ -65,6 +70,18 @@ class FieldMapping(Config):
         if "" in self.section_columns:
             raise ValueError("section_columns: '' names no field")
         return self
+
+
+class FieldsForFilters(FieldMapping):
+    """Which fields of a record hold what, and those that filters ask for."""
+
+    asked: tuple[str, ...] = Field(min_length=1)
+    """Fields at a record's top level, of whatever type."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The fields that are read for filters alone."""
+        return self.asked
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,8 @@ class RawDocument:
     language: str
     sections: tuple[str, ...] = ()
     """What continues the text, section by section."""
+    values: tuple[object, ...] = ()
+    """Of the fields that are read for filters; None is absent or null."""
 
 
 Record = RawDocument | Drop

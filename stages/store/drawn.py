@@ -25,7 +25,7 @@ from stages.store.names import ColumnName, DrawnPath, FileName, refuse_repeated
 DRAWN_NAME = "drawn.json"
 _OF_THE_ROWS = ("input_ids", "decoder_input_ids", "original_ids")
 """Columns of token ids, in the dtype of the stored rows."""
-_DTYPES = {"selected": "|b1", "token_type_ids": "|u1", "borrowed_offset": "<i8"}
+_DTYPES = {"selected": "|b1", "in_prefix": "|b1", "token_type_ids": "|u1", "borrowed_offset": "<i8"}
 _OTHER = "<i4"
 
 

@@ -39,6 +39,9 @@ ROOM = "room"
 """The column, <i4, that says how many tokens of another document each row of a pair has room for."""
 PROMPT = "prompt"
 """The column, <i4, that says how many tokens of each row stand before its source's own target."""
+SEGMENT_PROMPT = "segments/prompt.npy"
+"""(segments,) <i4 in the shards of packed prompts and targets: how many tokens of each segment stand
+before its source's own target."""
 SENTENCES = "sentences"
 """Folder, in the shards of objectives that ask, of ptr.npy (documents + 1,) and ends.npy (sentences,),
 both <i8: after how many tokens of its document each sentence ends."""

@@ -19,7 +19,7 @@ normalisation than identity, which SentencePiece applies inside its encoder.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from stages.errors import FormatError
 from stages.tokenizer.bpe.encoder import BpeEncoder
 from stages.tokenizer.bpe.model import tables_of
+from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.normalization import changes_text
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel
@@ -58,6 +59,7 @@ class Tokenizer:
         processor: a loaded SentencePiece model.
         whole: whether texts are never cut, whatever their length: pieces may be words, or unknown
             characters be one token across a space.
+        special: the special ids by role; by default those of a trained model, documents closed by EOS.
     """
 
     exact = True
@@ -67,20 +69,27 @@ class Tokenizer:
     writes_all = True
     """Whether every text can be written, and its parts join to it."""
 
-    def __init__(self, processor: sentencepiece.SentencePieceProcessor, *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        processor: sentencepiece.SentencePieceProcessor,
+        *,
+        whole: bool = False,
+        special: Mapping[str, int] | None = None,
+    ) -> None:
         self._processor, self._whole = processor, whole
         bytes_ = [processor.piece_to_id(f"<0x{byte:02X}>") for byte in SPACE_SYMBOL.encode()]
         self._space = np.array(bytes_, np.int32)
         self.vocab_size: int = processor.get_piece_size()
         self.normalises: bool = changes_text(processor.normalize)
         self.has_bytes: bool = all(map(processor.is_byte, bytes_))
-        self.eos: int = processor.eos_id()
+        self.special_ids = dict(special_ids() if special is None else special)
+        self.eos: int = processor.eos_id() if special is None else special["eos"]
+        self.begin: int | None = self.special_ids.get(BEGIN)
         self.pad: int = processor.pad_id()
-        self.special_ids = special_ids()
 
     @classmethod
-    def load(cls, path: Path) -> "Tokenizer":
-        """Return the tokenizer of a model file.
+    def load(cls, path: Path, special: Mapping[str, int] | None = None) -> "Tokenizer":
+        """Return the tokenizer of a model file; see the class for `special`.
 
         Raises:
             FormatError: the file is no SentencePiece model with our special ids.
@@ -95,7 +104,7 @@ class Tokenizer:
             piece = processor.id_to_piece(number)
             if piece != symbol or (number and not processor.is_control(number)):
                 raise FormatError(f"{path}: id {number} ({piece}) must be the control id of {symbol}")
-        return cls(processor)
+        return cls(processor, special=special)
 
     def encode(
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
@@ -179,7 +188,8 @@ class Tokenizer:
         if not self.normalises:
             return self
         proto = self._processor.serialized_model_proto() + NO_NORMALIZER
-        return Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=proto))
+        processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        return Tokenizer(processor, special=self.special_ids)
 
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it stands for a single byte: (vocab_size,) bool."""

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from stages.errors import ConfigError, FormatError, is_of_the_system
 from stages.pieces import Pieces
 from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.framing import BEGIN, are_own
 from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingface
 from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
-from stages.tokenizer.special import special_ids
 from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
 from stages.tokenizer.words import starts_of_spelled
 
@@ -98,6 +98,7 @@ class ExistingTokenizer:
         self.special_ids = dict(special_ids)
         self.vocab_size = file.size
         self.eos, self.pad = special_ids["eos"], special_ids["pad"]
+        self.begin = special_ids.get(BEGIN)
         self.unk = file.unk
         self.writes_all = file.writes_all
         self._special = np.zeros(file.size, np.bool_)
@@ -249,8 +250,8 @@ def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:
     Raises:
         FormatError: the file is gone, or not of its kind.
     """
-    if path.name == TokenizerKind.SENTENCEPIECE and special == special_ids():
-        return Tokenizer.load(path)
+    if path.name == TokenizerKind.SENTENCEPIECE and are_own(special):
+        return Tokenizer.load(path, special)
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -6,7 +6,7 @@ What they say, and how they are disarmed so that no text gives a special id: `hu
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 
 import numpy as np
@@ -25,6 +25,7 @@ from stages.tokenizer.huggingface_content import (
     read_content,
     spelled_by,
 )
+from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids
@@ -58,7 +59,8 @@ def describe_huggingface(data: bytes, *, name: str) -> Described:
         for piece, number in (content.vocab | content.added).items()
         if piece in content.added or number in controls
     }
-    return Described(content.size, content.vocab | content.added, marks, frozenset(controls), unk)
+    pieces, frame = content.vocab | content.added, partial(frame_of, data, name=name)
+    return Described(content.size, pieces, marks, frozenset(controls), unk, frame)
 
 
 class HuggingFaceFile:

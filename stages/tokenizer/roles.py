@@ -11,12 +11,13 @@ unasked.
 What is named here, and what else the file sets apart, is never given by text, drawn or masked.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, count, takewhile
 
 from stages.config import Config
 from stages.errors import ConfigError
+from stages.tokenizer.framing import Frame, Framing, Preset, framed_ids, nothing_said
 from stages.tokenizer.special import special_ids
 
 _WELL_KNOWN = {
@@ -91,6 +92,8 @@ class Described:
     """Ids that the file itself keeps from text."""
     declared: Mapping[str, int]
     """Roles that the file names itself."""
+    frame: Callable[[], Frame | None] = nothing_said
+    """Reads what the file puts around a text."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,39 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
     ids = dict(sorted(ids.items(), key=lambda item: order.get(item[0], item[1] + len(order))))
     rest = sorted(found.controls - set(ids.values()))
     return Roles(ids | {f"reserved_{number}": number for number in rest}, unsure)
+
+
+def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str) -> Roles:
+    """Return the roles with the ids that begin and close every document.
+
+    Args:
+        found: what the file says of its ids.
+        roles: as `find_roles` gives them.
+        framing: what the run file wants.
+        name: of the file, for messages.
+
+    Raises:
+        ConfigError: the file has no such id, or says nothing of what it puts around a text.
+    """
+    if framing.preset is Preset.TOKENIZER:
+        frame = found.frame()
+        if frame is None:
+            raise ConfigError(
+                f"framing.preset = 'tokenizer': {name} has no post-processor that says what stands"
+                " around a text; name the preset of a model, or begin and end"
+            )
+        begin, end = frame
+    else:
+        names = framing.roles
+        if names == (None, "eos"):
+            return roles
+        wanted = [role for role in names if role is not None]
+        require_roles(roles, wanted, who="framing", name=name)
+        begin, end = (None if role is None else roles.ids[role] for role in names)
+    if end is None:
+        require_roles(roles, ["eos"], who="framing", name=name)
+        end = roles.ids["eos"]
+    return Roles(framed_ids(roles.ids, begin=begin, end=end), roles.unsure)
 
 
 def _named(found: Described, role: str, value: str | int, *, name: str) -> int:

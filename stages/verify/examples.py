@@ -2,7 +2,7 @@
 
     kind                      rows                                           cut
     clm, fim, mlm, electra    as they are                                    anywhere
-    prefix_lm                 as they are, one text each                     anywhere; prefixes with them
+    prefix_lm                 as they are, one text each or several          anywhere; prefixes with them
     span_corruption, ul2,     windows of the inputs, with the spans that     here
     bart, prefix_lm, mixture  their sentinels stand for
     nsp, sop                  the masks: as of mlm; the pairs: CLS and what  anywhere; here
@@ -70,6 +70,7 @@ def labelled_rows(
         batch["position_ids"].astype(np.int32),
         attention=traits.attention,
         prefix_length=batch.get("prefix_length"),
+        in_prefix=batch.get("in_prefix"),
         classes=2 if traits.label_convention == "replaced" else 0,
     )
 

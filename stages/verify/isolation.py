@@ -70,6 +70,7 @@ def windows_at(rows: LabelledRows, ends: NDArray[np.int64]) -> LabelledRows:
         labels=cut(rows.labels, PADDING),
         segment_ids=cut(rows.segment_ids.astype(np.int64), PADDING).astype(np.int32),
         position_ids=cut(rows.position_ids.astype(np.int64), 0).astype(np.int32),
+        in_prefix=None if rows.in_prefix is None else cut(rows.in_prefix, 0),
     )
 
 

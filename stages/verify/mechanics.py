@@ -203,11 +203,14 @@ class DocumentTally:
 
     Args:
         eos: the id that closes each document.
+        begin: the id that begins each, if one does.
     """
 
     eos: int
+    begin: int | None = None
     documents: int = 0
     num_eos: int = 0
+    num_begin: int = 0
     wrong: dict[str, list[int]] = field(default_factory=dict)
     """Of each check: how many documents fail it, and the first of them."""
 
@@ -227,6 +230,11 @@ class DocumentTally:
         last = np.full(len(ends), -1, np.int64)
         last[~empty] = found[ends[~empty] - 1]
         self._note("eos", last != self.eos)
+        if self.begin is not None:
+            self.num_begin += int(np.count_nonzero(found == self.begin))
+            first = np.full(len(ends), -1, np.int64)
+            first[~empty] = found[starts[~empty]]
+            self._note("begin", first != self.begin)
         differ = np.concatenate([[0], np.cumsum(found != stored)])
         self._note("tokens", differ[ends] != differ[starts])
         self.documents += len(ends)
@@ -237,10 +245,11 @@ class DocumentTally:
             self.wrong.setdefault(check, [0, first])[0] += int(np.count_nonzero(wrong))
 
     def findings(self) -> list[Finding]:
-        """Return what was found: each document is to end in its one EOS and to be its tokens."""
+        """Return what was found: each document has its own tokens in its one frame."""
         whole = f"of {self.documents:,} documents"
         said = {
             "eos": f"do not end in EOS (id {self.eos})",
+            "begin": f"do not begin with the id {self.begin}, which is to begin each",
             "tokens": "have other tokens in the rows than in the token store",
         }
         found = [
@@ -250,4 +259,7 @@ class DocumentTally:
         if self.num_eos != self.documents:
             message = f"{self.num_eos:,} EOS for {self.documents:,} documents; they must be one to one"
             found.append(Finding("eos", message))
+        if self.begin is not None and self.num_begin != self.documents:
+            message = f"the id {self.begin}, which begins each of {self.documents:,} documents, stands"
+            found.append(Finding("begin", f"{message} {self.num_begin:,} times"))
         return found

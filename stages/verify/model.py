@@ -185,6 +185,7 @@ class TinyTransformer(nn.Module):
         *,
         position_ids: Tensor,
         prefix_length: Tensor | None = None,
+        in_prefix: Tensor | None = None,
         decoder_input_ids: Tensor | None = None,
     ) -> Tensor:
         """Return what each position knows, (N, L, width), of a decoder (N, M, width).
@@ -196,13 +197,18 @@ class TinyTransformer(nn.Module):
             segment_ids: (N, L), the document within the row, -1 on padding.
             position_ids: (N, L), the position within the document.
             prefix_length: (N,), of rows with a prefix.
+            in_prefix: (N, L), of rows whose documents have one; a single document may give its length.
             decoder_input_ids: (N, M), of rows with a decoder.
 
         """
         kind = SelfAttention.BIDIRECTIONAL
         if self.decoder is None:
             kind = SelfAttention(self.shape.attention)
-        mask = attention_mask(kind, segment_ids, prefix_length=prefix_length)
+        if in_prefix is None and prefix_length is not None:
+            in_prefix = (
+                torch.arange(input_ids.shape[1], device=input_ids.device) < prefix_length[:, None]
+            )
+        mask = attention_mask(kind, segment_ids, prefix_length=prefix_length, in_prefix=in_prefix)
         rotary = rotary_angles(position_ids, self.channels)
         hidden = functional.embedding(input_ids, self.embedding)
         for block in self.blocks:

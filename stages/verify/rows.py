@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 NO_LABEL = -100
 PADDING = -1
 
-_NEXT = ("causal_within_document", "causal", "prefix")
+_NEXT = ("causal_within_document", "causal", "prefix_within_document", "prefix")
 """Attentions under which a position predicts what comes next."""
 _Integer = TypeVar("_Integer", np.int64, np.int32)
 
@@ -35,6 +35,7 @@ class LabelledRows:
         position_ids: (N, L) int32, the position within the document.
         attention: who attends to whom, by the manifest's names (`stages.loading.masks`).
         prefix_length: (N,) int64, of rows with a prefix.
+        in_prefix: (N, L) int64, 1 in the prefix of each document, of rows whose documents have one.
         decoder_input_ids: (N, M) int64, of rows for an encoder with a decoder.
         apart: ids that tie targets to inputs and say little of a text: EOS, then the sentinels in
             order of use; their labels are learned, and measured apart. Empty without a decoder.
@@ -48,6 +49,7 @@ class LabelledRows:
     position_ids: NDArray[np.int32]
     attention: str = "causal_within_document"
     prefix_length: NDArray[np.int64] | None = None
+    in_prefix: NDArray[np.int64] | None = None
     decoder_input_ids: NDArray[np.int64] | None = None
     apart: tuple[int, ...] = ()
     classes: int = 0
@@ -133,6 +135,7 @@ def cut_windows(rows: LabelledRows, length: int) -> LabelledRows:
             segment_ids=_cut(rows.segment_ids, length, fill=PADDING),
             position_ids=_cut(rows.position_ids, length, fill=0),
             prefix_length=prefix,
+            in_prefix=None if rows.in_prefix is None else _cut(rows.in_prefix, length, fill=0),
         )
     return take_rows(cut, np.flatnonzero((predicted_labels(cut) != NO_LABEL).any(axis=1)))
 
@@ -212,6 +215,8 @@ def shuffle_tokens(rows: LabelledRows, draws: np.random.Generator) -> LabelledRo
     document = np.cumsum(np.diff(rows.segment_ids, axis=1, prepend=0) != 0, axis=1)
     if rows.prefix_length is not None:
         document = 2 * document + (np.arange(document.shape[1]) >= rows.prefix_length[:, None])
+    if rows.in_prefix is not None:
+        document = 2 * document + (rows.in_prefix == 0)
     order = np.lexsort((draws.random(document.shape), document), axis=1)
     input_ids = np.take_along_axis(rows.input_ids, order, axis=1)
     if rows.labels.shape != order.shape or rows.decoder_input_ids is not None:

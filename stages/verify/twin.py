@@ -71,7 +71,11 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
     if convention == "unshifted":
         if rows.prefix_length is not None:
             there &= np.arange(rows.labels.shape[1]) >= rows.prefix_length[:, None]
-        if not getattr(dataset.objective, "train_on_sentinels", True):
+        if rows.in_prefix is not None:
+            there &= rows.in_prefix == 0
+        if getattr(dataset.objective, "loss", "all") == "middle":  # tokens do not say where one begins
+            there &= rows.labels != NO_LABEL
+        elif not getattr(dataset.objective, "train_on_sentinels", True):
             there &= ~np.isin(rows.input_ids, fim_ids(dataset.vocabulary)[:3])
         return replace(rows, labels=np.where(there, rows.input_ids, NO_LABEL))
     stored = _stored(dataset, chosen)

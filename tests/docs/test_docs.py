@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types
 import pytest
@@ -26,6 +26,7 @@ from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile,
 from stages.config import meanings_of
 from stages.dedup.lsh import MinHashConfig
 from stages.export.table import FORMATS
+from stages.filtering.table import FILTERS
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.fim import FIMRates
 from stages.objectives.learning import LearningConfig
@@ -35,6 +36,7 @@ from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
 from stages.store import manifest
+from stages.tokenizer.framing import Framing
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
 
@@ -52,9 +54,11 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[sources.language]", LanguageColumn),
     ("[resources]", Resources),
     ("[ingest]", Ingest),
+    *((f'[[filters]] with kind = "{name}"', one.config) for name, one in FILTERS.items()),
     ("[dedup]", Dedup),
     ("[dedup.minhash]", MinHashConfig),
     ("[tokenizer]", TokenizerSection),
+    ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),
     ("[tokenizer.special]", SpecialPieces),
     ("[validation]", ValidationConfig),
@@ -83,7 +87,9 @@ the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set p
 `strategy` or both, and takes what it leaves out from the run's; `shards` and `shard_size` are always the
 run's, since all datasets are made from one token store. A run file is code where it names a model
 (`objective.model`): the module is imported and its function is called, so run no file that you would not
-run as a program. What the objectives are for, and how to choose one: [objectives.md](objectives.md).
+run as a program; the same holds for a filter with a `function`. What the objectives are for, and how to
+choose one: [objectives.md](objectives.md).
+`[[filters]]` are asked in the order in which they stand: [filters.md](filters.md).
 """
 
 
@@ -106,6 +112,8 @@ def type_of(annotation: Any) -> str:  # noqa: PLR0911  # one for each type
         return " or ".join(f'"{value}"' for value in get_args(annotation))
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return " or ".join(f'"{value}"' for value in annotation)
+    if get_origin(annotation) is Annotated:
+        return type_of(get_args(annotation)[0])
     if get_origin(annotation) is tuple:
         return f"array of {type_of(get_args(annotation)[0])}s"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):

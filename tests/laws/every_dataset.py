@@ -10,6 +10,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "electra": {"kind": "electra"},
     "unigram": {"kind": "electra", "generator": "unigram", "selection": "exact"},
     "fim": {"kind": "fim", "fim_rate": 0.7},
+    "fim-middle": {"kind": "fim", "loss": "middle"},
     "prefix": {"kind": "prefix_lm"},
     "seq2seq": {"kind": "prefix_lm", "architecture": "encoder_decoder", "pack_rows": True},
     "ul2": {"kind": "ul2"},
@@ -44,6 +45,7 @@ _FORMS: dict[str, dict[str, Any]] = {
         "unit": "document",
         "document_fraction": 0.5,
         "fim_rate": 1.0,
+        "loss": "middle",
     },
     "sentences": {"kind": "bart", "permute_probability": 0.8},
     "packed-sentences": {
@@ -61,6 +63,7 @@ _FORMS: dict[str, dict[str, Any]] = {
     "crops": {"kind": "simcse", "views": "cropped"},
     "triples": {"kind": "simcse", "views": "triples"},
     "prompts": {"kind": "prefix_lm", "split": "source"},
+    "prompts-packed": {"kind": "prefix_lm", "split": "source", "pack_documents": True},
     "prompts-seq2seq": {"kind": "prefix_lm", "split": "source", "architecture": "encoder_decoder"},
     "t5": {"kind": "span_corruption"},
     "t5-packed": {"kind": "span_corruption", "pack_rows": True, "mode_token": "mode_r"},

@@ -24,11 +24,11 @@ from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings, check_declared
-from stages.config import Config
+from stages.config import Config, one_of
 from stages.errors import FormatError
 from stages.objectives import table
 from stages.objectives.clm import CausalLM
-from stages.objectives.objective import Objective, one_of
+from stages.objectives.objective import Objective
 from stages.objectives.table import KINDS, read_objective
 from stages.packing.layout import PackingConfig
 from stages.store.manifest import Manifest

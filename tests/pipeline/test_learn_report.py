@@ -63,6 +63,7 @@ def report_of(learning: dict[str, Any] | None) -> Any:
         "audit": None,
         "warnings": [],
         "languages": [],
+        "packing": {},
         "datasets": {},
         "steps": [],
         "verify": {"dataset": verdict},

@@ -97,7 +97,7 @@ def test_as_many_records_may_be_unreadable_as_the_bound_says(reason: str) -> Non
 
 
 def test_a_short_or_empty_text_is_no_broken_input() -> None:
-    dropped = {reason: 99 for one in FILTERS for reason in one.reasons}
+    dropped = {reason: 99 for one in FILTERS.values() for reason in one.reasons}
     assert len(dropped) > 1
     check_readable(100, dropped, [], 0.0)
 

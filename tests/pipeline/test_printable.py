@@ -66,6 +66,12 @@ def test_json_for_machines_is_obeyed_by_no_terminal_and_reads_back(value: Any) -
     text.encode()
 
 
+def packed(evil: str) -> dict[str, Any]:
+    """Return padding and cuts of a source with an evil name."""
+    names = ("documents", "tokens", "padding", "cut_documents", "tokens_behind_cuts", "tokens_cut")
+    return {"name": evil, **dict.fromkeys(names, 1)}
+
+
 def report_of(evil: str, *, languages: int = 1) -> Any:
     """Return a report in which every text of other people is evil."""
     counts = {"documents": 3, "bytes": 30, "tokens": 9}
@@ -85,6 +91,7 @@ def report_of(evil: str, *, languages: int = 1) -> Any:
         "datasets": {
             evil: {evil: {"rows": 1, "documents": 1, "tokens": 1, "tokens_cut": 0, "fingerprint": evil}}
         },
+        "packing": {evil: {evil: {"fingerprint": evil, "sources": [packed(evil)], "languages": []}}},
         "steps": [
             {
                 "step": evil,

@@ -90,6 +90,18 @@ def test_files_hold_the_ids_of_the_library_and_every_document_once(folder: Path)
     assert contents(folder / "out")["tokenizer.json"] == data_of("gpt2")
 
 
+def test_a_preset_of_framing_frames_documents_and_the_notes_say_so(folder: Path) -> None:
+    report = quick(tokenizer=Path("bert.json"), framing="bert")
+    library = tokenizers.Tokenizer.from_str(data_of("bert").decode())
+    begin, end = (library.token_to_id(piece) for piece in ("[CLS]", "[SEP]"))
+    ids = np.concatenate([np.fromfile(place, "<u2") for place in sorted(folder.glob("out/*.bin"))])
+    lines = sum(len(place.read_text().splitlines()) for place in folder.glob("texts/*.jsonl"))
+    assert np.count_nonzero(ids == begin) == np.count_nonzero(ids == end) == lines
+    assert np.array_equal(np.flatnonzero(ids == begin)[1:], np.flatnonzero(ids == end)[:-1] + 1)
+    said = f"A document begins with the id {begin} and ends in the id {end}"
+    assert any(note.startswith(said) for note in report["export"]["notes"])
+
+
 def test_texts_that_stand_twice_stay_both(folder: Path) -> None:
     (folder / "texts" / "c.jsonl").write_bytes((folder / "texts" / "a.jsonl").read_bytes())
     report = quick(validation=0.0)
@@ -244,6 +256,7 @@ def large() -> bytes:
         ({"special": ("eos=5", "eos=6")}, "--special eos=6: eos is given twice"),
         ({"special": ("eod=3",)}, r"tokenizer\.special\.eod: no such key"),
         ({"special": ("eos=99999",)}, r"special\.eos = 99999: gpt2\.json has the ids 0 to "),
+        ({"framing": "berd"}, r"quick: framing\.preset = 'berd': .*'bert'"),
         ({"validation": 0.9}, r"quick: validation\.fraction = 0\.9: .*less than or equal to 0\.5"),
         ({"to": Path("texts")}, "--to texts: is there and no export"),
         ({"to": Path()}, "has no name of its own"),

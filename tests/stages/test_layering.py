@@ -41,6 +41,7 @@ BETWEEN_SIBLINGS = {
     ("export", "loading"): "what is exported is what the loader opens and gives",
     ("export", "objectives"): "rows have the columns of their objective",
     ("export", "store"): "files are known by their digests, documents put together by one copy",
+    ("filtering", "cleaning"): "a text that a filter changed is cleaned again",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "store"): "the loader reads what the store wrote",
     ("objectives", "packing"): "some kinds lay documents into rows by rules of their own",

@@ -111,7 +111,9 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
         identities = fixed_bytes(table.column("id"), ID_BYTES)
         if not found:
             found += [(listed, f) for f in _described(workspace, work.made, store, table)]
-            stored = StoredTexts.open(unit, store, identities)
+            stored = StoredTexts.open(
+                unit, store, identities, begun=load_tokenizer(workspace).begin is not None
+            )
             found += compare_with_texts(workspace, stored, returned)
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)

@@ -69,8 +69,9 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
         TokenUnit.open(folder),
         pq.read_table(folder / "documents.parquet", columns=["id"], use_threads=False),
     )
-    stored = StoredTexts.open(work.unit, store, fixed_bytes(documents.column("id"), ID_BYTES))
     tokenizer = load_tokenizer(workspace, use=CHECK)
+    identities = fixed_bytes(documents.column("id"), ID_BYTES)
+    stored = StoredTexts.open(work.unit, store, identities, begun=tokenizer.begin is not None)
     wrong, count = [], 0
     for part, numbers in stored.kept(workspace):
         rows = np.flatnonzero(_is_sampled(part, work.shares))

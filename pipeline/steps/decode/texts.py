@@ -66,9 +66,13 @@ class StoredTexts:
     """(D,) their ids."""
     ends: Ragged | None
     """After how many of its tokens each section of a document ends; None if each has one section."""
+    begun: bool
+    """Whether a special id begins each document."""
 
     @classmethod
-    def open(cls, unit: Unit, store: TokenUnit, identities: NDArray[np.uint8]) -> "StoredTexts":
+    def open(
+        cls, unit: Unit, store: TokenUnit, identities: NDArray[np.uint8], *, begun: bool
+    ) -> "StoredTexts":
         """Return the documents of a unit, (D, 16) uint8 their ids.
 
         Raises:
@@ -78,7 +82,7 @@ class StoredTexts:
         if unit.sections > 1:
             groups = range(len(store.group_ptr) - 1)
             ends = joined([store.sections(group, count=unit.sections) for group in groups])
-        return cls(unit, store, np.ascontiguousarray(identities).view(NAME).ravel(), ends)
+        return cls(unit, store, np.ascontiguousarray(identities).view(NAME).ravel(), ends, begun)
 
     @property
     def file(self) -> str:
@@ -94,13 +98,14 @@ class StoredTexts:
                 yield part, order[np.searchsorted(self.identities, wanted.ravel(), sorter=order)]
 
     def ids(self, numbers: NDArray[np.int64]) -> Stored:
-        """Return the ids of each section of some documents, without the EOS."""
+        """Return the ids of each section of some documents, without those that frame the document."""
         begins, last = self.store.offsets[numbers], self.store.offsets[numbers + 1] - 1
+        first = np.minimum(begins + self.begun, last)
         if self.ends is None:
-            return Stored(self.store.ids, begins, last)
+            return Stored(self.store.ids, first, last)
         stops = begins[:, None] + self.ends.values.reshape(len(self.identities), -1)[numbers]
         stops[:, -1] -= 1
-        starts = np.concatenate([begins[:, None], stops[:, :-1]], axis=1)
+        starts = np.concatenate([first[:, None], stops[:, :-1]], axis=1)
         return Stored(self.store.ids, starts.ravel(), stops.ravel())
 
     def finding(self, name: str, wrong: NDArray[np.int64], what: str) -> tuple[str, Finding]:

@@ -13,9 +13,13 @@ from typing import Protocol
 from pipeline.run_file.config import Source
 from stages.config import Config
 from stages.errors import ConfigError
+from stages.filtering.filter import FilterConfig
+from stages.filtering.table import columns_for
 from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
 from stages.reading.records import LanguageColumn
 
+_BESIDE = "filters"
+"""Stands for the setting of a column that filters alone read."""
 _GIVES = {ID: "no id of their own", LANGUAGE: "no language"}
 
 
@@ -73,9 +77,11 @@ class SourceColumns:
 
     Args:
         sources: what the run file names.
+        filters: which may read columns too.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], filters: Sequence[FilterConfig] = ()) -> None:
+        self._named = {source.name: _named_columns(source, filters) for source in sources}
         self._sources = sources
         self._seen: dict[str, _Seen] = {}
 
@@ -106,7 +112,7 @@ class SourceColumns:
             seen = self._seen.get(source.name, _Seen())
             if seen.records < least:
                 continue
-            for key, column in _named_columns(source):
+            for key, column in self._named[source.name]:
                 if seen.absent[column] == seen.records:
                     raise ConfigError(_absent_everywhere(source, key, column, seen))
                 if seen.wrong(key) and not seen.taken(key):
@@ -117,8 +123,8 @@ class SourceColumns:
         found = []
         for source in self._sources:
             seen = self._seen.get(source.name, _Seen())
-            for key, column in _named_columns(source):
-                if column in source.text_columns:
+            for key, column in self._named[source.name]:
+                if column in source.text_columns or key == _BESIDE:
                     continue
                 wrong = seen.wrong(key)
                 for what, number, first in (
@@ -147,7 +153,7 @@ def column_counts(columns: ColumnsSeen) -> ColumnCounts:
     )
 
 
-def _named_columns(source: Source) -> list[tuple[str, str]]:
+def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tuple[str, str]]:
     """Return the columns of a source, each with the key that names it."""
     columns = [("text_column", source.text_column)]
     columns += [("section_columns", column) for column in source.section_columns]
@@ -155,13 +161,16 @@ def _named_columns(source: Source) -> list[tuple[str, str]]:
         columns.append((ID, source.id_column))
     if isinstance(source.language, LanguageColumn):
         columns.append((LANGUAGE, source.language.column))
-    return columns
+    return [*columns, *((_BESIDE, column) for column in columns_for(filters, source.name))]
 
 
 def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> str:
     there = ", ".join(seen.there[:NAMED]) or "none"
+    setting = f"sources.{source.name}.{key}"
+    if key == _BESIDE:
+        setting = f"filters of sources.{source.name}: column"
     return (
-        f"sources.{source.name}.{key} = {column!r}: none of {seen.records:,} records has such a column;"
+        f"{setting} = {column!r}: none of {seen.records:,} records has such a column;"
         f" columns there: {there}. Correct the name and run again with --replace"
     )
 

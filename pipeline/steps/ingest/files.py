@@ -77,8 +77,8 @@ class DropsFile:
     def _name(self, drop: Drop, path: str, named: list[str]) -> None:
         """Add where a drop stands, and why, to the first drops of their sort."""
         if len(named) < NAMED_DROPS:
-            place = f"row {drop.position}" if self._part.is_table else f"line {drop.line}"
-            named.append(f"{self._part.source}: {path}, {place}: {drop.reason}: {drop.detail}")
+            place = self._part.place_of(path, drop.line, drop.position)
+            named.append(f"{place}: {drop.reason}: {drop.detail}")
 
     def _write(self) -> None:
         rows = [

@@ -13,10 +13,12 @@ from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.columns import ColumnCounts, column_counts
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
+from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
 from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import fixed_bytes
@@ -24,7 +26,6 @@ from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
 from stages.filtering.filter import Dropped
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
-from stages.filtering.table import verdict_of
 from stages.identity import ID_BYTES, document_id, utf8_digest
 from stages.ledger import Flow, IdSum
 from stages.reading.records import RawDocument
@@ -98,6 +99,10 @@ class PartRecord(UnitRecord):
     """The first of them."""
     unreadable: tuple[str, ...] = ()
     """The first of them that no filter made."""
+    changes: dict[str, int] = Field(default_factory=dict)
+    """What filters changed of the documents that are left, by name."""
+    samples: tuple[Sample, ...] = ()
+    """Of what each filter dropped."""
 
 
 def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
@@ -106,6 +111,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
     counts: Counter[str] = Counter()
     received, kept = IdSum(), IdSum()
     reading = Reading(workspace, part)
+    filters = part_filters(workspace, part)
     with ExitStack() as stack:
         drops = stack.enter_context(DropsFile(workspace.create(f"{folder}/drops.parquet"), part))
         signatures = None
@@ -120,7 +126,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
                 use_dictionary=REPEATED,
             )
         )
-        for batch in _batches(reading, part, drops, counts, received):
+        for batch in _batches(reading, part, filters, drops, counts, received):
             counts["text_bytes"] += batch.bytes
             table = _table(batch, part)
             del batch  # its texts are in the table
@@ -144,6 +150,8 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         drops=dict(sorted(drops.counts.items())),
         named=tuple(drops.named),
         unreadable=tuple(drops.unreadable),
+        changes=dict(sorted(filters.changes.items())),
+        samples=filters.samples,
         flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),
@@ -153,7 +161,12 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
 
 
 def _batches(
-    reading: Reading, part: InputPart, drops: DropsFile, counts: Counter[str], received: IdSum
+    reading: Reading,
+    part: InputPart,
+    filters: PartFilters,
+    drops: DropsFile,
+    counts: Counter[str],
+    received: IdSum,
 ) -> Iterator[_RowGroup]:
     """Yield the part's documents in batches; what gives none goes to `drops`."""
     batch = _RowGroup()
@@ -164,7 +177,7 @@ def _batches(
         if isinstance(record, Drop):
             drops.add(record, path)
             continue
-        _add(batch, record, path, part, drops, counts)
+        _add(batch, record, path, part, filters, drops, counts)
         del record  # a long text is not held beside the batch that it goes to
         if batch.full:
             full, batch = [batch], _RowGroup()
@@ -182,26 +195,35 @@ def _add(
     document: RawDocument,
     path: str,
     part: InputPart,
+    filters: PartFilters,
     drops: DropsFile,
     counts: Counter[str],
 ) -> None:
     sections = [cleaned(section) for section in (document.text, *document.sections)]
     text = sections[0].data if len(sections) == 1 else b"".join(part.data for part in sections)
     counts["cleaned"] += any(section.changed for section in sections)
-    verdict = verdict_of(text, part.ingest) or _long_name(document, part)
+    verdict = length_verdict(text, part.ingest) or _long_name(document, part)
     if verdict is None and document.sections:
         verdict = _empty_section(sections, part)
     if verdict is not None:
         drops.add(Drop(document.line, document.position, *verdict), path)
         return
+    ends, language = list(accumulate(section.characters for section in sections)), document.language
+    if filters.chain is not None:
+        judged = filters.judge(part, document, path, text=text, characters=ends[-1])
+        if judged.reason is not None:
+            drops.add(Drop(document.line, document.position, judged.reason, judged.detail), path)
+            return
+        text, language = judged.document.text, judged.document.language or language
+        ends[-1] = judged.document.characters
     batch.files.append(batch.paths.setdefault(path, len(batch.paths)))
     batch.positions.append(document.position)
     batch.texts.append(text)
-    batch.ends.append(list(accumulate(section.characters for section in sections)))
+    batch.ends.append(ends)
     batch.own_ids.append(document.own_id)
-    batch.languages.append(document.language)
+    batch.languages.append(language)
     batch.bytes += len(text)
-    batch.names += len(document.own_id or "") + len(document.language) + 8 * len(sections)
+    batch.names += len(document.own_id or "") + len(language) + 8 * len(sections)
 
 
 def _long_name(document: RawDocument, part: InputPart) -> Dropped:

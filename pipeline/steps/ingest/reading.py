@@ -23,6 +23,7 @@ from pipeline.inputs.place_files import open_place
 from pipeline.run_file.config import Ingest
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ChangedInputError, ConfigError, DataError, VerificationError
+from stages.filtering.filter import FilterConfig
 from stages.reading.checked import WAY_OUT, checked_file
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
@@ -55,6 +56,8 @@ class InputPart:
     fields: FieldMapping
     ingest: Ingest
     minhash: MinHashConfig | None
+    filters: tuple[FilterConfig, ...] = ()
+    """All of the run."""
     slice: Slice | None = None
     """What it reads of its only file; None for a part of a chain."""
     text_split: TextSplit = TextSplit.FILE
@@ -64,6 +67,11 @@ class InputPart:
     def name(self) -> str:
         """Name of the unit."""
         return f"{self.key}-{self.number:05d}"
+
+    def place_of(self, path: str, line: int, position: int) -> str:
+        """Return what people call the place of a record."""
+        place = f"row {position}" if self.is_table else f"line {line}"
+        return f"{self.source}: {path}, {place}"
 
     @property
     def is_table(self) -> bool:

@@ -5,16 +5,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
+from pydantic import Field
+
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase
 from pipeline.engine.tasks import Task
 from pipeline.inputs.bundles import BUNDLES, Bundle, bundles_of
-from pipeline.inputs.files import InputFile
+from pipeline.inputs.files import InputFile, fields_of
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.filters import decisive_filters
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commits import Commit
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.coverage import require_whole_files
+from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.recount import recount_ingested
@@ -36,9 +40,9 @@ from pipeline.steps.step import (
 from pipeline.steps.units import UnitSize
 from pipeline.system.printable import show_bytes
 from stages.errors import DataError
+from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
 from stages.reading.reader import TextSplit
-from stages.reading.records import FieldMapping
 from stages.reading.table import reader_of
 
 BATCH_FACTOR = 6
@@ -72,13 +76,19 @@ class IngestRecord(StepRecord):
     """The first dropped records, for people."""
     cleaned: int
     """Documents whose text was changed."""
+    changes: dict[str, int] = Field(default_factory=dict)
+    """What filters changed of the documents that are left, by name."""
+    samples: tuple[Sample, ...] = ()
+    """Of what each filter dropped, for people."""
     units: tuple[UnitSize, ...]
     """In canonical order."""
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
     file = scope.file
+    filters = decisive_filters(file.filters)
     return {
+        **({"filters": filters} if filters else {}),
         "ingest": _unit_settings(file),
         "bundles": BUNDLES,
         "signatures": _signatures(file),
@@ -118,7 +128,10 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     """Return the fingerprint of each bundle's units, by the bundle's key."""
     file = scope.file
     common = [INGEST.version, BUNDLES, _unit_settings(file), _signatures(file)]
-    by_source = {source.name: [*common, Some(source, _SOURCE)] for source in file.sources}
+    by_source = {
+        source.name: [*common, Some(source, _SOURCE), *_filters_of(file, source.name)]
+        for source in file.sources
+    }
     return {
         bundle.key: fingerprint_of(
             [
@@ -131,6 +144,12 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     }
 
 
+def _filters_of(file: RunFile, source: str) -> list[Mapping[str, object]]:
+    """Return what of a source's filters decides its units; nothing if it has none."""
+    filters = decisive_filters(file.filters, source)
+    return [filters] if filters else []
+
+
 def _bundles(scope: Scope) -> list[Bundle]:
     return bundles_of(scope.inputs, int(scope.file.ingest.unit_size))
 
@@ -138,7 +157,11 @@ def _bundles(scope: Scope) -> list[Bundle]:
 def _need(scope: Scope) -> Need:
     """Return the need of a worker: a table may have pages that are read as a whole."""
     least = ZSTD_WINDOW + BATCH_FACTOR * BATCH_BYTES
-    need = least + READ_FACTOR * int(scope.file.ingest.max_document_bytes)
+    filters = [filter_of(one) for one in scope.file.filters]
+    factor = READ_FACTOR + max((one.memory_factor for one in filters), default=0)
+    need = (
+        least + factor * int(scope.file.ingest.max_document_bytes) + sum(one.memory for one in filters)
+    )
     held, path = max(
         ((part.held, item.path) for item in scope.inputs for part in item.slices or ()), default=(0, "")
     )
@@ -154,7 +177,7 @@ def _need(scope: Scope) -> Need:
 def _work(job: Job) -> Work[IngestRecord]:
     file, bundles = job.file, _bundles(job.scope)
     by_key = {bundle.key: bundle for bundle in bundles}
-    so_far = UnreadableSoFar(bundles, file.ingest.max_bad_fraction, file.sources)
+    so_far = UnreadableSoFar(bundles, file.ingest.max_bad_fraction, file.sources, file.filters)
 
     def follow(task: Task, commit: Commit) -> Task | None:
         record = commit.read(PartRecord)
@@ -181,9 +204,10 @@ def _part(job: Job, bundle: Bundle, number: int) -> Task:
         label=bundle.label,
         key=bundle.key,
         number=number,
-        fields=FieldMapping(**source.model_dump(include=set(FieldMapping.model_fields))),
+        fields=fields_of(job.file, source),
         ingest=job.file.ingest,
         minhash=job.file.dedup.minhash if job.file.dedup.near else None,
+        filters=job.file.filters,
         slice=None if bundle.slices is None else bundle.slices[number],
         text_split=source.text_split,
         encoding=source.encoding,
@@ -196,11 +220,15 @@ def _part(job: Job, bundle: Bundle, number: int) -> Task:
 def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     """Sum up what was read, and refuse an input of which too much is broken."""
     file = job.file
-    columns = SourceColumns(file.sources)
+    columns = SourceColumns(file.sources, file.filters)
     drops: Counter[str] = Counter()
+    changes: Counter[str] = Counter()
+    samples: list[Sample] = []
     for part in parts.values():
         columns.add(part)
         drops.update(part.drops)
+        changes.update(part.changes)
+        samples = list(least_samples([*samples, *part.samples]))
     columns.require_any()
     read = sum(part.read for part in parts.values())
     named = [line for part in parts.values() for line in part.named]
@@ -210,7 +238,7 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         raise DataError(
             f"no document is left of {read:,} records in {len(job.scope.inputs):,} files"
             + (f" ({', '.join(named[:3])})" if named else "")
-            + "; check text_column and ingest.min_chars"
+            + f"; check text_column{' and filters' if file.filters else ' and ingest.min_chars'}"
         )
     return IngestRecord(
         warnings=tuple(columns.warnings()),
@@ -218,6 +246,8 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         drops=dict(sorted(drops.items())),
         named=tuple(named[:NAMED]),
         cleaned=sum(part.cleaned for part in parts.values()),
+        changes=dict(sorted(changes.items())),
+        samples=tuple(samples),
         units=tuple(size_of(unit, part) for unit, part in parts.items()),
     )
 

@@ -14,6 +14,7 @@ from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.part import PartRecord
 from stages.columns import UNREADABLE
 from stages.errors import DataError
+from stages.filtering.filter import FilterConfig
 
 MIN_RECORDS = 1_000
 """Records before anything is stopped early: at the default bound, 51 bad ones. Of fewer, a short run of
@@ -28,14 +29,19 @@ class UnreadableSoFar:
         bundles: the inputs in canonical order.
         max_bad_fraction: the bound.
         sources: whose columns must be in some record each.
+        filters: whose columns must be, too.
     """
 
     def __init__(
-        self, bundles: Sequence[Bundle], max_bad_fraction: float, sources: Sequence[Source] = ()
+        self,
+        bundles: Sequence[Bundle],
+        max_bad_fraction: float,
+        sources: Sequence[Source] = (),
+        filters: Sequence[FilterConfig] = (),
     ) -> None:
         self._bundles = bundles
         self._bound = max_bad_fraction
-        self._columns = SourceColumns(sources)
+        self._columns = SourceColumns(sources, filters)
         self._waiting: dict[tuple[str, int], PartRecord | None] = {}
         self._bundle = 0
         self._part = 0

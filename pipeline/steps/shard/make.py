@@ -22,12 +22,19 @@ from stages.mixing.placement import component_hash
 from stages.objectives.kind import Documents, LaidOut
 from stages.objectives.objective import Objective
 from stages.objectives.rows import Widths
-from stages.objectives.table import choose_component, component_widths, kind_of, traits_of, widths_of
-from stages.packing.best_fit import pack_best_fit
-from stages.packing.concat import pack_concat
-from stages.packing.layout import Layout, Packer, PackingConfig, Strategy, shuffle_rows, stack_layouts
+from stages.objectives.table import (
+    choose_component,
+    component_widths,
+    kind_of,
+    needs_sentences,
+    traits_of,
+    widths_of,
+)
+from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
+from stages.packing.sections import prompt_lengths
 from stages.packing.single import pack_single
-from stages.ragged import batches
+from stages.packing.strategies import PACKINGS
+from stages.ragged import Ragged, batches
 from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
@@ -36,6 +43,7 @@ from stages.store.manifest import (
     MANIFEST_NAME,
     OBJECTIVE_ID,
     SEGMENT_COLUMNS,
+    SEGMENT_PROMPT,
     SENTENCES,
     UNIGRAM,
     WORD_STARTS,
@@ -53,7 +61,6 @@ _COUNTED = 1 << 20
 CUT = "cut"
 """Why tokens are gone: no row has room for so short an end of a document."""
 EPOCH_FOLDER = "epoch-0000"
-_PACKERS: dict[Strategy, Packer] = {Strategy.BEST_FIT: pack_best_fit, Strategy.CONCAT: pack_concat}
 
 
 class ShardCounts(Config):
@@ -122,7 +129,7 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         workspace,
         work.units,
         work.group,
-        with_sentences=traits.sentences,
+        with_sentences=needs_sentences(work.objective, work.packing),
         with_sections=bool(traits.sections),
     )
     layout, by_row = lay_out(group, work)
@@ -130,10 +137,14 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
     for name, column in by_row.items():
         write_array(folder / f"{name}.npy", column)
     _write_segments(folder / "segments", layout)
+    if traits.segment_prompts:
+        assert group.sections is not None
+        write_array(folder / SEGMENT_PROMPT, prompt_lengths(layout, group.sections).astype("<i4"))
     special = special_ids_of(workspace.root)
     dtype = id_dtype(work.vocab_size)
     _write_rows(folder / "input_ids.npy", layout, group, dtype=dtype, pad=special["pad"])
-    if group.sentences is not None:
+    if traits.sentences:
+        assert group.sentences is not None
         write_array(folder / SENTENCES / "ptr.npy", group.sentences.ptr.astype("<i8"))
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
@@ -180,7 +191,7 @@ def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
     if not parts:
         documents = Documents(group.lengths, group.sentences, group.sections, work.seed, work.group)
         own = kind_of(work.objective).lay_out(documents, work.objective, widths)
-        return own or LaidOut(_pack(group.lengths, work, widths.stored), {})
+        return own or LaidOut(_pack(group.lengths, group.sentences, work, widths.stored), {})
     component = np.array(
         [
             choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
@@ -190,19 +201,26 @@ def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
     )
     members = [np.flatnonzero(component == number) for number in range(len(parts))]
     layouts = [
-        _pack(group.lengths[some], work, part.stored) for some, part in zip(members, parts, strict=True)
+        _pack(group.lengths[some], _sentences_of(group, some), work, part.stored)
+        for some, part in zip(members, parts, strict=True)
     ]
     rows = [layout.num_rows for layout in layouts]
     layout = stack_layouts(layouts, members, row_length=widths.stored)
     return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)})
 
 
-def _pack(lengths: NDArray[np.int64], work: ShardWork, row_length: int) -> Layout:
+def _sentences_of(group: MergedGroup, members: NDArray[np.int64]) -> Ragged | None:
+    return None if group.sentences is None else group.sentences.take(members)
+
+
+def _pack(
+    lengths: NDArray[np.int64], sentences: Ragged | None, work: ShardWork, row_length: int
+) -> Layout:
     traits = traits_of(work.objective)
     if traits.single:
         return pack_single(lengths, row_length=row_length)
-    pack = _PACKERS[work.packing.strategy]
-    return pack(lengths, row_length=row_length, growth=traits.growth)
+    pack = PACKINGS[work.packing.strategy].pack
+    return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
 
 
 def _write_rows(

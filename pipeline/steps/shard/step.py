@@ -25,7 +25,7 @@ from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import units_of
 from stages.mixing.placement import MAX_DOCUMENTS
-from stages.objectives.table import traits_of
+from stages.objectives.table import needs_sentences, traits_of
 
 DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""
@@ -40,7 +40,7 @@ class DatasetRecord(StepRecord):
 
 
 def _reads(scope: Scope) -> Sequence[str]:
-    if traits_of(scope.dataset.objective).sentences:
+    if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
         return (TOKENIZE.name, SENTENCES.name)
     return (TOKENIZE.name,)
 

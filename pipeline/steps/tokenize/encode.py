@@ -154,8 +154,10 @@ def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> 
     sections = encoded.counts.reshape(table.num_rows, -1)
     last = encoded.ends.reshape(table.num_rows, -1)[:, -1]
     sections[:, -1] += 1
+    if tokenizer.begin is not None:
+        sections[:, 0] += 1
     lengths = sections.sum(axis=1)
-    documents.append(np.insert(encoded.ids, last, tokenizer.eos))
+    documents.append(_framed(encoded.ids, last, begin=tokenizer.begin, end=tokenizer.eos))
     documents.lengths.append(lengths)
     if SECTION_ENDS.name in table.column_names:
         ends = np.cumsum(sections, axis=1).reshape(-1)
@@ -169,6 +171,19 @@ def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> 
     documents.count(table.column("language"), counts)
     documents.fixed.append(_fixed(tokenizer, table, documents.paths))
     documents.names.add(table)
+
+
+def _framed(
+    ids: NDArray[np.integer], last: NDArray[np.int64], *, begin: int | None, end: int
+) -> NDArray[np.integer]:
+    """Return documents with the ids that close each, and that begin each if there is one.
+
+    ids 5 6 7, last 2 3, begin 1, end 2  ->  1 5 6 2 1 7 2
+    """
+    if begin is None:
+        return np.insert(ids, last, end)
+    places = np.stack([np.concatenate([[0], last[:-1]]), last], axis=1).reshape(-1)
+    return np.insert(ids, places, np.tile([begin, end], len(last)))
 
 
 def _fixed(tokenizer: RunTokenizer, table: pa.Table, paths: dict[str, int]) -> NDArray[np.uint8]:

@@ -23,6 +23,7 @@ from pipeline.steps.tokenizer.training import (
     train_tokenizer,
 )
 from pipeline.steps.units import units_of
+from stages.config import changed_settings
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig, balanced_targets
 from stages.tokenizer.train import fitting_sample, training_memory
@@ -38,7 +39,9 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     if adopted is not None:
         what = {"sha256": adopted.sha256, "special_ids": dict(adopted.special_ids)}
         return {"tokenizer": {adopted.kind.value: what}}
-    return {"tokenizer": {"train": scope.file.tokenizer.train}, **_held_out(scope.file)}
+    framing = scope.file.framing
+    own = {"framing": framing} if changed_settings(framing) else {}
+    return {"tokenizer": {"train": scope.file.tokenizer.train, **own}, **_held_out(scope.file)}
 
 
 def _held_out(file: RunFile) -> dict[str, object]:
@@ -126,7 +129,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, "dedup"))  # before hours of training
-    training = TokenizerTraining(units, config, balanced_targets(sizes, config))
+    training = TokenizerTraining(units, config, balanced_targets(sizes, config), job.file.framing)
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES

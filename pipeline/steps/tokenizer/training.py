@@ -32,8 +32,8 @@ from stages.ledger import Flow, Tally
 from stages.mixing.placement import ValidationConfig, is_candidate
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.fairness import LanguageCounts, fairness
+from stages.tokenizer.framing import Framing, trained_ids
 from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, sample_pieces
-from stages.tokenizer.special import special_ids
 from stages.tokenizer.train import TrainConfig, train_model
 
 MODEL = "tokenizer/tokenizer.model"
@@ -68,6 +68,7 @@ class TokenizerTraining:
     units: tuple[Unit, ...]
     train: TrainConfig
     targets: Mapping[str, float]
+    framing: Framing
 
 
 def sample_key(unit: Unit) -> str:
@@ -161,7 +162,7 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
     for language, row in rates.items():
         row["sample_share"] = round(drawn[language] / total, 6)
         row["target_share"] = round(work.targets.get(language, 0.0) / wanted, 6)
-    _write_json(workspace, SPECIAL_IDS, special_ids())
+    _write_json(workspace, SPECIAL_IDS, trained_ids(work.framing))
     _write_json(workspace, FAIRNESS, rates)
     return TokenizerRecord(
         vocab_size=tokenizer.vocab_size,

@@ -29,10 +29,12 @@ from stages.errors import DataError, FormatError
 from stages.findings import Finding
 from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
-from stages.objectives.table import read_objective, traits_of
+from stages.objectives.table import needs_sentences, read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
+from stages.packing.sections import prompt_lengths
 from stages.ragged import batches
 from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
+from stages.tokenizer.framing import BEGIN
 from stages.verify import mechanics
 from stages.verify.mechanics import SegmentedRows
 
@@ -157,7 +159,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
             workspace,
             work.units,
             work.group,
-            with_sentences=traits.sentences,
+            with_sentences=needs_sentences(work.settings.objective, work.settings.packing),
             with_sections=bool(traits.sections),
         )
     except (DataError, OSError, pa.ArrowException) as error:
@@ -236,7 +238,7 @@ def _contents(
         special = np.array(sorted(manifest.special_ids.values()))
         counted = mechanics.check_unigram(rows, unigram, special=special)
         found += [(f"{place}/{UNIGRAM}", f) for f in counted]
-    tally = mechanics.DocumentTally(eos)
+    tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN))
     reassembly = mechanics.Reassembly(rows, group.lengths)
     for first, last in batches(group.lengths, _BATCH_TOKENS):
         ends = np.cumsum(group.lengths[first:last])
@@ -276,6 +278,8 @@ def _laid_out(
     )
     same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
     same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
+    if mapped.segment_prompt is not None and group.sections is not None:
+        same &= np.array_equal(mapped.segment_prompt, prompt_lengths(layout, group.sections))
     if not same:
         message = "segments, their rows or what is laid out of a row are not as the run lays them out"
         yield f"{place}/segments", Finding("layout", message)

@@ -19,7 +19,14 @@ from stages.objectives.table import traits_of
 from stages.store.digests import FileDigest, digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn
 from stages.store.folders import entries, walk
-from stages.store.manifest import MANIFEST_NAME, SEGMENT_COLUMNS, SENTENCES, UNIGRAM, Manifest
+from stages.store.manifest import (
+    MANIFEST_NAME,
+    SEGMENT_COLUMNS,
+    SEGMENT_PROMPT,
+    SENTENCES,
+    UNIGRAM,
+    Manifest,
+)
 
 Named = Iterator[tuple[str, Finding]]
 """Findings, each with its file."""
@@ -179,4 +186,5 @@ def _files_of(manifest: Manifest, objective: Objective) -> set[str]:
     names = {"documents.parquet", *(f"segments/{name}.npy" for name in SEGMENT_COLUMNS)}
     names |= {f"{name}.npy" for name in manifest.columns}
     names |= {f"{SENTENCES}/ptr.npy", f"{SENTENCES}/ends.npy"} if traits.sentences else set()
+    names |= {SEGMENT_PROMPT} if traits.segment_prompts else set()
     return names | ({UNIGRAM} if traits.unigram else set())

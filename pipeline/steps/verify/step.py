@@ -22,7 +22,7 @@ from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
 from pipeline.steps.verify.settings import Settings
 from stages.config import Config
 from stages.objectives.table import traits_of
-from stages.tokenizer.special import special_ids
+from stages.tokenizer.framing import trained_ids
 from stages.verify.gates import settings_of
 
 LEARNING = 448 << 20
@@ -114,7 +114,7 @@ def _settings_of(job: Job) -> Settings:
     if adopted is not None:
         known = adopted.special_ids
     elif file.tokenizer.path is None:
-        known = special_ids()
+        known = trained_ids(file.framing)
     packing = file.packing_of(dataset)
     return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known)
 

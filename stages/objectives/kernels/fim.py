@@ -41,7 +41,7 @@ def fill_in_middle(rows: StoredRows, config: FIM, vocabulary: Vocabulary, widths
         stream_words(rows, Tag.FIM),
         np.array([[rate > 0, max(rate - 1, 0)] for rate in rates], np.uint64),
         np.append(fim_ids(vocabulary), vocabulary.named("pad")),
-        config.train_on_sentinels,
+        (config.train_on_sentinels, config.loss == "middle"),
         frame,
     )
     return dict(frame._asdict())
@@ -54,7 +54,7 @@ def _transform_rows(
     words: NDArray[np.uint64],
     rates: NDArray[np.uint64],
     ids: NDArray[np.int64],
-    trained: bool,  # noqa: FBT001  # compiled code takes positions alone
+    labelled: tuple[bool, bool],
     frame: _Frame,
 ) -> None:
     """Fill all columns of all rows.
@@ -65,11 +65,12 @@ def _transform_rows(
         words: of the rows' stream.
         rates: (2, 2), of fim and SPM: whether it occurs at all, and the greatest draw at which it does.
         ids: <PRE>, <SUF>, <MID>, EOS, pad.
-        trained: whether the first three have labels.
+        labelled: whether the first three have labels; whether middles and what follows them alone have.
         frame: is filled.
     """
     segment_ptr, segment_length, numbers = layout
     input_ids, labels, segment_ids, position_ids = frame
+    trained, alone = labelled
     for row in range(len(source)):
         begin = place = 0
         for segment in range(segment_ptr[row], segment_ptr[row + 1]):
@@ -77,7 +78,7 @@ def _transform_rows(
             end = begin + segment_length[segment]
             closed = end > begin and source[row, end - 1] == ids[3]
             body, shown = source[row, begin : end - closed], input_ids[row, place:]
-            suffix, middle = _rearrange(body, shown, words, numbers[row], number, rates, ids)
+            suffix, middle, hidden = _rearrange(body, shown, words, numbers[row], number, rates, ids)
             length = end - begin
             if suffix > 0:
                 length += GROWTH
@@ -85,7 +86,10 @@ def _transform_rows(
                 shown[length - 1] = ids[3]
             _copy(shown[:length], labels[row, place:])
             _number(segment_ids[row, place:], position_ids[row, place:], number, length)
-            if suffix > 0 and not trained:
+            if suffix > 0 and alone:
+                for mark in range(hidden):
+                    labels[row, place + mark] = IGNORED
+            elif suffix > 0 and not trained:
                 for mark in (0, suffix, middle):
                     labels[row, place + mark] = IGNORED
             begin, place = end, place + length
@@ -103,12 +107,12 @@ def _rearrange(
     number: int,
     rates: NDArray[np.uint64],
     ids: NDArray[np.int64],
-) -> tuple[int, int]:
-    """Write one body as it is shown; give the places of <SUF> and <MID>, or -1 twice if it is plain."""
+) -> tuple[int, int, int]:
+    """Write one body as it is shown; give the places of <SUF>, <MID> and the middle, or -1 if plain."""
     chance, order = draw_block(words, row, 2 * number)
     if not _below(chance, rates[0]) or len(body) == 0 or _holds(body, ids):
         _copy(body, shown)
-        return -1, -1
+        return -1, -1, -1
     one, other = draw_block(words, row, 2 * number + 1)
     cut, second = scaled(one, len(body) + 1), scaled(other, len(body) + 1)
     cut, second = min(cut, second), max(cut, second)
@@ -119,7 +123,7 @@ def _rearrange(
     _copy(body[:head], shown[1:])
     _copy(body[second:], shown[suffix + 1 :])
     _copy(body[head:second], shown[middle + 1 :])
-    return suffix, middle
+    return suffix, middle, middle + 1 + cut - head
 
 
 @kernel

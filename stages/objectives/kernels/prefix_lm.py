@@ -25,7 +25,7 @@ def split_prefixes(
     n = split_lengths(rows, config, vocabulary, widths)
     words = stream_words(rows, Tag.PREFIX_LENGTH)
     drawn = _prefixes(words, rows.numbers, n, shortest_prefixes(n, config))
-    prefix = with_prompts(rows, n, drawn)
+    prefix = with_prompts(rows.prompt, n, drawn)
     if config.architecture == "decoder_only":
         labels = np.empty(rows.input_ids.shape, np.int32)
         _label(rows.input_ids, n, prefix, labels)

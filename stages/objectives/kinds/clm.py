@@ -21,6 +21,7 @@ def _traits(config: CausalLM) -> Traits:
         copied=True,
         unlabelled_starts=config.mask_first_token,
         eos_may_pad=True,
+        may_begin=True,
         other_conventions=("shifted",),
     )
 

@@ -28,6 +28,7 @@ def _traits(config: ReplacedTokens) -> Traits:
         unigram=config.generator is Generator.UNIGRAM,
         written_for="a model draws the replacements" if config.model else "",
         model=config.model or "",
+        may_begin=True,
     )
 
 

@@ -6,7 +6,7 @@ from stages.objectives.fim import FIM, GROWTH, fill_in_middle, fim_ids, restore_
 from stages.objectives.fim_characters import GROWTH as CHARACTER_GROWTH
 from stages.objectives.fim_characters import check_text, fill_in_text
 from stages.objectives.kind import Draw, Kind, Same, Written
-from stages.objectives.laws.fim import count_fim
+from stages.objectives.laws.fim import count_fim, wrong_middles
 from stages.objectives.laws.rows import (
     Broken,
     covered_of,
@@ -73,6 +73,9 @@ def _laws(rows: StoredRows, columns: Columns, config: FIM, vocabulary: Vocabular
     yield from segments(rows, columns, whole=False)
     yield from no_label_is_pad(columns, vocabulary)
     yield from unshifted(rows, columns)
+    if config.loss == "middle":
+        yield "label_missing", wrong_middles(columns, fim_ids(vocabulary))
+        return
     silent = np.isin(columns["input_ids"], fim_ids(vocabulary)[:3]) & (not config.train_on_sentinels)
     wanted = covered_of(rows, columns) & ~silent
     yield "label_missing", ((columns["labels"] != IGNORED) != wanted).any(axis=1)

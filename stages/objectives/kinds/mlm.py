@@ -31,7 +31,9 @@ def _laws(rows: StoredRows, columns: Columns, config: MaskedLM, vocabulary: Voca
 
 MLM = Kind(
     config=MaskedLM,
-    traits=lambda config: Traits("bidirectional_within_document", "masked", words=needs_words(config)),
+    traits=lambda config: Traits(
+        "bidirectional_within_document", "masked", words=needs_words(config), may_begin=True
+    ),
     widths=lambda _, seq_len: Widths(seq_len, seq_len, seq_len),
     special_names=lambda _: ("mask",),
     draw=mask_tokens,

@@ -1,6 +1,7 @@
 """Prefix language modelling, as the program knows it."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.objectives.kind import Documents, Draw, Kind, LaidOut, Same
 from stages.objectives.laws.rows import (
@@ -13,6 +14,11 @@ from stages.objectives.laws.rows import (
 )
 from stages.objectives.laws.targets import count_prefixes
 from stages.objectives.learning import TARGET_TOKENS, LearningSettings
+from stages.objectives.packed_prefixes import (
+    documents_keep_prompts,
+    restore_documents,
+    split_documents,
+)
 from stages.objectives.prefix_lm import (
     PrefixLM,
     keeps_prompts,
@@ -21,7 +27,15 @@ from stages.objectives.prefix_lm import (
     split_prefixes,
 )
 from stages.objectives.questions import Form, Questions
-from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths, lengths_without_eos
+from stages.objectives.rows import (
+    IGNORED,
+    Columns,
+    Restored,
+    StoredRows,
+    Widths,
+    lengths_without_eos,
+    segment_starts,
+)
 from stages.objectives.traits import TARGETS, Traits
 from stages.objectives.vocabulary import Vocabulary
 from stages.packing.sections import prompt_lengths
@@ -35,25 +49,52 @@ def _alone(config: PrefixLM) -> bool:
     return config.architecture == "decoder_only"
 
 
+def _attention(config: PrefixLM) -> str:
+    if config.pack_documents:
+        return "prefix_within_document"
+    return "prefix" if _alone(config) else "encoder_decoder"
+
+
 def _traits(config: PrefixLM) -> Traits:
     return Traits(
-        "prefix" if _alone(config) else "encoder_decoder",
+        _attention(config),
         "unshifted" if _alone(config) else TARGETS,
-        single=not config.pack_rows,
+        single=not (config.pack_rows or config.pack_documents),
         sections=-1 if config.split == "source" else 0,
+        may_begin=_alone(config),
+        segment_prompts=config.split == "source" and config.pack_documents,
     )
 
 
-def _compiled() -> Draw[PrefixLM]:
-    from stages.objectives.kernels import prefix_lm  # noqa: PLC0415  # numba takes half a second
+def _draw(rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths) -> Columns:
+    draw = split_documents if config.pack_documents else split_prefixes
+    return draw(rows, config, vocabulary, widths)
 
-    return prefix_lm.split_prefixes
+
+def _compiled() -> Draw[PrefixLM]:
+    from stages.objectives.kernels import (  # noqa: PLC0415  # numba takes half a second
+        packed_prefixes,
+        prefix_lm,
+    )
+
+    def draw(rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths) -> Columns:
+        kernel = packed_prefixes.split_documents if config.pack_documents else prefix_lm.split_prefixes
+        return kernel(rows, config, vocabulary, widths)
+
+    return draw
+
+
+def _restore(columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Restored:
+    restore = restore_documents if config.pack_documents else restore_prefix_lm
+    return restore(columns, config, vocabulary)
 
 
 def _matches(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Vocabulary) -> Same:
     """Compare tokens, and prefixes with the prompts that sources name."""
     counts = None if _alone(config) else lengths_without_eos(rows, vocabulary.named("eos"))
-    same = rows.match(restore_prefix_lm(columns, config, vocabulary), counts)
+    same = rows.match(_restore(columns, config, vocabulary), counts)
+    if rows.segment_prompt is not None:
+        same &= documents_keep_prompts(rows, columns)
     if rows.prompt is not None:
         same &= keeps_prompts(rows, columns, config, vocabulary)
     return same
@@ -66,16 +107,31 @@ def _laws(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Voca
     yield from segments(rows, columns)
     yield from no_label_is_pad(columns, vocabulary)
     yield from unshifted(rows, columns)
-    covered, prefix = covered_of(rows, columns), columns["prefix_length"]
-    filled = np.count_nonzero(covered, axis=1)
-    yield "prefix", (prefix < np.minimum(filled, 1)) | (prefix > filled)
-    silent = np.arange(covered.shape[1]) < prefix[:, None]
+    covered = covered_of(rows, columns)
+    if config.pack_documents:
+        silent = columns["in_prefix"] != 0
+        yield "prefix", _not_leading(rows, silent, covered)
+    else:
+        prefix, filled = columns["prefix_length"], np.count_nonzero(covered, axis=1)
+        yield "prefix", (prefix < np.minimum(filled, 1)) | (prefix > filled)
+        silent = np.arange(covered.shape[1]) < prefix[:, None]
     yield "label_missing", ((columns["labels"] != IGNORED) != (covered & ~silent)).any(axis=1)
+
+
+def _not_leading(
+    rows: StoredRows, shown: NDArray[np.bool_], covered: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Say of which rows a prefix is not the first tokens of its document, one at least: (N,) bool."""
+    opens = np.zeros(shown.shape, np.bool_)
+    opens[segment_starts(rows)] = True
+    wrong = (opens & ~shown) | (shown & ~covered)
+    wrong[:, 1:] |= shown[:, 1:] & ~shown[:, :-1] & ~opens[:, 1:]
+    return np.asarray(wrong.any(axis=1))
 
 
 def _lay_out(documents: Documents, config: PrefixLM, widths: Widths) -> LaidOut | None:
     """Lay out documents whose sources name a target: a row for each, with the length of its prompt."""
-    if config.split != "source":
+    if config.split != "source" or config.pack_documents:
         return None
     assert documents.sections is not None
     layout = pack_single(documents.lengths, row_length=widths.stored)
@@ -83,7 +139,7 @@ def _lay_out(documents: Documents, config: PrefixLM, widths: Widths) -> LaidOut 
 
 
 def _stored_columns(config: PrefixLM) -> dict[str, Column]:
-    if config.split != "source":
+    if config.split != "source" or config.pack_documents:
         return {}
     meaning = "tokens before the target that the source names; 0 if it names none"
     return {PROMPT: Column(dtype="<i4", shape=(), meaning=meaning)}
@@ -94,9 +150,9 @@ PREFIX_LM = Kind(
     traits=_traits,
     widths=prefix_widths,
     special_names=lambda config: (config.mode_token,) if config.mode_token else (),
-    draw=split_prefixes,
+    draw=_draw,
     compiled=_compiled,
-    restore=restore_prefix_lm,
+    restore=_restore,
     learning=lambda config: _PREFIX if _alone(config) else TARGET_TOKENS,
     questions=lambda config: Questions(Form.PREFIX if _alone(config) else Form.REST),
     matches=_matches,

@@ -5,7 +5,8 @@
 
 The cuts are the lesser and the greater of two uniform numbers on 0 .. n. The greater is n less what
 stands between <SUF> and <MID>, in both orders; the lesser is only seen of PSM with an A. One without
-looks like SPM, which is 1 - (n / (n + 1))^2 of all PSM. With level = "character" n counts characters; a
+looks like SPM, which is 1 - (n / (n + 1))^2 of all PSM. With loss = "middle" the labels tell where B is,
+in both orders: the distance of the cuts. With level = "character" n counts characters; a
 segment that had no room stays plain, which `plain` counts by rows, and such rows are left out where it
 would matter.
 """
@@ -16,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.fim import FIM
+from stages.objectives.fim import FIM, fim_ids, marked_segments
 from stages.objectives.laws.draws import Draws, Floats
 from stages.objectives.laws.shown import ShownRows
 from stages.objectives.rows import IGNORED, Columns
@@ -73,6 +74,8 @@ class _Shown:
     last: NDArray[np.int64]
     """The same of C."""
     looks_spm: NDArray[np.bool_]
+    labelled: NDArray[np.int64]
+    """n's unit of what has labels, the EOS left out."""
 
 
 def count_fim(draws: Draws, config: FIM, rows: ShownRows) -> None:
@@ -92,6 +95,8 @@ def count_fim(draws: Draws, config: FIM, rows: ShownRows) -> None:
         _count_rows(draws, config, rows, columns, (segments, shown))
         _count_order(draws, segments, shown)
         _count_cuts(draws, segments, shown)
+        if config.loss == "middle":
+            _count_middles(draws, segments, shown)
         epochs.append(shown.transformed)
     roomy = segments.able & (plain == 0)[segments.row]
     fraction = config.document_fraction
@@ -182,6 +187,7 @@ def _shown(
 ) -> _Shown | None:
     """Return the segments as they are shown, or nothing of rows that cannot be taken apart."""
     vocabulary, width = rows.vocabulary, columns["input_ids"].shape[1]
+    eos = vocabulary.named("eos")
     ids = columns["input_ids"].ravel()
     covered = columns["segment_ids"] >= 0
     starts = np.flatnonzero((columns["position_ids"] == 0) & covered)
@@ -218,6 +224,7 @@ def _shown(
         _between(units, *first),
         _between(units, *behind),
         suffix == begin + 1,
+        _between(units * (columns["labels"].ravel() != IGNORED), begin, end - (ids[end - 1] == eos)),
     )
 
 
@@ -235,11 +242,44 @@ def _count_rows(
     broken[stored.row[wrong | (shown.transformed & ~stored.able)]] = True
     draws.exact("tokens of a segment", broken)
     said = columns["segment_ids"] >= 0
-    if not config.train_on_sentinels:
+    if config.loss == "middle":
+        wrong_rows = wrong_middles(columns, fim_ids(rows.vocabulary))
+        draws.exact("labels are those of the middle", wrong_rows)
+        said &= columns["labels"] != IGNORED
+    elif not config.train_on_sentinels:
         for name in ("fim_prefix", "fim_suffix", "fim_middle"):
             said &= columns["input_ids"] != rows.vocabulary.named(name)
     labels = np.where(said, columns["input_ids"], IGNORED)
     draws.exact("labels are the inputs", (columns["labels"] != labels).any(axis=1))
+
+
+def wrong_middles(columns: Columns, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Say of which rows a transformed segment has other labels than from the middle on: (N,) bool.
+
+    Of a segment that shows nothing before the suffix the middle may begin anywhere behind <MID>. A plain
+    segment has all of its labels.
+    """
+    found = marked_segments(columns["input_ids"], columns["segment_ids"], ids)
+    covered = np.count_nonzero(columns["segment_ids"] >= 0, axis=1)
+    inside = np.arange(columns["labels"].shape[1]) < covered[:, None]
+    labelled = columns["labels"][inside] != IGNORED
+    owner = np.repeat(np.arange(len(found.length)), found.length)
+    start = found.length - np.bincount(owner, labelled, minlength=len(found.length)).astype(np.int64)
+    _, suffix, middle = found.marks
+    least = np.where(found.changed, middle + 1, 0)
+    most = found.length - (found.tokens[found.begin + found.length - 1] == ids[3])
+    free = found.changed & (suffix == 1)
+    wrong = (start < least) | (start > np.where(free, most, least))
+    place = np.arange(len(owner)) - found.begin[owner]
+    wrong |= np.bincount(owner[labelled != (place >= start[owner])], minlength=len(wrong)) > 0
+    return np.bincount(found.row[wrong], minlength=len(covered)) > 0
+
+
+def _count_middles(draws: Draws, segments: _Stored, shown: _Shown) -> None:
+    """Count how long middles are, as shares of n: how far two uniform numbers on 0 .. n are apart."""
+    n = segments.size[shown.transformed].astype(np.float64)
+    mean, square = n * (n + 2.0) / (3.0 * (n + 1.0)), n * (n + 2.0) / 6.0
+    draws.each("middle of n", shown.labelled / n, mean / n, (square - mean**2) / n**2)
 
 
 def _count_order(draws: Draws, segments: _Stored, shown: _Shown) -> None:

@@ -25,7 +25,7 @@ LAWS = {
     "label_is_pad": "rows with the pad id as a label",
     "label_alignment": "rows with a label that is not the input at its place",
     "label_missing": "rows without a label where there is to be one, or with one where there is none",
-    "prefix": "rows whose prefix_length leads out of the row",
+    "prefix": "rows whose prefix_length leads out of the row, or with a prefix that begins no document",
     "special_shown": "rows that show special ids where a token was replaced",
     "decoder_inputs": "rows whose decoder inputs are not the labels, one place later",
     "lengths": "rows whose inputs or labels are not as long as they say",

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from stages.objectives.bart import BART
 from stages.objectives.laws.draws import Draws, Floats
 from stages.objectives.laws.shown import ShownRows
+from stages.objectives.packed_prefixes import prefixes_shown
 from stages.objectives.prefix_lm import PrefixLM
-from stages.objectives.rows import IGNORED
+from stages.objectives.rows import IGNORED, Columns
 from stages.objectives.span_corruption import SpanCorruption
 
 _SMALLEST = 2
@@ -28,24 +29,14 @@ _ENDS = 2
 
 
 def count_prefixes(draws: Draws, config: PrefixLM, rows: ShownRows) -> None:
-    """Count how long prefixes are."""
-    whole = config.architecture == "decoder_only"
-    n = rows.stored.filled if whole else rows.lengths_without_eos
-    named = np.zeros(len(n), np.int64) if rows.stored.prompt is None else rows.stored.prompt
+    """Count how long prefixes are: of rows, or of each document of a packed one."""
+    n, prompt = _split_texts(config, rows)
+    named = np.zeros(len(n), np.int64) if prompt is None else prompt
     drawn = (n >= _SMALLEST) & (named == 0)
     shortest = np.maximum(np.rint((1.0 - 2.0 * config.target_density) * (n - 1)), 1.0).astype(np.int64)
     choices, prefixes = (n - shortest)[drawn], []
     for columns in rows.epochs:
-        if whole:
-            prefix = columns["prefix_length"]
-            place = np.arange(rows.stored.input_ids.shape[1])
-            said = (place >= prefix[:, None]) & (place < n[:, None])
-            labels = np.where(said, rows.stored.input_ids.astype(np.int64), IGNORED)
-            draws.exact("labels are the rest", (columns["labels"] != labels).any(axis=1))
-        else:
-            prefix = columns["input_length"] - 1 - (config.mode_token is not None)
-            rest = np.where(prefix < n, n - prefix + 1, 0)
-            draws.exact("labels are as many as the rest", columns["label_length"] != rest)
+        prefix = _count_rest(draws, config, rows, columns, n)
         outside = drawn & ((prefix < shortest) | (prefix >= n))
         draws.exact("drawn prefixes within bounds", outside[drawn])
         fixed = np.where(named > 0, np.minimum(named, n), n)
@@ -55,6 +46,37 @@ def count_prefixes(draws: Draws, config: PrefixLM, rows: ShownRows) -> None:
         prefixes.append(prefix[drawn])
     if len(prefixes) > 1:
         draws.each("the same prefix in both epochs", prefixes[0] == prefixes[1], 1.0 / choices)
+
+
+def _split_texts(
+    config: PrefixLM, rows: ShownRows
+) -> tuple[NDArray[np.int64], NDArray[np.int32] | None]:
+    """Return the tokens of each text that is split, and the prompts that sources name; (T,) each."""
+    if config.pack_documents:
+        return rows.stored.segment_length, rows.stored.segment_prompt
+    whole = config.architecture == "decoder_only"
+    return rows.stored.filled if whole else rows.lengths_without_eos, rows.stored.prompt
+
+
+def _count_rest(
+    draws: Draws, config: PrefixLM, rows: ShownRows, columns: Columns, n: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Count rows with other labels than the rest; return the prefix of each text: (T,)."""
+    if config.architecture != "decoder_only":
+        mode = config.mode_token is not None
+        prefix: NDArray[np.int64] = columns["input_length"].astype(np.int64) - 1 - mode
+        rest = np.where(prefix < n, n - prefix + 1, 0)
+        draws.exact("labels are as many as the rest", columns["label_length"] != rest)
+        return prefix
+    if config.pack_documents:
+        prefix, said = prefixes_shown(rows.stored, columns), columns["in_prefix"] == 0
+        said = said & rows.stored.covered
+    else:
+        prefix, place = columns["prefix_length"].astype(np.int64), np.arange(columns["labels"].shape[1])
+        said = (place >= prefix[:, None]) & (place < n[:, None])
+    labels = np.where(said, rows.stored.input_ids.astype(np.int64), IGNORED)
+    draws.exact("labels are the rest", (columns["labels"] != labels).any(axis=1))
+    return prefix
 
 
 def _count_uniform(draws: Draws, what: str, places: Floats, choices: Floats) -> None:

@@ -30,11 +30,17 @@ from tests.stages.loading.rows import LENGTH, ROWS, segments_of
 
 ROOT = Path(__file__).resolve().parents[3]
 QUICK = settings(deadline=None, derandomize=True, max_examples=60)
-WITHIN = (SelfAttention.CAUSAL_WITHIN_DOCUMENT, SelfAttention.BIDIRECTIONAL_WITHIN_DOCUMENT)
+WITHIN = (
+    SelfAttention.CAUSAL_WITHIN_DOCUMENT,
+    SelfAttention.PREFIX_WITHIN_DOCUMENT,
+    SelfAttention.BIDIRECTIONAL_WITHIN_DOCUMENT,
+)
 BOTH_WAYS = (SelfAttention.BIDIRECTIONAL_WITHIN_DOCUMENT, SelfAttention.BIDIRECTIONAL)
 
 
-def may_attend(kind: SelfAttention, row: list[int], prefix: int, *, query: int, key: int) -> bool:
+def may_attend(
+    kind: SelfAttention, row: list[int], prefix: int, shown: list[int], *, query: int, key: int
+) -> bool:
     """Say by the words of the definition whether one position may attend to another."""
     if row[query] == PADDING or row[key] == PADDING:
         return query == key
@@ -42,6 +48,8 @@ def may_attend(kind: SelfAttention, row: list[int], prefix: int, *, query: int, 
         return False
     if kind is SelfAttention.PREFIX:
         return key <= query or key < prefix
+    if kind is SelfAttention.PREFIX_WITHIN_DOCUMENT:
+        return key <= query or shown[key] == 1
     return kind in BOTH_WAYS or key <= query
 
 
@@ -71,6 +79,20 @@ def test_masks_written_out(kind: str, prefix: int | None, expected: list[str]) -
     assert picture(mask[0]) == expected
 
 
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ([1, 0, 1, 0, 0, 0], ["#.....", "##....", "..#...", "..##..", "..###.", ".....#"]),
+        ([1, 1, 1, 1, 0, 0], ["##....", "##....", "..##..", "..##..", "..###.", ".....#"]),
+        ([1, 1, 1, 1, 1, 0], ["##....", "##....", "..###.", "..###.", "..###.", ".....#"]),
+    ],
+)
+def test_prefixes_of_packed_documents_written_out(shown: list[int], expected: list[str]) -> None:
+    rows = np.array([[0, 0, 1, 1, 1, PADDING]])
+    kind = SelfAttention.PREFIX_WITHIN_DOCUMENT
+    assert picture(attention_mask(kind, rows, in_prefix=np.array([shown]))[0]) == expected
+
+
 @pytest.mark.parametrize("kind", SelfAttention)
 @QUICK
 @given(rows=ROWS, data=st.data())
@@ -79,12 +101,20 @@ def test_any_rows_equal_the_plain_double_loop(
 ) -> None:
     segment_ids = segments_of(rows)
     prefixes = data.draw(st.lists(st.integers(0, LENGTH), min_size=len(rows), max_size=len(rows)))
+    shown = data.draw(
+        st.lists(
+            st.lists(st.integers(0, 1), min_size=LENGTH, max_size=LENGTH),
+            min_size=len(rows),
+            max_size=len(rows),
+        )
+    )
     before = segment_ids.copy()
-    mask = attention_mask(kind, segment_ids, prefix_length=np.array(prefixes))
+    in_prefix = np.array(shown, np.int64).reshape(len(rows), LENGTH)
+    mask = attention_mask(kind, segment_ids, prefix_length=np.array(prefixes), in_prefix=in_prefix)
     places = range(LENGTH)
     expected = [
-        [[may_attend(kind, row, prefix, query=q, key=k) for k in places] for q in places]
-        for row, prefix in zip(segment_ids.tolist(), prefixes, strict=True)
+        [[may_attend(kind, row, prefix, some, query=q, key=k) for k in places] for q in places]
+        for row, prefix, some in zip(segment_ids.tolist(), prefixes, shown, strict=True)
     ]
     assert mask.dtype == np.bool_
     assert mask.tolist() == expected
@@ -143,12 +173,14 @@ def test_the_columns_of_a_batch_decide() -> None:
         "input_ids": np.zeros((1, 3), np.int64),
         "segment_ids": np.array([[0, 1, PADDING]]),
         "prefix_length": np.array([2]),
+        "in_prefix": np.array([[1, 1, 0]]),
     }
     expected = {
         "causal_within_document": ["#..", ".#.", "..#"],
         "bidirectional_within_document": ["#..", ".#.", "..#"],
         "causal": ["#..", "##.", "..#"],
         "bidirectional": ["##.", "##.", "..#"],
+        "prefix_within_document": ["#..", ".#.", "..#"],
         "prefix": ["##.", "##.", "..#"],
     }
     assert expected.keys() == set(SelfAttention)

@@ -7,6 +7,7 @@ that would is counted.
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from stages.cleaning.text import clean_text
-from stages.objectives.fim import FIM, FIMRates
+from stages.objectives.fim import FIM, FIMRates, fim_ids
 from stages.objectives.fim_characters import GROWTH, Spelling, check_text, fill_in_text
+from stages.objectives.laws.fim import wrong_middles
 from stages.objectives.rows import IGNORED, Columns, StoredRows, Widths
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
 from stages.objectives.whole_shard import WholeShard
@@ -35,10 +37,9 @@ PRE, MID, SUF, EOS = (SPECIAL[name] for name in ("fim_prefix", "fim_middle", "fi
 
 def spelling_of(tokenizer: Tokenizer) -> tuple[Spelling, Vocabulary]:
     """Return how a tokenizer spells, and its vocabulary."""
-    verbatim = tokenizer.verbatim()
-    return Spelling(tokenizer.piece_bytes(), verbatim.encode), vocabulary_of(
-        tokenizer.vocab_size, SPECIAL
-    )
+    encode = partial(tokenizer.verbatim().encode, dtype=np.dtype(np.uint16))  # the ids of a run
+    spelling = Spelling(tokenizer.piece_bytes(), encode)
+    return spelling, vocabulary_of(tokenizer.vocab_size, SPECIAL)
 
 
 def shard_of(texts: list[str], tokenizer: Tokenizer, *, length: int) -> tuple[StoredRows, WholeShard]:
@@ -157,6 +158,27 @@ def test_columns_are_written_out() -> None:
         token for token, label in zip(tokens, columns["labels"][0], strict=False) if label == IGNORED
     ]
     assert silent == [PRE, SUF, MID]
+
+
+@settings(deadline=None, max_examples=80)
+@given(some_texts, configs, st.sampled_from([20, 64]))
+def test_a_loss_on_the_middle_alone_is_on_what_was_cut_out(
+    texts: list[str], config: FIM, length: int
+) -> None:
+    middle = config.model_copy(update={"loss": "middle"})
+    prefix_first = config.model_copy(update={"fim_spm_rate": 0.0})
+    _, _, columns, _, vocabulary = filled(texts, middle, length=length)
+    _, _, usual, _, _ = filled(texts, config, length=length)
+    _, _, other, _, _ = filled(texts, prefix_first, length=length)
+    assert np.array_equal(columns["input_ids"], usual["input_ids"])
+    assert not wrong_middles(columns, fim_ids(vocabulary)).any()
+    labels = shown_segments({**columns, "input_ids": columns["labels"]})
+    for said, tokens, cut in zip(labels, shown_segments(columns), shown_segments(other), strict=True):
+        if PRE not in tokens:
+            assert said == tokens
+            continue
+        wanted = cut[cut.index(MID) + 1 :]  # of the same cuts
+        assert said == [IGNORED] * (len(tokens) - len(wanted)) + wanted
 
 
 COUNT = 4000

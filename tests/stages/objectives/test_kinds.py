@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from stages.config import kind_name
 from stages.objectives.kind import Composite, Kind
 from stages.objectives.kinds.clm import CLM
-from stages.objectives.objective import kind_name
 from stages.objectives.table import KINDS, components_of, read_objective, traits_of
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -319,5 +319,6 @@ def test_the_prompt_that_a_source_names_is_the_prefix(
 
 
 def test_a_source_does_not_split_packed_rows() -> None:
-    with pytest.raises(ValidationError, match="a packed row holds several prompts and targets"):
+    message = "a packed row holds several prompts and targets; set pack_documents instead"
+    with pytest.raises(ValidationError, match=message):
         PrefixLM(split="source", pack_rows=True)

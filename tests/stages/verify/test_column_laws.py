@@ -45,6 +45,15 @@ SOUND: dict[str, tuple[Objective, dict[str, object]]] = {
         PrefixLM(),
         {"input_ids": STORED, "labels": [_, _, EOS, 12, 13, EOS, _, _], "prefix_length": 2},
     ),
+    "packed prefix_lm": (
+        PrefixLM(pack_documents=True),
+        {
+            **SEGMENTS,
+            "input_ids": STORED,
+            "labels": [_, 11, EOS, _, _, EOS, _, _],
+            "in_prefix": [1, 0, 0, 1, 1, 0, 0, 0],
+        },
+    ),
     "fim": (
         FIM(train_on_sentinels=True),
         {
@@ -101,6 +110,15 @@ FAULTS: list[tuple[str, str, str, tuple[int, ...], int]] = [
     ("label_missing", "prefix_lm", "labels", (1,), 11),
     ("prefix", "prefix_lm", "prefix_length", (), 0),
     ("prefix", "prefix_lm", "prefix_length", (), 7),
+    ("prefix", "packed prefix_lm", "in_prefix", (0,), 0),
+    ("prefix", "packed prefix_lm", "in_prefix", (3,), 0),
+    ("prefix", "packed prefix_lm", "in_prefix", (2,), 1),
+    ("prefix", "packed prefix_lm", "in_prefix", (6,), 1),
+    ("label_missing", "packed prefix_lm", "in_prefix", (5,), 1),
+    ("label_missing", "packed prefix_lm", "labels", (3,), 12),
+    ("label_missing", "packed prefix_lm", "labels", (1,), _),
+    ("label_alignment", "packed prefix_lm", "labels", (5,), 13),
+    ("label_on_padding", "packed prefix_lm", "labels", (7,), PAD),
     ("label_missing", "fim", "labels", (0,), _),
     ("label_missing", "fim without loss on marks", "labels", (0,), FIM_PREFIX),
     ("label_missing", "fim without loss on marks", "labels", (4,), _),

@@ -16,6 +16,8 @@ from tests.stages.verify.languages import BOTH_WAYS, NUM_IDS, language, position
 
 EOS = 2
 KEPT = np.arange(NUM_IDS - 1)
+PREFIX = "prefix_within_document"
+ATTENTIONS = ["causal_within_document", PREFIX, BOTH_WAYS]
 
 
 def packed(attention: str) -> LabelledRows:
@@ -23,10 +25,12 @@ def packed(attention: str) -> LabelledRows:
     rows = language(6, seed=1)
     tokens = np.where(rows.input_ids == EOS, 5, rows.input_ids)
     tokens[:, 23::24] = EOS
-    return replace(rows, input_ids=tokens, labels=tokens, attention=attention)
+    prefix = np.where(np.arange(tokens.shape[1]) % 24 < 9, 1, np.zeros_like(tokens))
+    in_prefix = prefix if attention == PREFIX else None
+    return replace(rows, input_ids=tokens, labels=tokens, attention=attention, in_prefix=in_prefix)
 
 
-@pytest.mark.parametrize("attention", ["causal_within_document", BOTH_WAYS])
+@pytest.mark.parametrize("attention", ATTENTIONS)
 def test_documents_of_a_row_do_not_move_each_others_logits(attention: str) -> None:
     model = tiny(NUM_IDS, attention=attention)
     result = check_isolation(model, packed(attention), kept=KEPT, eos=EOS)
@@ -38,7 +42,7 @@ def test_documents_of_a_row_do_not_move_each_others_logits(attention: str) -> No
 
 
 @pytest.mark.parametrize("moved", [1, -1])
-@pytest.mark.parametrize("attention", ["causal_within_document", BOTH_WAYS])
+@pytest.mark.parametrize("attention", ATTENTIONS)
 def test_segments_that_begin_elsewhere_than_documents_are_found(attention: str, moved: int) -> None:
     rows = packed(attention)
     segments = np.roll(rows.segment_ids, moved, axis=1)

@@ -325,6 +325,25 @@ def test_documents_of_other_tokens_are_counted_over_all_batches() -> None:
     assert "document 1" in finding.message
 
 
+def test_each_document_begins_with_the_id_that_is_to_begin_it_and_has_it_once() -> None:
+    sound, late, twice, empty = [7, 9, EOS], [9, 7, EOS], [7, 7, EOS], list[int]()
+    tally = DocumentTally(EOS, begin=7)
+    for document in (sound, sound):
+        tally.add(np.array(document), np.array(document), np.array([3]))
+    assert tally.findings() == []
+    for document in (late, twice):
+        tally.add(np.array(document), np.array(document), np.array([3]))
+    tally.add(np.array(empty, np.int64), np.array(empty, np.int64), np.array([0]))
+    said = [finding.message for finding in tally.findings() if finding.check == "begin"]
+    wrong = (
+        "2 of 5 documents do not begin with the id 7, which is to begin each; the first is document 2"
+    )
+    assert said == [wrong]
+    tally.add(np.array(twice), np.array(twice), np.array([3]))
+    _, counted = (finding.message for finding in tally.findings() if finding.check == "begin")
+    assert counted == "the id 7, which begins each of 6 documents, stands 7 times"
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_findings_do_not_depend_on_the_size_of_blocks(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,108 @@
+"""Framed documents against transformers' tokenizers, document by document.
+
+    pip install transformers      in an environment that has this program
+    PYTHONPATH=. python benchmarks/oracles/framing_transformers.py 'CORPUS/*.jsonl.gz' FOLDER
+
+Five tokenizers of transformers' own classes are made from the bundled corpus. A run encodes the first
+documents of a corpus with each, framed by the preset of that name; then each document of the token store
+is compared with what the class gives of the cleaned text, special ids included. GPT-2's class puts
+nothing around a text, so its EOS is added.
+"""
+
+import argparse
+import glob
+import gzip
+import io
+import sys
+from collections.abc import Iterator
+from itertools import islice, pairwise
+from pathlib import Path
+
+import orjson
+import pyarrow.parquet as pq
+
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
+from stages.cleaning.text import clean_text
+from stages.store.token_store import TokenUnit
+from tests.stages.tokenizer.framed_files import tokenizer_of
+
+PRESETS = ("gpt2", "llama", "bert", "roberta", "t5")
+
+
+def documents(patterns: list[str], number: int) -> list[str]:
+    """Return the texts of the first records of all files in turn, so that all languages are there."""
+    streams = [_texts(path) for pattern in patterns for path in sorted(glob.glob(pattern))]  # noqa: PTH207
+    found: list[str] = []
+    while streams and len(found) < number:
+        going = []
+        for stream in streams:
+            part = list(islice(stream, 20))
+            found += part
+            if part:
+                going.append(stream)
+        streams = going
+    return found[:number]
+
+
+def _texts(path: str) -> Iterator[str]:
+    with gzip.open(path) as file:
+        for line in io.BufferedReader(file):
+            yield orjson.loads(line)["text"]
+
+
+def run_of(folder: Path, preset: str) -> Path:
+    """Encode the documents with the tokenizer of a class; return the run."""
+    file = RunFile.model_validate(
+        {
+            "sources": [{"name": "some", "paths": ["texts.jsonl"], "id_column": "id"}],
+            "dedup": {"exact": False, "near": False},
+            "tokenizer": {"path": f"{preset}/tokenizer.json"},
+            "framing": {"preset": preset},
+            "datasets": [{"name": "clm"}],
+        }
+    )
+    output = folder / f"run-{preset}"
+    run_session(RunRequest(file, folder, output, 0, until="decode", replace=True), stream=None)
+    return output
+
+
+def stored(output: Path) -> Iterator[tuple[int, list[int]]]:
+    """Yield the own id of each document of a run and its ids."""
+    for place in sorted((output / "tokens").rglob("documents.parquet")):
+        store = TokenUnit.open(place.parent)
+        names = pq.read_table(place).column("own_id").to_pylist()
+        for name, (first, last) in zip(names, pairwise(store.offsets.tolist()), strict=True):
+            yield int(name), store.ids[first:last].tolist()
+
+
+def main() -> int:
+    """Compare the documents of all five; return 1 if any differs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("corpus", nargs="+", metavar="GLOB")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--documents", type=int, default=5000)
+    given = parser.parse_args()
+    texts = documents(given.corpus, given.documents)
+    given.folder.mkdir(parents=True, exist_ok=True)
+    lines = (orjson.dumps({"id": number, "text": text}) + b"\n" for number, text in enumerate(texts))
+    (given.folder / "texts.jsonl").write_bytes(b"".join(lines))
+    wrong = 0
+    for preset in PRESETS:
+        place = given.folder / preset
+        place.mkdir(exist_ok=True)
+        theirs = tokenizer_of(preset, place)
+        theirs.save_pretrained(place)
+        closed = [theirs.eos_token_id] if preset == "gpt2" else []
+        compared = other = 0
+        for number, ids in stored(run_of(given.folder, preset)):
+            wanted = theirs(clean_text(texts[number]), split_special_tokens=True)["input_ids"]
+            compared += 1
+            other += ids != [*wanted, *closed]
+        wrong += other
+        print(f"{preset}: {compared:,} documents, {other:,} with other ids")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,43 @@
+"""What `plan --sample` prints: what is expected of a run."""
+
+from pipeline.report.content import Forecast
+from pipeline.report.page import first_languages
+from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.terminal import MAX_LANGUAGES
+
+
+def print_forecast(found: Forecast, *, as_json: bool) -> None:
+    """Print what is expected of a run."""
+    if as_json:
+        print_json(found)
+        return
+    console = PlainConsole()
+    console.line()
+    console.line(
+        f"Forecast from {found['records']:,} records, {found['share']:.2%} of the bytes of the inputs:"
+    )
+    table = PlainTable("documents", "about").right()
+    table.add("read", f"{found['read']:,}")
+    for reason, count in found["dropped"].items():
+        table.add(f"  dropped: {reason}", f"{count:,}")
+    for reason, count in found["removed"].items():
+        table.add(f"  removed as duplicates: {reason}", f"{count:,}")
+    table.add("kept", f"{found['kept']:,}")
+    console.show(table)
+    console.line()
+    table = PlainTable("language", "documents", "bytes", "tokens")
+    shown, others = first_languages(found["languages"], MAX_LANGUAGES)
+    for row in [*shown, *([] if others is None else [others])]:
+        table.add(row["language"], *(f"{row[key]:,}" for key in ("documents", "bytes", "tokens")))
+    console.show(table.right())
+    console.line()
+    table = PlainTable("step", "CPU seconds")
+    for step in found["steps"]:
+        table.add(step["step"], f"{step['cpu_seconds']:,.0f}")
+    table.add("all", f"{found['cpu_seconds']:,.0f}")
+    console.show(table.right())
+    console.line()
+    disk = ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in found["disk"].items())
+    console.line(f"on disk: {disk}")
+    for note in found["notes"]:
+        console.line(f"note: {note}")

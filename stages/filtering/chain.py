@@ -1,0 +1,79 @@
+"""The chain: the filters of a run ask about a document one after the other; the first drop ends it.
+
+    text -> filter 1 -> filter 2 -> ... -> text, or the reason why it goes
+
+A text that a filter changed is cleaned again before the next one sees it, so that every text that stays
+is a clean one.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from stages.cleaning.text import cleaned
+from stages.filtering.filter import Changed, Document, FilterConfig, Gone, Judge
+from stages.filtering.length import EMPTY, LengthFilter, length_verdict
+from stages.filtering.table import filter_of, filters_for
+
+_ANY = LengthFilter(min_chars=1)
+EXCERPT_CHARACTERS = 300
+"""Of a dropped text that are shown."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the filters made of a document."""
+
+    document: Document
+    """As the last filter left it."""
+    reason: str | None = None
+    """Why it goes, or None if it stays."""
+    detail: str = ""
+    excerpt: str = ""
+    """What may be shown of the text of one that goes."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Changes by name."""
+
+
+class FilterChain:
+    """The filters of one source, opened.
+
+    Args:
+        configs: all filters of the run, resolved.
+        source: whose documents are asked about.
+    """
+
+    def __init__(self, configs: Sequence[FilterConfig], source: str) -> None:
+        self._judges: list[tuple[str, Judge]] = [
+            (label, filter_of(one).open(one)) for label, one in filters_for(configs, source)
+        ]
+
+    def judge(self, document: Document) -> Judged:
+        """Return what becomes of a document."""
+        counts: Counter[str] = Counter()
+        for label, judge in self._judges:
+            verdict = judge(document)
+            if verdict is None:
+                continue
+            if isinstance(verdict, Gone):
+                return _gone(document, label, verdict)
+            counts.update({f"{label}.{name}": number for name, number in verdict.counts.items()})
+            counts[f"{label}.documents"] += 1
+            document = _changed(document, verdict)
+            if verdict.text is not None and length_verdict(document.text, _ANY) is not None:
+                return _gone(document, label, Gone(EMPTY, "no character but white space is left"))
+        return Judged(document, counts=counts)
+
+
+def _changed(document: Document, change: Changed) -> Document:
+    language = document.language if change.language is None else change.language
+    if change.text is None:
+        return replace(document, language=language)
+    clean = cleaned(change.text.decode())
+    return replace(document, language=language, text=clean.data, characters=clean.characters)
+
+
+def _gone(document: Document, label: str, verdict: Gone) -> Judged:
+    shown = document.text if verdict.excerpt is None else verdict.excerpt
+    excerpt = shown[: 4 * EXCERPT_CHARACTERS].decode(errors="ignore")[:EXCERPT_CHARACTERS]
+    return Judged(document, f"{label}.{verdict.rule}", verdict.detail, excerpt)

@@ -1,0 +1,102 @@
+"""Repetition rules of Gopher: how much of a document repeats itself.
+
+    paragraphs, paragraph_characters    repeated ones: 0.30 of them, 0.20 of all characters
+    lines, line_characters              likewise 0.30 and 0.20
+    top_2 to top_4                      characters of the top run of 2 to 4 words: 0.20, 0.18, 0.16
+    repeated_5 to repeated_10           characters of repeated runs of 5 to 10 words: 0.15, 0.14 .. 0.10
+
+The first rule that a document breaks gives the reason. The shares of characters are of the whole text.
+Paragraphs are parted by two line feeds or more, lines by one or more. A top run's characters are those
+of its words and a space between two, for each time it stands there; repeated runs are looked for from
+left to right, none overlaps another, and they are compared without spaces. The paper leaves these open.
+Unlike the paper's, a top run need not stand there twice, so that a very short text is dropped.
+
+Source: Rae et al. 2021, "Scaling language models: methods, analysis & insights from training Gopher",
+section A.1.1 and table A1, arXiv 2112.11446. Verdicts are those of datatrove's filter of that name,
+given these words.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
+from stages.filtering.repeats import empty_set, most_frequent_run, repeated_pieces, repeated_runs
+from stages.filtering.words import Words
+
+_TOP = (2, 3, 4)
+_REPEATED = (5, 6, 7, 8, 9, 10)
+
+
+class GopherRepetition(FilterConfig):
+    """Gopher's repetition rules; those of its paper are the defaults."""
+
+    kind: Literal["gopher_repetition"] = "gopher_repetition"
+    """Names the filter."""
+    max_lines: float = Field(0.30, ge=0.0, le=1.0)
+    """Largest share of lines that stand there before."""
+    max_paragraphs: float = Field(0.30, ge=0.0, le=1.0)
+    """Largest share of paragraphs likewise."""
+    max_line_characters: float = Field(0.20, ge=0.0, le=1.0)
+    """Largest share of characters in such lines."""
+    max_paragraph_characters: float = Field(0.20, ge=0.0, le=1.0)
+    """Largest share of characters in such paragraphs."""
+    max_top: tuple[float, ...] = (0.20, 0.18, 0.16)
+    """Largest share of characters of the most frequent run of 2, 3 and 4 words."""
+    max_repeated: tuple[float, ...] = (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
+    """Largest share of characters of repeated runs of 5 to 10 words."""
+
+    @field_validator("max_top", "max_repeated")
+    @classmethod
+    def _one_each(cls, values: tuple[float, ...], info: object) -> tuple[float, ...]:
+        sizes = _TOP if getattr(info, "field_name", "") == "max_top" else _REPEATED
+        if len(values) != len(sizes):
+            raise ValueError(
+                f"must hold {len(sizes)} shares, for runs of {sizes[0]} to {sizes[-1]} words"
+            )
+        if not all(0.0 <= value <= 1.0 for value in values):
+            raise ValueError("must hold shares, from 0.0 to 1.0")
+        return values
+
+
+def _open(config: GopherRepetition) -> Judge:
+    def judge(document: Document) -> Gone | None:
+        return next(_broken(document, config), None)
+
+    return judge
+
+
+def _broken(document: Document, config: GopherRepetition) -> Iterator[Gone]:
+    """Yield the rules that a document breaks, in their order."""
+    yield from _pieces(document, "paragraph", config.max_paragraphs, config.max_paragraph_characters)
+    yield from _pieces(document, "line", config.max_lines, config.max_line_characters)
+    words, characters = Words(document.text), document.characters
+    arrays, most = (words.hashes, words.powers, words.lengths), len(words.hashes)
+    for size, bound in zip(_TOP, config.max_top, strict=True):
+        table = empty_set(most)
+        share = most_frequent_run(*arrays, size, table, np.zeros(len(table), np.int32)) / characters
+        if share > bound:
+            yield measured(f"top_{size}", "share of characters", share, "max_top", bound)
+    for size, bound in zip(_REPEATED, config.max_repeated, strict=True):
+        share = repeated_runs(*arrays, size, empty_set(most)) / characters
+        if share > bound:
+            yield measured(f"repeated_{size}", "share of characters", share, "max_repeated", bound)
+
+
+def _pieces(document: Document, what: str, most: float, most_characters: float) -> Iterator[Gone]:
+    data = document.text.decode().strip().encode() if what == "paragraph" else document.text
+    counts = np.zeros(3, np.int64)
+    table = empty_set(data.count(b"\n") + 1)
+    repeated_pieces(np.frombuffer(data, np.uint8), 2 if what == "paragraph" else 1, table, counts)
+    pieces, repeats, characters = counts.tolist()
+    share, of_characters = repeats / pieces, characters / document.characters
+    rules = [(f"{what}s", f"share of {what}s", share, f"max_{what}s", most)]
+    named = (f"{what}_characters", "share of characters", of_characters, f"max_{what}_characters")
+    yield from (measured(*one) for one in [*rules, (*named, most_characters)] if one[2] > one[4])
+
+
+_PIECES = ("paragraphs", "paragraph_characters", "lines", "line_characters")
+_RUNS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
+GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, memory_factor=48)

@@ -1,0 +1,169 @@
+"""Repeats: how much of a text are lines or runs of words that it has already had.
+
+Whatever is compared is known by a 64-bit hash; of 10^7 different ones two have the same with a
+probability of 3 in a million.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.filtering.words import BASE
+from stages.kernels import inlined_kernel, lean_kernel
+
+_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_SHIFT = np.uint64(33)
+_NEVER_0 = np.uint64(1)
+_SPACE = np.uint64(ord(" ") + 1)
+"""A space, as the hash of a word takes a byte."""
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_LINE_FEED = np.uint8(10)
+_FIRST_TAIL = 0x80
+_TAIL_BITS = 0xC0
+
+
+def empty_set(most: int) -> NDArray[np.uint64]:
+    """Return a hash table for that many values: (N,) uint64, N a power of 2, at most half full."""
+    return np.zeros(1 << max(4, (2 * most).bit_length()), np.uint64)
+
+
+@inlined_kernel
+def slot_of(table: NDArray[np.uint64], value: np.uint64) -> int:
+    """Return where a value is in a hash table, or where it would be: a place that holds 0."""
+    mask = len(table) - 1
+    slot = np.int64(value & np.uint64(mask))
+    while table[slot] != 0 and table[slot] != value:
+        slot = (slot + 1) & mask
+    return int(slot)
+
+
+@inlined_kernel
+def mixed(value: np.uint64) -> np.uint64:
+    """Return a hash whose low bits depend on all bits of another; never 0."""
+    value = (value ^ (value >> _SHIFT)) * _MIX[0]
+    value = (value ^ (value >> _SHIFT)) * _MIX[1]
+    value = value ^ (value >> _SHIFT)
+    return value or _NEVER_0
+
+
+@lean_kernel
+def repeated_pieces(
+    buffer: NDArray[np.uint8], line_feeds: int, table: NDArray[np.uint64], counts: NDArray[np.int64]
+) -> None:
+    r"""Count the pieces of a text, those that it has had before, and the characters of these.
+
+    "a\n\nb\n\n\nb", pieces between two line feeds or more -> counts = [3, 1, 1]
+
+    Args:
+        buffer: (B,) the text in UTF-8.
+        line_feeds: how many, or more, stand between two pieces.
+        table: `empty_set` for as many as there are.
+        counts: filled.
+    """
+    size, start = len(buffer), 0
+    pieces = repeats = characters = 0
+    while start <= size:
+        place, run = start, 0
+        value, length = np.uint64(0), 0
+        while place < size:
+            run = 0
+            while place + run < size and buffer[place + run] == _LINE_FEED:
+                run += 1
+            if run >= line_feeds:
+                break
+            for offset in range(max(1, run)):
+                byte = buffer[place + offset]
+                value = value * BASE + np.uint64(byte) + np.uint64(1)
+                length += (byte & _TAIL_BITS) != _FIRST_TAIL
+            place += max(1, run)
+        pieces += 1
+        value = mixed(value)
+        slot = slot_of(table, value)
+        repeats += table[slot] == value
+        characters += length if table[slot] == value else 0
+        table[slot] = value
+        start = place + run if place < size else size + 1
+    counts[0], counts[1], counts[2] = pieces, repeats, characters
+
+
+@lean_kernel
+def most_frequent_run(
+    hashes: NDArray[np.uint64],
+    powers: NDArray[np.uint64],
+    lengths: NDArray[np.int32],
+    size: int,
+    table: NDArray[np.uint64],
+    numbers: NDArray[np.int32],
+) -> int:
+    """Return the characters of the most frequent run of words, joined by spaces, times its number.
+
+    Of several the first counts; a text of fewer words has none.
+
+    Args:
+        hashes: (W,) of the words.
+        powers: (W,) the base to the power of their bytes.
+        lengths: (W,) their characters.
+        size: words in a run.
+        table: `empty_set` for W values.
+        numbers: (as `table`) zeros.
+    """
+    most = 0
+    for start in range(len(hashes) - size + 1):
+        value = _joined(hashes, powers, start, size, BASE, _SPACE)
+        slot = slot_of(table, value)
+        table[slot] = value
+        numbers[slot] += 1
+        most = max(most, numbers[slot])
+    for start in range(len(hashes) - size + 1):
+        if numbers[slot_of(table, _joined(hashes, powers, start, size, BASE, _SPACE))] == most:
+            characters = size - 1
+            for offset in range(size):
+                characters += lengths[start + offset]
+            return characters * most
+    return 0
+
+
+@lean_kernel
+def repeated_runs(
+    hashes: NDArray[np.uint64],
+    powers: NDArray[np.uint64],
+    lengths: NDArray[np.int32],
+    size: int,
+    table: NDArray[np.uint64],
+) -> int:
+    """Return the characters of the runs of words that the text has had before; no two overlap.
+
+    Args:
+        hashes: (W,) of the words.
+        powers: (W,) the base to the power of their bytes.
+        lengths: (W,) their characters.
+        size: words in a run.
+        table: `empty_set` for W values.
+    """
+    characters, start = 0, 0
+    while start < len(hashes) - size + 1:
+        value = _joined(hashes, powers, start, size, _ONE, _ZERO)
+        slot = slot_of(table, value)
+        if table[slot] == 0:
+            table[slot] = value
+            start += 1
+            continue
+        for offset in range(size):
+            characters += lengths[start + offset]
+        start += size
+    return characters
+
+
+@inlined_kernel
+def _joined(
+    hashes: NDArray[np.uint64],
+    powers: NDArray[np.uint64],
+    start: int,
+    size: int,
+    factor: np.uint64,
+    summand: np.uint64,
+) -> np.uint64:
+    """Return the hash of a run of words, two joined by a space (`BASE`, `_SPACE`) or nothing (1, 0)."""
+    value = hashes[start]
+    for place in range(start + 1, start + size):
+        value = (value * factor + summand) * powers[place] + hashes[place]
+    return mixed(value)

@@ -1,0 +1,127 @@
+"""URL: documents from addresses that stand in block lists of yours.
+
+    domain      the host is in a list of domains, or below one: a.b.example.org of example.org
+    substring   the address holds a text of a list
+    missing     the record names no address; kept unless `missing = "drop"`
+
+A list is a file with an entry a line; empty lines and those that begin with # are passed over. Case does
+not matter. The digest of the lists, not their paths, is part of the run's fingerprint.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import xxhash
+from pydantic import Field, model_validator
+
+from stages.errors import ConfigError, DataError
+from stages.filtering.column import Missing, is_missing
+from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge
+
+_HOST = re.compile(r"^(?:[a-z][a-z0-9+.-]*:)?(?://)?(?:[^/?#@]*@)?\[?([^/?#:\]]*)")
+_RULES = ("domain", "substring", "missing")
+
+
+class UrlLists(FilterConfig):
+    """Block lists of domains and parts of addresses."""
+
+    kind: Literal["url"] = "url"
+    """Names the filter."""
+    column: str = Field("url", min_length=1)
+    """The field that holds the address."""
+    domains: tuple[str, ...] = ()
+    """Files of domains, relative to the run file; what is below a domain goes, too."""
+    substrings: tuple[str, ...] = ()
+    """Files of texts that no address may hold. Each is looked for in each address: some thousands are
+    many."""
+    missing: Missing = "keep"
+    """What becomes of a document whose record names no address."""
+    digest: str | None = None
+    """XXH3-128 of the lists; found when the run is planned. If it is set, other lists are refused."""
+
+    @model_validator(mode="after")
+    def _some_list(self) -> "UrlLists":
+        if not self.domains and not self.substrings:
+            raise ValueError("has no list; name files in domains, substrings or both")
+        return self
+
+
+def host_of(address: str) -> str:
+    """Return the host of an address in small letters: "https://me@A.org:80/x" -> "a.org"."""
+    found = _HOST.match(address.strip().lower())
+    return found.group(1).strip(".") if found else ""
+
+
+def _open(config: UrlLists) -> Judge:
+    domains, substrings = _read(config.domains), _read(config.substrings)
+    if _digest(domains, substrings) != config.digest:
+        raise DataError(f"{_named(config)}: changed since the run was planned; run again")
+    blocked = frozenset(entry.removeprefix("*.").strip(".") for entry in domains)
+
+    def judge(document: Document) -> Gone | None:
+        value = document.values.get(config.column)
+        if is_missing(value) or not isinstance(value, str):
+            shown = f"column {config.column!r} names no address"
+            return Gone("missing", shown) if config.missing == "drop" else None
+        host = host_of(value)
+        while host:
+            if host in blocked:
+                return Gone("domain", f"{host} is in domains")
+            host = host.partition(".")[2]
+        address = value.lower()
+        held = next((text for text in substrings if text in address), None)
+        return None if held is None else Gone("substring", f"holds {held!r} of substrings")
+
+    return judge
+
+
+def _resolve(config: UrlLists, base: Path, key: str) -> UrlLists:
+    domains = tuple(str((base / name).resolve()) for name in config.domains)
+    substrings = tuple(str((base / name).resolve()) for name in config.substrings)
+    for place in (*domains, *substrings):
+        if not Path(place).is_file():
+            raise ConfigError(f"{key}: {place}: no such file; name a regular file, one entry a line")
+    try:
+        digest = _digest(_read(domains), _read(substrings))
+    except DataError as error:
+        raise ConfigError(f"{key}: {error}") from error
+    if config.digest not in (None, digest):
+        raise ConfigError(
+            f"{key}.digest = {config.digest!r}: the lists have {digest!r}; set the one meant"
+        )
+    return config.model_copy(update={"domains": domains, "substrings": substrings, "digest": digest})
+
+
+def _read(places: Sequence[str]) -> tuple[str, ...]:
+    """Return the entries of lists, each once."""
+    entries: dict[str, None] = {}
+    for place in places:
+        try:
+            lines = Path(place).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{place}: is no UTF-8 ({error.reason}); write it as UTF-8") from error
+        except OSError as error:
+            raise DataError(f"{place}: cannot be read: {error.strerror}") from error
+        stripped = (line.strip().lower() for line in lines)
+        entries.update(dict.fromkeys(line for line in stripped if line and not line.startswith("#")))
+    return tuple(entries)
+
+
+def _digest(domains: Sequence[str], substrings: Sequence[str]) -> str:
+    content = "\n".join(["domains", *sorted(domains), "\0substrings", *substrings])
+    return xxhash.xxh3_128_hexdigest(content.encode())
+
+
+def _named(config: UrlLists) -> str:
+    return ", ".join((*config.domains, *config.substrings))
+
+
+def _columns(config: UrlLists) -> tuple[str, ...]:
+    return (config.column,)
+
+
+URL = Filter(
+    UrlLists, _RULES, _open, columns=_columns, resolve=_resolve, undecided=("domains", "substrings")
+)

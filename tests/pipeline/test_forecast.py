@@ -1,0 +1,175 @@
+"""What a forecast promises: a run over all inputs is told as it is, one over a share of them about so.
+
+Nothing but a temporary folder is written to, and what a sample cannot tell is said.
+"""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.commands.forecast import forecast_run
+from pipeline.inputs.sample import draw_sample
+from pipeline.report.forecast import print_forecast
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
+from stages.errors import ConfigError
+from tests.stages.tokenizer.existing_files import texts
+
+pytestmark = pytest.mark.slow
+
+WORDS = ["tide", "shore", "salt", "wind", "net", "boat", "harbour", "lamp", "gull", "rope"]
+
+
+def documents(number: int, first: int = 0) -> list[dict[str, Any]]:
+    """Return documents of a few lines each, of which none repeats another."""
+    return [
+        {
+            "id": n,
+            "body": f"{texts()[n % len(texts())]} {n} "
+            + " ".join(WORDS[n * k % 10] for k in range(1, 30)),
+            "lang": ("en", "de", "xx")[n % 3],
+            "meta": {"score": n % 10},
+        }
+        for n in range(first, first + number)
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of several formats, compressed and not, one with records that cannot be read."""
+    place = tmp_path_factory.mktemp("inputs")
+    lines = [json.dumps(row) for row in documents(300)]
+    (place / "a.jsonl").write_text("\n".join([*lines, "{", "[]"]) + "\n")
+    with gzip.open(place / "b.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in documents(300, 300))
+    pq.write_table(pa.Table.from_pylist(documents(200, 600)), place / "c.parquet", row_group_size=50)
+    return place
+
+
+def run_file(**changes: Any) -> RunFile:
+    """Return a run over those files."""
+    content: dict[str, Any] = {
+        "sources": [
+            {
+                "name": "mixed",
+                "paths": ["*"],
+                "text_column": "body",
+                "id_column": "id",
+                "language": {"column": "lang"},
+            }
+        ],
+        "ingest": {"min_chars": 40},
+        "dedup": {"near": False},
+        "filters": [{"kind": "column", "column": "meta.score", "min": 2}],
+        "tokenizer": {"train": {"vocab_size": 2048}},
+        "validation": {"fraction": 0.05},
+        "datasets": [{"name": "clm"}],
+    }
+    return RunFile.model_validate({**content, **changes})
+
+
+def request(folder: Path, file: RunFile | None = None) -> RunRequest:
+    return RunRequest(file or run_file(), folder, folder / "never", 0)
+
+
+def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
+    found = forecast_run(request(folder), share=1.0)
+    file = run_file(verify={"learning": False})
+    report = run_session(RunRequest(file, folder, tmp_path / "run", 0), stream=None)
+    assert found["share"] == 1.0
+    assert found["read"] == report["documents"]["read"] == 802
+    unreadable = found["dropped"].pop("unreadable")
+    assert unreadable == 2
+    dropped = {
+        name: count for name, count in report["documents"]["dropped"].items() if name in found["dropped"]
+    }
+    assert found["dropped"] == dropped
+    assert sum(found["dropped"].values()) == 160
+    assert found["kept"] == report["documents"]["kept"] == 640
+    counts = [(row["language"], row["documents"], row["bytes"]) for row in found["languages"]]
+    assert counts == [(row["language"], row["documents"], row["bytes"]) for row in report["languages"]]
+    tokens = sum(
+        row["tokens"] for row in report["languages"]
+    )  # other documents are held out in training
+    assert found["tokens"] == pytest.approx(tokens, rel=0.01)
+    assert [step["step"] for step in found["steps"]] == [step["step"] for step in report["steps"]]
+    assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
+
+
+def test_nothing_is_left_of_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = sorted(folder.rglob("*"))
+    forecast_run(request(folder), share=0.5)
+    assert sorted(folder.rglob("*")) == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_share_is_read_from_the_beginnings_of_large_files(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "b.jsonl"):
+        with (tmp_path / name).open("w") as file:
+            file.writelines(json.dumps(row) + "\n" for row in documents(4_000))
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert size > 12 << 20
+    sample = draw_sample(run_file(), tmp_path, tmp_path, share=0.2)
+    assert sample.stored == size
+    assert sample.taken / size == pytest.approx(0.2, abs=0.01)
+    assert sample.records * sample.stored / sample.taken == pytest.approx(8_000, rel=0.02)
+    lines = [json.loads(line) for line in (tmp_path / "mixed.jsonl").read_text().splitlines()]
+    assert len(lines) == sample.records
+    assert lines[0] == {
+        "meta.score": 0,
+        "_text": documents(1)[0]["body"],
+        "_language": "en",
+        "_id": "0",
+    }
+
+
+def test_of_many_small_files_some_are_read_whole(tmp_path: Path) -> None:
+    for number in range(60):
+        rows = documents(200, number)
+        (tmp_path / f"{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sample = draw_sample(run_file(), tmp_path, tmp_path, share=0.2)
+    assert sample.records == pytest.approx(0.2 * 60 * 200, rel=0.1)
+    assert sample.records % 200 == 0
+    assert sample.records * sample.stored / sample.taken == pytest.approx(60 * 200, rel=0.01)
+
+
+def test_sections_go_along(tmp_path: Path) -> None:
+    rows = [{**row, "more": f" and {row['id']}"} for row in documents(100)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"name": "p", "paths": ["a.jsonl"], "text_column": "body", "section_columns": ["more"]}
+    pairs = {"name": "pairs", "objective": {"kind": "prefix_lm", "split": "source"}}
+    file = run_file(sources=[source], datasets=[pairs], filters=[])
+    found = forecast_run(request(tmp_path, file), share=1.0)
+    assert found["kept"] == 100
+
+
+def test_a_vocabulary_that_a_sample_cannot_give_is_made_smaller_and_said(folder: Path) -> None:
+    file = run_file(tokenizer={"train": {"vocab_size": 32_000}})
+    found = forecast_run(request(folder, file), share=0.3)
+    assert any("the sample is too small to train 32,000 pieces" in note for note in found["notes"])
+
+
+@pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])
+def test_a_share_out_of_bounds_is_refused(share: float, folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--sample .*: must be above 0 and at most 1"):
+        forecast_run(request(folder), share=share)
+
+
+def test_inputs_without_a_document_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n\n")
+    with pytest.raises(ConfigError, match="no document was drawn of 2 bytes in 1 files; raise it"):
+        forecast_run(request(tmp_path), share=0.5)
+
+
+def test_it_is_printed_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_forecast(forecast_run(request(folder), share=1.0), as_json=False)
+    said = capsys.readouterr().out
+    assert said.splitlines()[1].startswith("Forecast from 802 records, 100.00% of the bytes")
+    assert "  dropped: unreadable" in said
+    assert "note: duplicates are those within the sample" in said

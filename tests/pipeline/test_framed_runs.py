@@ -1,0 +1,202 @@
+"""What a framed run promises: documents as the tokenizers of transformers frame them, one by one.
+
+The ids of every document are those that the tokenizer's class gives with its special ids, and a special
+id that stands elsewhere is found.
+"""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, plan_session, run_session
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.decode.check import DecodeUnit, check_texts
+from pipeline.steps.ingest.step import IngestRecord
+from pipeline.steps.tokenize.encode import TokenizeUnit
+from pipeline.steps.units import Unit, units_of
+from stages.errors import ConfigError
+from stages.export.source import open_source
+from stages.store.token_store import TokenUnit
+from tests.conftest import digests
+from tests.stages.tokenizer.existing_files import texts
+from tests.stages.tokenizer.framed_files import tokenizer_of
+
+pytestmark = pytest.mark.slow
+
+KINDS: dict[str, list[dict[str, Any]]] = {
+    "gpt2": [{"kind": "clm"}, {"kind": "fim", "fim_rate": 0.5}],
+    "llama": [{"kind": "clm"}, {"kind": "prefix_lm"}],
+    "bert": [{"kind": "mlm"}, {"kind": "mlm", "selection": "whole_word"}, {"kind": "electra"}],
+    "roberta": [{"kind": "mlm", "selection": "exact"}],
+    "t5": [{"kind": "span_corruption", "mean_noise_span_length": 4.0}],
+}
+CLOSED = {"gpt2": [0]}
+"""What follows a document of a class that puts nothing around a text."""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The beginnings of some bundled texts, numbered."""
+    folder = tmp_path_factory.mktemp("framed")
+    rows = ({"id": number, "text": text} for number, text in enumerate(texts()))
+    (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def run_file(preset: str, folder: Path, **changes: Any) -> RunFile:
+    """Return a run with the tokenizer of a class; `changes` replace whole sections."""
+    content: dict[str, Any] = {
+        "seed": 5,
+        "sources": [{"name": "some", "paths": ["a.jsonl"], "id_column": "id"}],
+        "dedup": {"exact": False, "near": False},
+        "tokenizer": {"path": str(folder / "tokenizer.json")},
+        "framing": {"preset": preset},
+        "validation": {"fraction": 0.05},
+        "packing": {"seq_len": 64, "shards": 2},
+        "datasets": [{"name": f"d{n}", "objective": each} for n, each in enumerate(KINDS[preset])],
+        "verify": {"learning": False},
+    }
+    return RunFile.model_validate({**content, **changes})
+
+
+def run_it(corpus: Path, output: Path, file: RunFile, **options: Any) -> Any:
+    request = RunRequest(file, corpus, output, options.pop("workers", 0), **options)
+    return run_session(request, stream=None)
+
+
+def units(output: Path) -> tuple[Unit, ...]:
+    """Return the units of a run."""
+    commits = dict(Commits(LocalStorage(output)).all("ingest"))
+    return units_of(commits[STEP_COMMIT].read(IngestRecord).units)
+
+
+def files(output: Path, folder: str) -> dict[str, str]:
+    """Return the digests of the files below a folder of a run."""
+    found = {name: digest for name, digest in digests(output).items() if name.startswith(f"{folder}/")}
+    assert found
+    return found
+
+
+def stored(output: Path) -> dict[int, list[int]]:
+    """Return the ids of each document of a run, by its own id."""
+    found = {}
+    for unit in units(output):
+        store = TokenUnit.open(output / unit.tokens)
+        names = pq.read_table(output / unit.tokens / "documents.parquet").column("own_id").to_pylist()
+        for name, (first, last) in zip(names, pairwise(store.offsets.tolist()), strict=True):
+            found[int(name)] = store.ids[first:last].tolist()
+    return found
+
+
+@pytest.mark.parametrize("preset", KINDS)
+def test_ids_are_those_of_the_class_with_its_special_ids(
+    preset: str, corpus: Path, tmp_path: Path
+) -> None:
+    theirs = tokenizer_of(preset, tmp_path)
+    theirs.save_pretrained(tmp_path)
+    report = run_it(corpus, tmp_path / "run", run_file(preset, tmp_path))
+    assert report["passed"]
+    found = stored(tmp_path / "run")
+    assert len(found) == len(texts()) > 20
+    for number, ids in found.items():
+        wanted = theirs(texts()[number], split_special_tokens=True)["input_ids"]
+        assert ids == [*wanted, *CLOSED.get(preset, [])]
+
+
+@pytest.mark.parametrize("preset", ["llama", "bert", "roberta", "t5"])
+def test_what_a_file_itself_puts_around_texts_gives_the_bytes_of_the_preset(
+    preset: str, corpus: Path, tmp_path: Path
+) -> None:
+    tokenizer_of(preset, tmp_path).save_pretrained(tmp_path)
+    made = []
+    for number, framing in enumerate((preset, "tokenizer")):
+        file = run_file(preset, tmp_path, framing={"preset": framing})
+        run_it(corpus, tmp_path / str(number), file, until="tokenize")
+        made.append(files(tmp_path / str(number), "tokens"))
+    assert made[0] == made[1]
+
+
+def test_workers_change_no_byte_of_a_framed_run(corpus: Path, tmp_path: Path) -> None:
+    tokenizer_of("bert", tmp_path).save_pretrained(tmp_path)
+    file = run_file("bert", tmp_path)
+    run_it(corpus, tmp_path / "inline", file)
+    run_it(corpus, tmp_path / "workers", file, workers=2)
+    for folder in ("tokens", "datasets"):
+        assert files(tmp_path / "inline", folder) == files(tmp_path / "workers", folder)
+
+
+@pytest.mark.parametrize("begin", ["bos", "cls"])
+def test_a_trained_tokenizer_frames_too_and_sections_count_what_begins_them(
+    begin: str, tmp_path: Path
+) -> None:
+    rows = ({"id": n, "text": f"{text}\n", "more": text[:99]} for n, text in enumerate(texts()))
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"name": "some", "paths": ["a.jsonl"], "id_column": "id", "section_columns": ["more"]}
+    file = run_file(
+        "llama",
+        tmp_path,
+        sources=[source],
+        tokenizer={"train": {"vocab_size": 1024}},
+        framing={"begin": begin, "end": "sep"},
+        datasets=[
+            {"name": "clm"},
+            {"name": "prompts", "objective": {"kind": "prefix_lm", "split": "source"}},
+        ],
+    )
+    report = run_it(tmp_path, tmp_path / "run", file)
+    assert report["passed"]
+    special = json.loads((tmp_path / "run" / "tokenizer" / "special_ids.json").read_text())
+    assert special["begin"] == special[begin]
+    assert special["eos"] == special["sep"] == 5
+    found = stored(tmp_path / "run")
+    assert all(ids[0] == special[begin] and ids[-1] == 5 for ids in found.values())
+    assert all(not {1, 2, 4, 5} & set(ids[1:-1]) for ids in found.values())
+    assert found
+    documents = list(open_source(tmp_path / "run" / "datasets" / "clm", split="train").documents(0))
+    assert documents
+    assert all(ids[0] == special[begin] for ids in documents)
+
+
+def test_a_begin_that_was_exchanged_is_found(corpus: Path, tmp_path: Path) -> None:
+    tokenizer_of("bert", tmp_path).save_pretrained(tmp_path)
+    output = tmp_path / "run"
+    run_it(corpus, output, run_file("bert", tmp_path, validation={"fraction": 0.0}))
+    (unit, *_) = units(output)
+    ids = np.load(output / unit.tokens / "ids.npy", mmap_mode="r+")
+    ids[[0, 1]] = ids[[1, 0]]
+    ids.flush()
+    work = DecodeUnit(TokenizeUnit(unit, 2, 0, 5), sentences=False)
+    (found,) = check_texts(Workspace(output, output / "tmp"), work).findings
+    assert found.check == "text"
+    assert "1 of" in found.message
+
+
+@pytest.mark.parametrize("kind", ["nsp", "bart", "span_corruption", "fim", "simcse"])
+def test_objectives_that_frame_their_own_rows_are_refused(
+    kind: str, corpus: Path, tmp_path: Path
+) -> None:
+    tokenizer_of("bert", tmp_path).save_pretrained(tmp_path)
+    datasets = [{"name": "own", "objective": {"kind": kind}}]
+    with pytest.raises(ValueError, match="frames its rows itself"):
+        run_file("bert", tmp_path, datasets=datasets, tokenizer={})
+    file = run_file("bert", tmp_path, datasets=datasets, framing={"preset": "tokenizer"})
+    with pytest.raises(ConfigError, match=r"frames its rows itself|needs the special id"):
+        plan_session(RunRequest(file, corpus, tmp_path / "run", 0))
+
+
+def test_a_tokenizer_without_the_id_of_a_preset_is_refused(corpus: Path, tmp_path: Path) -> None:
+    tokenizer_of("gpt2", tmp_path).save_pretrained(tmp_path)
+    file = run_file("gpt2", tmp_path, framing={"preset": "bert"}, datasets=[{"name": "clm"}])
+    with pytest.raises(ConfigError, match=r"framing needs the special id 'cls'"):
+        plan_session(RunRequest(file, corpus, tmp_path / "run", 0))
+    file = run_file("gpt2", tmp_path, framing={"preset": "tokenizer"}, datasets=[{"name": "clm"}])
+    with pytest.raises(ConfigError, match="has no post-processor that says"):
+        plan_session(RunRequest(file, corpus, tmp_path / "run", 0))

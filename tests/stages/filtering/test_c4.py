@@ -1,0 +1,125 @@
+"""What C4's rules promise: which lines go, which documents, and that texts change only if asked to."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stages.filtering.c4 import C4, count_sentences
+from stages.filtering.filter import Changed, Gone
+from tests.stages.filtering.texts import TEXTS, judged, rule
+
+GOOD = "One two three."
+FIVE = "\n".join([GOOD] * 5)
+POLICIES = (
+    "terms of use",
+    "privacy policy",
+    "cookie policy",
+    "uses cookies",
+    "use of cookies",
+    "use cookies",
+)
+LINES = st.lists(
+    st.sampled_from(
+        [
+            GOOD, "No end here", "Too short.", "Is it so?\t", ' He said: "Go on now!"', "And so on...",
+            "a" * 1001 + " b c.", "Turn on JavaScript to go on.", "We use cookies on this page.",
+            "A fact[1] of life.[citation needed]", "", "if {x} then.", "Lorem ipsum dolor sit.",
+            "lorem[1] ipsum dolor sit.",
+        ]
+    ),
+    min_size=1,
+    max_size=12,
+).map("\n".join)  # fmt: skip
+
+
+def plain(text: str, config: C4) -> str:
+    """Return the rule that a text breaks, or what is left of it, by the definitions."""
+    sentences, kept = 0, []
+    for line in text.splitlines():
+        words = line.split()
+        if any(len(word) > config.max_word_length for word in words):
+            continue
+        left = re.sub(r"\[\d*\]|\[edit\]|\[citation needed\]", "", line.strip())
+        if not left.endswith((".", "?", "!", '"', "'")) or left.endswith("..."):
+            continue
+        if len(words) < config.min_line_words:
+            continue
+        if "lorem ipsum" in left.lower():
+            return "lorem_ipsum"
+        if "javascript" in left.lower():
+            continue
+        if "{" in left:
+            return "curly_bracket"
+        if any(phrase in left.lower() for phrase in POLICIES):
+            continue
+        sentences += count_sentences(left)
+        kept.append(left)
+    return "few_sentences" if sentences < config.min_sentences else "\n".join(kept).strip()
+
+
+def found(text: str, config: C4) -> str:
+    """Return the rule that a text breaks, or what is left of it."""
+    verdict = judged(config, text)
+    if isinstance(verdict, Gone):
+        return verdict.rule
+    changed = isinstance(verdict, Changed) and verdict.text is not None
+    return verdict.text.decode() if changed else text  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "No end here", "Too short.", "And so on...", "a" * 1001 + " b c.", "Turn on JavaScript now.",
+        *(f"See our {phrase} now." for phrase in POLICIES),
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_sentence_goes_and_is_counted(line: str) -> None:
+    verdict = judged(C4(), f"{FIVE}\n{line}\n{GOOD}")
+    assert verdict == Changed(f"{FIVE}\n{GOOD}".encode(), counts={"lines": 1})
+    assert judged(C4(remove_lines=False), f"{FIVE}\n{line}\n{GOOD}") is None
+
+
+@pytest.mark.parametrize(
+    "line", ['He said "so it is"', "Is it that?", "It is now!", "b" * 1000 + " b c."]
+)
+def test_a_line_within_the_bounds_stays(line: str) -> None:
+    assert judged(C4(), f"{FIVE}\n{line}") is None
+
+
+def test_citations_go_and_are_counted() -> None:
+    verdict = judged(C4(), f"{FIVE}\nA fact[12] of life.[edit]")
+    assert verdict == Changed(f"{FIVE}\nA fact of life.".encode(), counts={"citations": 2})
+
+
+def test_documents_go_at_their_bounds() -> None:
+    assert rule(C4(), FIVE) is None
+    assert judged(C4(), "\n".join([GOOD] * 4)) == Gone(
+        "few_sentences", "sentences: 4; min_sentences = 5"
+    )
+    assert rule(C4(), f"{FIVE}\nA Lorem Ipsum text.") == "lorem_ipsum"
+    assert rule(C4(), f"{FIVE}\nint main() {{ return 0; }}.") == "curly_bracket"
+    assert rule(C4(), f"{FIVE}\nint main() {{") is None, "a line that went is not read on"
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("", 0),
+        ("One.", 1),
+        ("One. Two", 2),
+        ('Go! "Now?" he said.', 3),
+        ("e.g 3.5.", 1),
+        ("Wait... what?!", 2),
+    ],
+)
+def test_sentences_are_counted_as_written_out(line: str, number: int) -> None:
+    assert count_sentences(line) == number
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(TEXTS | LINES.filter(str.strip), st.integers(0, 6))
+def test_verdicts_equal_the_plain_definition(text: str, least: int) -> None:
+    config = C4(min_sentences=least)
+    assert found(text, config) == plain(text, config)

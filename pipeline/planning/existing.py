@@ -78,13 +78,17 @@ def _require(dataset: Dataset, roles: Roles, *, seq_len: int, name: str) -> None
     """Refuse a tokenizer with which a dataset could not be made."""
     objective = dataset.objective
     who = f"dataset {dataset.name!r}: kind = {objective.kind!r}"
-    needed = ["eos", "pad", *special_names(objective)]
+    begun = BEGIN in roles.ids
+    try:
+        if begun:
+            refuse_begun_documents(objective)
+    except ConfigError as error:
+        raise ConfigError(f"dataset {dataset.name!r}: {error}") from error
+    needed = ["eos", "pad", *special_names(objective), *([BEGIN] if begun else [])]
     if traits_of(objective).eos_may_pad and roles.ids.get("pad") == roles.ids.get("eos"):
         needed.remove("pad")  # its rows say how far they are filled
     require_roles(roles, needed, who=who, name=name)
     try:
-        if BEGIN in roles.ids:
-            refuse_begun_documents(objective)
         refuse_impossible(objective, seq_len=seq_len, num_sentinels=roles.sentinels)
     except ConfigError as error:
         raise ConfigError(f"dataset {dataset.name!r}: {error}") from error

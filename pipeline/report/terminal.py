@@ -323,7 +323,8 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
         _print_verdict(console, name, verdict)
     if "validation" not in report["export"]["splits"]:
         console.line("no document was held out: raise --validation if the trainer wants some")
-    console.line(f"the run is in {report['work']}; delete it once you need no other format\n")
+    console.line(f"the run is in {report['work']}; delete it once you need no other format")
+    console.line()
     print_export(report["export"], as_json=False)
 
 
@@ -338,8 +339,9 @@ def print_comparison(report: ComparisonReport, *, as_json: bool) -> None:
         if "reason" in record:
             console.line(f"{record['name']}: not compared: {record['reason']}")
     texts, settings = report["texts"], report["settings"]
+    console.line()
     console.line(
-        f"\n{settings['tokens']:,} tokens a model, seeds: {settings['seeds']}; asked about"
+        f"{settings['tokens']:,} tokens a model, seeds: {settings['seeds']}; asked about"
         f" {texts['fresh']:,} held-out documents"
     )
     if report["classes"]:

@@ -19,6 +19,7 @@ from stages.comparing.texts import Beginning, Chosen, Texts
 from stages.loading.dataset import ShardDataset
 from stages.objectives.questions import Form
 from stages.objectives.table import questions_of
+from stages.tokenizer.framing import BEGIN
 from stages.verify.learning import measured_loss
 from stages.verify.model import reproducible
 from stages.verify.rows import LabelledRows, count_labelled, frequent_ids, log_unigram
@@ -56,6 +57,8 @@ class Prepared:
     """Questions by the kind of text; none if no row asks so."""
     filling_in: LabelledRows | None
     fresh: tuple[Beginning, ...]
+    begin: int | None
+    """The id that begins every document of the run, if one does."""
     frequencies: float
     examination: Examination
 
@@ -96,6 +99,7 @@ def prepare(
         else {kind: questions(names, forms.continuation) for kind, names in kinds.items() if names},
         None if forms.cloze is None else questions(chosen.fresh, forms.cloze, within=True),
         fresh,
+        vocabulary.special_ids.get(BEGIN),
         frequency_bits(fresh, draw_places(fresh, settings.places), examination.ids),
         examination,
     )
@@ -129,7 +133,8 @@ def measure(
         classes = prepared.examination.classes
         if classes is None:
             return None
-        known = knowledge(model, prepared.fresh, kept=kept, attention=rows.attention)
+        attention, begin = rows.attention, prepared.begin
+        known = knowledge(model, prepared.fresh, kept=kept, attention=attention, begin=begin)
         return linear_accuracy(known, classes)
 
     with reproducible(machine.device):

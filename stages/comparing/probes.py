@@ -48,10 +48,15 @@ def bits_per_byte(
 
 @torch.no_grad()
 def knowledge(
-    model: TinyTransformer, texts: Sequence[Beginning], *, kept: NDArray[np.int64], attention: str
+    model: TinyTransformer,
+    texts: Sequence[Beginning],
+    *,
+    kept: NDArray[np.int64],
+    attention: str,
+    begin: int | None = None,
 ) -> NDArray[np.float64]:
     """Return the mean of what the model knows at the tokens of each text, (D, K), or its encoder."""
-    rows = with_rare_labels(whole_texts(texts, attention=attention), kept)
+    rows = with_rare_labels(whole_texts(texts, attention=attention, begin=begin), kept)
     parts = []
     for start in range(0, len(texts), _ROWS):
         some = take_rows(rows, np.arange(start, min(start + _ROWS, len(texts))))

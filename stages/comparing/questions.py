@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from stages.comparing.texts import Beginning
 from stages.objectives.questions import Form
 from stages.objectives.vocabulary import Vocabulary
+from stages.tokenizer.framing import BEGIN
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 
 ATTENTION = {
@@ -57,10 +58,17 @@ def ask(
     )
 
 
-def whole_texts(texts: Sequence[Beginning], *, attention: str) -> LabelledRows:
-    """Return texts as rows without labels, to be read and not asked about: a prefix is all of a text."""
-    rows = _padded([text.tolist() for text in texts], attention)
-    lengths = np.array([len(text) for text in texts], np.int64)
+def whole_texts(texts: Sequence[Beginning], *, attention: str, begin: int | None = None) -> LabelledRows:
+    """Return texts as rows without labels, to be read and not asked about: a prefix is all of a text.
+
+    Args:
+        texts: of ordinary ids.
+        attention: of the rows.
+        begin: the id that begins every document of the run, if one does.
+    """
+    before = [] if begin is None else [begin]
+    rows = _padded([[*before, *text.tolist()] for text in texts], attention)
+    lengths = np.array([len(before) + len(text) for text in texts], np.int64)
     return _with_labels(rows, np.full_like(rows.input_ids, NO_LABEL), prefix=lengths)
 
 
@@ -79,6 +87,8 @@ def _question(
 ) -> _Question:
     eos, pad = vocabulary.named("eos"), vocabulary.named("pad")
     head, tail, asked = before.tolist(), after.tolist(), int(token)
+    if BEGIN in vocabulary.special_ids:  # what the model has seen before every document
+        head = [vocabulary.named(BEGIN), *head]
     decoder: list[int] = []
     match form:
         case Form.NEXT | Form.PREFIX:

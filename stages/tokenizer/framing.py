@@ -96,7 +96,8 @@ def framed_ids(ids: Mapping[str, int], *, begin: int | None, end: int) -> dict[s
     if begin == end:
         raise ConfigError(
             f"framing: the id {end:,} would begin and close every document, so nobody could tell where"
-            " one ends; name another begin, or none"
+            " one ends; set framing.begin and framing.end, without a preset, or name other ids in"
+            " [tokenizer.special]"
         )
     found = {**ids, "eos": end}
     before = ids.get("eos")

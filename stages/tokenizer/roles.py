@@ -173,10 +173,25 @@ def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str)
         wanted = [role for role in names if role is not None]
         require_roles(roles, wanted, who="framing", name=name)
         begin, end = (None if role is None else roles.ids[role] for role in names)
+    for side, number in (("before", begin), ("behind", end)):
+        _require_usable(found, number, f"framing: the id {number} {side} each document", name=name)
     if end is None:
         require_roles(roles, ["eos"], who="framing", name=name)
         end = roles.ids["eos"]
     return Roles(framed_ids(roles.ids, begin=begin, end=end), roles.unsure)
+
+
+def _require_usable(found: Described, number: int | None, what: str, *, name: str) -> None:
+    """Refuse an id to frame documents with that is no id, or that texts may hold."""
+    if number is None:
+        return
+    if not 0 <= number < found.size:
+        raise ConfigError(f"{what}: {name} has the ids 0 to {found.size - 1:,}; mend its post-processor")
+    if number == found.declared.get("unk"):
+        raise ConfigError(
+            f"{what}: is what {name} gives for unknown characters, which texts may hold; set"
+            " framing.begin and framing.end to other special ids"
+        )
 
 
 def _named(found: Described, role: str, value: str | int, *, name: str) -> int:
@@ -241,7 +256,7 @@ def require_roles(roles: Roles, names: Iterable[str], *, who: str, name: str) ->
             piece = "PIECE_{}" if key == "sentinels" else "PIECE"
         raise ConfigError(
             f"{who} needs the special id {key!r}, and {name} {way}:"
-            f' [tokenizer.special] {key} = "{piece}", of quick --special {key}={piece}; or train a'
+            f' [tokenizer.special] {key} = "{piece}" (with quick: --special {key}={piece}), or train a'
             " tokenizer, which has all"
         )
     for one, other in combinations(needed, 2):

@@ -5,6 +5,7 @@ id that stands elsewhere is found.
 """
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
+from pipeline.inputs.files import InputFile
+from pipeline.planning.plan import plan_steps
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.state.commits import STEP_COMMIT, Commits
@@ -26,7 +29,7 @@ from stages.errors import ConfigError
 from stages.export.source import open_source
 from stages.store.token_store import TokenUnit
 from tests.conftest import digests
-from tests.stages.tokenizer.existing_files import texts
+from tests.stages.tokenizer.existing_files import changed, texts
 from tests.stages.tokenizer.framed_files import tokenizer_of
 
 pytestmark = pytest.mark.slow
@@ -200,3 +203,49 @@ def test_a_tokenizer_without_the_id_of_a_preset_is_refused(corpus: Path, tmp_pat
     file = run_file("gpt2", tmp_path, framing={"preset": "tokenizer"}, datasets=[{"name": "clm"}])
     with pytest.raises(ConfigError, match="has no post-processor that says"):
         plan_session(RunRequest(file, corpus, tmp_path / "run", 0))
+
+
+@pytest.mark.parametrize(
+    ("single", "said"),
+    [
+        ((70_000, 3), "the id 70000 before each document: tokenizer.json has the ids 0 to"),
+        ((2, -1), "the id -1 behind each document: tokenizer.json has the ids 0 to"),
+        ((1, 3), "the id 1 before each document: is what tokenizer.json gives for unknown characters"),
+        ((4, 3), "needs 'mask' and 'begin' to be two ids, and both are 4"),
+        ((3, 3), "the id 3 would begin and close every document"),
+    ],
+)
+def test_ids_that_cannot_frame_are_refused_when_the_run_is_planned(
+    single: tuple[int, int], said: str, corpus: Path, tmp_path: Path
+) -> None:
+    theirs = tokenizer_of("bert", tmp_path)
+    theirs.save_pretrained(tmp_path)
+    assert (theirs.unk_token_id, theirs.mask_token_id) == (1, 4)
+    place = tmp_path / "tokenizer.json"
+    cls, sep = single
+    processor = {"type": "BertProcessing", "cls": ["[CLS]", cls], "sep": ["[SEP]", sep]}
+    place.write_bytes(changed(place.read_bytes(), post_processor=processor))
+    file = run_file("bert", tmp_path, framing={"preset": "tokenizer"})
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        plan_session(RunRequest(file, corpus, tmp_path / "run", 0))
+
+
+def test_a_framing_is_what_it_means_however_it_is_said(tmp_path: Path) -> None:
+    files = (InputFile("some", "a.jsonl", Path("/here/a.jsonl"), 10, "aa"),)
+    said = [
+        {"preset": "llama"},
+        {"preset": "roberta"},
+        {"begin": "bos"},
+        {"begin": "cls"},
+        {},
+        {"preset": "t5"},
+    ]
+    plans = []
+    for framing in said:
+        file = run_file("gpt2", tmp_path, tokenizer={}, framing=framing, datasets=[{"name": "clm"}])
+        plans.append([step.fingerprint for step in plan_steps(file, files, None)])
+    llama, roberta, bos, cls, none, t5 = plans
+    assert llama == roberta == bos
+    assert none == t5
+    assert len({tuple(plan) for plan in plans}) == 3
+    assert cls not in (llama, none)

@@ -23,7 +23,6 @@ from pipeline.steps.tokenizer.training import (
     train_tokenizer,
 )
 from pipeline.steps.units import units_of
-from stages.config import changed_settings
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig, balanced_targets
 from stages.tokenizer.train import fitting_sample, training_memory
@@ -39,8 +38,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     if adopted is not None:
         what = {"sha256": adopted.sha256, "special_ids": dict(adopted.special_ids)}
         return {"tokenizer": {adopted.kind.value: what}}
-    framing = scope.file.framing
-    own = {"framing": framing} if changed_settings(framing) else {}
+    begin, end = scope.file.framing.roles  # what is meant, however the run file says it
+    own = {} if (begin, end) == (None, "eos") else {"framing": {"begin": begin, "end": end}}
     return {"tokenizer": {"train": scope.file.tokenizer.train, **own}, **_held_out(scope.file)}
 
 

@@ -59,6 +59,28 @@ def test_a_question_has_one_label_which_is_the_token_asked_for(form: Form, *, wi
     assert count_labelled(asked) == 2
 
 
+@pytest.mark.parametrize(
+    ("form", "rows"),
+    {
+        Form.NEXT: [[9, 10, 11, 12], [9, 20, 21, 0]],
+        Form.PREFIX: [[9, 10, 11, 12], [9, 20, 21, 0]],
+        Form.MASK: [[9, 10, 11, MASK], [9, 20, MASK, 0]],
+    }.items(),
+)
+def test_a_model_of_framed_documents_is_asked_of_framed_ones(form: Form, rows: list[list[int]]) -> None:
+    framed = vocabulary_of(60, {**VOCABULARY.special_ids, "begin": 9})
+    asked = ask(TEXTS, PLACES, form=form, vocabulary=framed)
+    assert asked.input_ids.tolist() == rows
+    labels = predicted_labels(asked)
+    assert labels[labels != X].tolist() == [12, 21]
+    if form is Form.PREFIX:
+        assert asked.prefix_length is not None
+        assert asked.prefix_length.tolist() == [3, 2]
+    read = whole_texts(TEXTS, attention="prefix", begin=9)
+    assert read.input_ids[:, 0].tolist() == [9, 9]
+    assert (read.segment_ids != PADDING).sum(axis=1).tolist() == [5, 3]
+
+
 @pytest.mark.parametrize("form", [Form.MASK, Form.SPAN, Form.REST])
 def test_the_token_asked_for_is_not_shown(form: Form) -> None:
     asked = ask(TEXTS, PLACES, form=form, vocabulary=VOCABULARY, within=form != Form.REST)

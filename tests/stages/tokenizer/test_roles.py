@@ -130,7 +130,7 @@ def test_what_is_missing_is_said_with_the_line_that_names_it() -> None:
         require_roles(roles, ["pad", "eos"], who="dataset 'a': kind = 'clm'", name="x.json")
     assert str(several.value) == (
         "dataset 'a': kind = 'clm' needs the special id 'eos', and x.json has '</s>' and '<eos>'; say"
-        ' which is meant: [tokenizer.special] eos = "</s>", of quick --special eos=</s>; or train a'
+        ' which is meant: [tokenizer.special] eos = "</s>" (with quick: --special eos=</s>), or train a'
         " tokenizer, which has all"
     )
     with pytest.raises(ConfigError) as none:

@@ -137,7 +137,7 @@ def test_what_is_missing_is_said_with_the_line_that_names_it() -> None:
         require_roles(roles, ["mask"], who="dataset 'b': kind = 'mlm'", name="x.json")
     assert str(none.value) == (
         "dataset 'b': kind = 'mlm' needs the special id 'mask', and x.json has no piece known for it;"
-        ' name one, or its id: [tokenizer.special] mask = "PIECE", of quick --special mask=PIECE; or'
+        ' name one, or its id: [tokenizer.special] mask = "PIECE" (with quick: --special mask=PIECE), or'
         " train a tokenizer, which has all"
     )
     with pytest.raises(ConfigError, match=r"'sentinels'.*sentinels = \"PIECE_\{\}\""):

@@ -71,7 +71,7 @@ def _work(job: Job) -> Work[DrawRecord]:
 
 DRAW = Step(
     name="draw",
-    version=2,
+    version=3,
     record=DrawRecord,
     of_datasets=True,
     applies=_applies,

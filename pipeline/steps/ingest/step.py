@@ -272,7 +272,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 INGEST = Step(
     name="ingest",
-    version=3,
+    version=4,
     record=IngestRecord,
     reads=always(()),
     settings=_settings,

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.planning.plan import plan_steps
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 from pipeline.session.session import verify_session
 from pipeline.state.ledger import read_flows, settle
 from stages.errors import ConfigError, DataError

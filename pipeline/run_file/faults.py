@@ -13,6 +13,8 @@ from stages.reading.records import LanguageColumn
 
 _SHOWN = 400
 """Characters of a value in a message."""
+_FILTER_KINDS = ", ".join(map(repr, FILTERS))
+"""An objective without a kind is the causal one."""
 
 
 def explain(error: ValidationError) -> list[str]:
@@ -28,13 +30,22 @@ def explain(error: ValidationError) -> list[str]:
         if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
             continue  # a table is only wrong because something in it is
         place = ".".join(str(part) for part in here)
+        is_table = isinstance(fault["input"], dict)
         if fault["type"] == "extra_forbidden":
             sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
         elif fault["type"] == "missing":
             sentences.append(f"{place}: is required")
+        elif fault["type"] == "union_tag_not_found":
+            sentences.append(f"{place}: needs kind, one of {_FILTER_KINDS}")
+        elif fault["type"] == "tuple_type" and is_table and len(here) == 1:
+            sentences.append(f"{place}: is one table, and must be a list of tables; write [[{place}]]")
+        elif fault["type"] == "too_short":
+            least = fault["ctx"]["min_length"]
+            items = "1 item" if least == 1 else f"{least} items"
+            sentences.append(f"{place} = {_shown(fault['input'])}: must have at least {items}")
         else:
             message = fault["msg"].removeprefix("Value error, ")
-            shown = "" if isinstance(fault["input"], dict) else f" = {_shown(fault['input'])}"
+            shown = "" if is_table else f" = {_shown(fault['input'])}"
             message = f"{message[:1].lower()}{message[1:]}"
             sentences.append(f"{place}{shown}: {message}" if place else message)
     return sentences

@@ -131,4 +131,4 @@ def _rewrites(config: C4) -> bool:
     return config.remove_lines
 
 
-C4_RULES = Filter(C4, _RULES, _open, changes=(_LINES, "citations"), rewrites=_rewrites, memory_factor=24)
+C4_RULES = Filter(C4, _RULES, _open, changes=(_LINES, "citations"), rewrites=_rewrites, memory_factor=52)

@@ -23,7 +23,7 @@ from masking_kernels import masking
 from span_kernels import spans
 from text_kernels import encoding, minhash, reading, shingling
 
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
 
 CONTESTS = {

@@ -14,7 +14,7 @@ from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.content import ExportReport, Forecast, RowContent, RunReport
 from pipeline.report.inspection import describe_row
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.system.disk_faults import disk_faults
 

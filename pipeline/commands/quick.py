@@ -27,7 +27,8 @@ from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import State
 from pipeline.report.content import QuickReport
-from pipeline.run_file.config import RunFile, explain
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.faults import explain
 from pipeline.session import session
 from pipeline.steps.shard.step import SHARD
 from pipeline.system.disk_faults import disk_faults

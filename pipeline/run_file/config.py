@@ -1,30 +1,24 @@
-"""The run file: TOML to one frozen model, with errors that name the key and the way out.
+"""The run file as one frozen model: all settings of a run, with their defaults and bounds.
 
-Paths are relative to the run file. Credentials never stand here.
+Paths are relative to the run file. Credentials never stand here. `pipeline.run_file.load` reads the
+file, `pipeline.run_file.faults` says what is wrong with one.
 """
 
-import difflib
 import re
-import sys
-import tomllib
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from pydantic import ByteSize, Field, ValidationError, field_validator, model_validator
+from pydantic import ByteSize, Field, field_validator, model_validator
 
 from pipeline.run_file.own_packing import with_whole_packing
-from pipeline.system.regular_files import kind_of
 from stages.config import Config
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
-from stages.filtering.table import FILTERS, AnyFilter, require_sources
+from stages.filtering.table import AnyFilter, require_sources
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
 from stages.objectives.table import (
-    KINDS,
     AnyObjective,
     needs_sentences,
     refuse_begun_documents,
@@ -34,7 +28,7 @@ from stages.objectives.table import (
 from stages.packing.layout import PackingConfig
 from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
-from stages.reading.records import FieldMapping, LanguageColumn
+from stages.reading.records import FieldMapping
 from stages.tokenizer.framing import BEGIN, Framing, trained_ids
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
@@ -42,9 +36,6 @@ from stages.tokenizer.train import TrainConfig
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 MIN_MEMORY = 1 << 30
-_SHOWN = 400
-"""Characters of a value in a message."""
-_TOO_DEEP = "its lists or tables are nested too deep; no setting needs more than five levels"
 
 
 def _plain_name(name: str) -> str:
@@ -301,149 +292,3 @@ class RunFile(Config):
     def packing_of(self, dataset: Dataset) -> PackingConfig:
         """Return a dataset's packing: its own, or the run's."""
         return dataset.packing or self.packing
-
-
-def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
-    """Return the run that a file describes, with `KEY=VALUE` overrides applied.
-
-    Raises:
-        ConfigError: no such file, no TOML, an unknown key, or a value out of bounds.
-    """
-    try:
-        content = _parsed(_text_of(path), str(path))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
-    for override in overrides:
-        _override(content, override)
-    try:
-        return RunFile.model_validate(content)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: " + "; ".join(explain(error))) from error
-    except RecursionError as error:
-        raise ConfigError(f"{path}: {_TOO_DEEP}") from error
-
-
-def _text_of(path: Path) -> str:
-    """Read a run file: a file, or the FIFO that a shell makes of <(...); a device may never end."""
-    try:
-        kind = kind_of(path.stat().st_mode)
-        if kind not in (None, "a FIFO"):
-            raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as error:
-        raise ConfigError(f"{path}: no such run file") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def _parsed(text: str, name: str) -> dict[str, Any]:
-    """Parse TOML; `name` is what messages begin with.
-
-    Raises:
-        TOMLDecodeError: it is none.
-        ConfigError: it is, but cannot be held.
-    """
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        raise
-    except ValueError as error:  # of Python's own conversion
-        digits = sys.get_int_max_str_digits()
-        raise ConfigError(
-            f"{name}: holds a number of more than {digits:,} digits; shorten it"
-        ) from error
-    except RecursionError as error:
-        raise ConfigError(f"{name}: {_TOO_DEEP}") from error
-
-
-def _override(content: dict[str, Any], override: str) -> None:
-    """Set one dotted key; the value is TOML, or a string if it is none."""
-    key, equals, text = override.partition("=")
-    if not equals or not key:
-        raise ConfigError(f"--set {override}: must be KEY=VALUE, such as packing.seq_len=1024")
-    try:
-        value = _parsed(f"value = {text}", f"--set {key}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *groups, last = key.split(".")
-    table = content
-    for group in groups:
-        table = table.setdefault(group, {})
-        if not isinstance(table, dict):
-            raise ConfigError(f"--set {override}: {group} is not a table")
-    table[last] = value
-
-
-def explain(error: ValidationError) -> list[str]:
-    """Return one sentence for each fault: the dotted key, the value, the bound."""
-    sentences = []
-    faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
-    for here, fault in faults:
-        if fault["type"] == "union_tag_invalid":
-            place = ".".join(map(str, [*here, "kind"]))
-            found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
-            sentences.append(f"{place} = {_shown(found)}: must be one of {known}")
-            continue
-        if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
-            continue  # a table is only wrong because something in it is
-        place = ".".join(str(part) for part in here)
-        if fault["type"] == "extra_forbidden":
-            sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
-        elif fault["type"] == "missing":
-            sentences.append(f"{place}: is required")
-        else:
-            message = fault["msg"].removeprefix("Value error, ")
-            shown = "" if isinstance(fault["input"], dict) else f" = {_shown(fault['input'])}"
-            message = f"{message[:1].lower()}{message[1:]}"
-            sentences.append(f"{place}{shown}: {message}" if place else message)
-    return sentences
-
-
-def _shown(value: object) -> str:
-    """Return a value as Python spells it, cut if it is long."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of too many digits; lists in lists in lists
-        return "..."
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the place in the run file: without the names that pydantic gives a union's branches."""
-    if location[:1] == ("filters",):
-        return (*location[:2], *location[3:])
-    return tuple(
-        part
-        for before, part in zip((None, *location), location, strict=False)
-        if part not in ("str", LanguageColumn.__name__) and not (before == "objective" and part in KINDS)
-    )
-
-
-def _nearest(location: tuple[int | str, ...]) -> str:
-    """Name the key that was probably meant."""
-    model: Any = RunFile
-    for before, part in zip((None, *location), location[:-1], strict=False):
-        if before == "objective" and part in KINDS:
-            model = KINDS[str(part)].config
-        elif isinstance(before, int) and location[0] == "filters":
-            model = FILTERS[str(part)].config
-        elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
-            model = _model_of(model, part)
-    known = list(model.model_fields) if model is not None else []
-    close = difflib.get_close_matches(str(location[-1]), known, n=1)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; known here: {', '.join(known)}" if known else ""
-
-
-def _model_of(model: Any, name: str) -> Any:
-    """Return the config class of a field, through tuples and options."""
-    pending = [model.model_fields[name].annotation] if name in getattr(model, "model_fields", {}) else []
-    while pending:
-        kind = pending.pop()
-        if isinstance(kind, type) and issubclass(kind, Config):
-            return kind
-        pending += getattr(kind, "__args__", ())
-    return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from stages.config import Config
 
@@ -27,6 +27,14 @@ class FilterConfig(Config):
     """Names the filter."""
     sources: tuple[str, ...] | None = Field(None, min_length=1)
     """The sources whose documents it looks at; all of them unless given."""
+
+    @field_validator("sources")
+    @classmethod
+    def _each_source_once(cls, sources: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in sources or ():
+            if sources is not None and sources.count(name) > 1:
+                raise ValueError(f"names {name!r} twice; name it once")
+        return sources
 
 
 Settings_contra = TypeVar("Settings_contra", bound=FilterConfig, contravariant=True)

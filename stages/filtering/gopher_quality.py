@@ -19,11 +19,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from stages.filtering.characters import SPACE, character_flags
 from stages.filtering.filter import Document, Filter, FilterConfig, Gone, Judge, measured
-from stages.filtering.words import ALPHABETIC, REAL, Words, code_at, word_hash
+from stages.filtering.words import ALPHABETIC, REAL, Words, code_at, split_words, word_hash
 from stages.kernels import lean_kernel
 
 _STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -71,10 +71,25 @@ class GopherQuality(FilterConfig):
     stop_words: tuple[str, ...] = _STOP_WORDS
     """The stop words, as they stand in texts."""
 
+    @field_validator("stop_words")
+    @classmethod
+    def _words_of_texts(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        for word in words if words != _STOP_WORDS else ():  # the defaults need no compiled code
+            places = (word, f"a{word}", f"{word}a")  # 's is a word only behind another
+            if not any(word in split_words(place) for place in places):
+                parts = ", ".join(map(repr, split_words(word))) or "none"
+                raise ValueError(f"{word!r} is no single word; words in it: {parts}; name one an entry")
+        return words
+
     @model_validator(mode="after")
     def _bounds_in_order(self) -> "GopherQuality":
         if self.min_words > self.max_words:
             raise ValueError(f"min_words = {self.min_words}: over max_words = {self.max_words}")
+        if self.min_mean_word_length > self.max_mean_word_length:
+            raise ValueError(
+                f"min_mean_word_length = {self.min_mean_word_length}: over max_mean_word_length ="
+                f" {self.max_mean_word_length}"
+            )
         if self.min_stop_words > len(set(self.stop_words)):
             raise ValueError(
                 f"min_stop_words = {self.min_stop_words}: stop_words has {len(set(self.stop_words))}"

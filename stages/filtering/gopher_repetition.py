@@ -9,7 +9,9 @@ The first rule that a document breaks gives the reason. The shares of characters
 Paragraphs are parted by two line feeds or more, lines by one or more. A top run's characters are those
 of its words and a space between two, for each time it stands there; repeated runs are looked for from
 left to right, none overlaps another, and they are compared without spaces. The paper leaves these open.
-Unlike the paper's, a top run need not stand there twice, so that a very short text is dropped.
+Unlike the paper's, a run that occurs once counts as a top run too, so a very short text is dropped. Top
+runs may overlap, so their characters can be more than the text has; the share is then 1. A bound of 1.0
+switches a rule off.
 
 Source: Rae et al. 2021, "Scaling language models: methods, analysis & insights from training Gopher",
 section A.1.1 and table A1, arXiv 2112.11446. Verdicts are those of datatrove's filter of that name,
@@ -50,7 +52,7 @@ class GopherRepetition(FilterConfig):
     max_paragraph_characters: float = Field(0.20, ge=0.0, le=1.0)
     """Largest share of characters in such paragraphs."""
     max_top: tuple[float, ...] = (0.20, 0.18, 0.16)
-    """Largest share of characters of the most frequent run of 2, 3 and 4 words."""
+    """Largest share of characters of the most frequent run of 2, 3 and 4 words; 1.0 drops nothing."""
     max_repeated: tuple[float, ...] = (0.15, 0.14, 0.13, 0.12, 0.11, 0.10)
     """Largest share of characters of repeated runs of 5 to 10 words."""
 
@@ -82,7 +84,7 @@ def _broken(document: Document, config: GopherRepetition) -> Iterator[Gone]:
     arrays, most = (words.hashes, words.powers, words.lengths), len(words.hashes)
     for size, bound in zip(_TOP, config.max_top, strict=True):
         top = most_frequent_run(*arrays, size, empty_set(most), no_numbers(most))  # let go at once
-        share = top / characters
+        share = min(1.0, top / characters)  # "! ! !" has two runs of "! !"
         if share > bound:
             yield measured(f"top_{size}", "share of characters", share, "max_top", bound)
     for size, bound in zip(_REPEATED, config.max_repeated, strict=True):
@@ -105,4 +107,4 @@ def _pieces(document: Document, what: str, most: float, most_characters: float) 
 
 _PIECES = ("paragraphs", "paragraph_characters", "lines", "line_characters")
 _RUNS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
-GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, memory_factor=56)
+GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, version=2, memory_factor=56)

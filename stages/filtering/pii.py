@@ -154,5 +154,5 @@ PII = Filter(
     _open,
     changes=tuple(FINDERS),
     rewrites=_rewrites,
-    memory_factor=20,
+    memory_factor=36,
 )

@@ -20,7 +20,7 @@ from learning_gates import (
     spread,
 )
 
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 from stages.objectives.table import KINDS, refuse_impossible
 from stages.verify.rows import NO_LABEL, LabelledRows, predicted_labels, shift_labels
 from tests.stages.loading.test_dataset import SHARDS, write_dataset

@@ -23,7 +23,7 @@ from run_processes import (
 from scale import top_languages
 
 from pipeline.inputs.files import find_inputs
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 
 MIB = 1 << 20
 HOLD = "import sys; held = b'x' * (64 << 20); print('ready', flush=True); sys.stdin.read()"

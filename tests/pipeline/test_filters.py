@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.planning.plan import plan_steps
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 from pipeline.session.session import verify_session
 from pipeline.state.ledger import read_flows, settle
 from stages.errors import ConfigError, DataError
@@ -151,8 +151,12 @@ def test_filters_are_in_the_fingerprint_in_their_order_and_only_if_there_are_any
             'kind = "c4"\nsources = ["wbe"]',
             "filters.0 (kind = 'c4'): sources: no source is called 'wbe'",
         ),
-        ('kind = "c4"\nsources = []', "filters.0.sources = []: tuple should have at least 1 item"),
-        ("min_chars = 3", "filters.0: unable to extract tag using discriminator 'kind'"),
+        ('kind = "c4"\nsources = []', "filters.0.sources = []: must have at least 1 item"),
+        (
+            'kind = "c4"\nsources = ["web", "web"]',
+            "filters.0.sources = ['web', 'web']: names 'web' twice; name it once",
+        ),
+        ("min_chars = 3", "filters.0: needs kind, one of 'length', 'gopher_quality', 'gopher_rep"),
     ],
 )
 def test_a_bad_setting_is_refused_with_its_place(filters: str, message: str, tmp_path: Path) -> None:
@@ -163,6 +167,14 @@ def test_a_bad_setting_is_refused_with_its_place(filters: str, message: str, tmp
         load_run_file(path)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_one_table_where_a_list_of_tables_belongs_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    required = '[[sources]]\nname = "web"\npaths = ["*.jsonl"]\n[[datasets]]\nname = "clm"\n'
+    path.write_text(f'{required}[filters]\nkind = "c4"\n')
+    with pytest.raises(ConfigError, match=r"filters: is one table, .*; write \[\[filters\]\]$"):
+        load_run_file(path)
 
 
 def test_a_filter_that_changes_texts_is_refused_where_sections_end_within() -> None:

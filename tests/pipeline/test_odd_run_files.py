@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.run_file.config import load_run_file
+from pipeline.run_file.load import load_run_file
 from stages.errors import ConfigError
 from tests.pipeline.test_run_file import DATASET, LEAST, Load, load, refusal
 

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from pipeline.inputs.files import find_inputs
 from pipeline.planning.plan import plan_steps
-from pipeline.run_file.config import Dataset, RunFile, explain
+from pipeline.run_file.config import Dataset, RunFile
+from pipeline.run_file.faults import explain
 from pipeline.run_file.own_packing import without_shards
 from pipeline.session.scanning import planned_inputs
 from pipeline.state.commits import Commits

@@ -8,7 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from pipeline.run_file.config import RunFile, load_run_file
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.load import load_run_file
 from stages.errors import ConfigError
 from stages.objectives.clm import CausalLM
 from stages.objectives.mlm import MaskedLM, Selection

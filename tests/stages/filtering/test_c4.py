@@ -93,6 +93,12 @@ def test_citations_go_and_are_counted() -> None:
     assert verdict == Changed(f"{FIVE}\nA fact of life.".encode(), counts={"citations": 2})
 
 
+def test_a_line_that_ends_in_a_space_and_a_citation_goes_as_with_datatrove() -> None:
+    verdict = judged(C4(), f"{FIVE}\nThe tide was low, he said. [3]\nThe tide was low, he said.[3]")
+    left = f"{FIVE}\nThe tide was low, he said."
+    assert verdict == Changed(left.encode(), counts={"lines": 1, "citations": 1})
+
+
 def test_documents_go_at_their_bounds() -> None:
     assert rule(C4(), FIVE) is None
     assert judged(C4(), "\n".join([GOOD] * 4)) == Gone(

@@ -114,5 +114,24 @@ def test_verdicts_equal_the_plain_definition(text: str, name: str, bound: float)
 def test_bounds_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValidationError, match="min_words = 5: over max_words = 4"):
         GopherQuality(min_words=5, max_words=4)
+    with pytest.raises(
+        ValidationError, match=r"min_mean_word_length = 12\.0: over max_mean_word_length = 10\.0"
+    ):
+        GopherQuality(min_mean_word_length=12)
     with pytest.raises(ValidationError, match="min_stop_words = 3: stop_words has 2"):
         GopherQuality(min_stop_words=3, stop_words=("le", "la", "le"))
+
+
+@pytest.mark.parametrize("word", ["", " ", " a b", " the", "don't", "well-known", "the\n"])
+def test_a_stop_word_that_no_text_can_have_is_refused(word: str) -> None:
+    with pytest.raises(ValidationError, match=r"is no single word; words in it: .*; name one an entry"):
+        GopherQuality(min_stop_words=1, stop_words=("the", word))
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [("'s", "it's"), ("n't", "don't"), ("हिन्दी", "में हिन्दी"), ("aujourd'hui", "aujourd'hui")],
+)
+def test_a_stop_word_of_any_language_is_found(word: str, text: str) -> None:
+    assert rule(one(min_stop_words=1, stop_words=[word]), text) is None
+    assert rule(one(min_stop_words=1, stop_words=[word]), "of") == "few_stop_words"

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stages.filtering.filter import Gone
 from stages.filtering.gopher_repetition import GopherRepetition
 from stages.filtering.words import split_words
-from tests.stages.filtering.texts import TEXTS, rule
+from tests.stages.filtering.texts import TEXTS, judged, rule
 
 OPEN: dict[str, object] = {
     "max_lines": 1.0,
@@ -20,7 +21,7 @@ OPEN: dict[str, object] = {
     "max_top": [1.0] * 3,
     "max_repeated": [1.0] * 6,
 }
-"""Bounds that drop nothing, but for one that white space between words makes larger than 1."""
+"""Bounds that drop nothing."""
 REPEATING = st.lists(
     st.sampled_from(["a b c d e f ", "a b c d e ", "x ", "y z ", "\n", "\n\n"]), min_size=1, max_size=40
 )
@@ -55,7 +56,7 @@ def plain_rules(text: str, config: GopherRepetition) -> list[str]:
         runs = Counter(" ".join(words[n : n + size]) for n in range(len(words) - size + 1))
         if runs:
             run, number = runs.most_common(1)[0]
-            if len(run) * number / len(text) > bound:
+            if min(1, len(run) * number / len(text)) > bound:
                 broken.append(f"top_{size}")
     for size, bound in zip(range(5, 11), config.max_repeated, strict=True):
         if repeated_characters(words, size) / len(text) > bound:
@@ -133,3 +134,14 @@ def test_a_list_of_bounds_of_another_length_is_refused() -> None:
         GopherRepetition(max_top=(0.1, 0.2))
     with pytest.raises(ValidationError, match=r"must hold shares, from 0\.0 to 1\.0"):
         GopherRepetition(max_repeated=(0.1, 0.2, 0.3, 0.4, 0.5, 1.6))
+
+
+@pytest.mark.parametrize("text", ["!" * 1_000, "! " * 1_000, "a b\n" * 1_000, "x\n\n" * 1_000, "a"])
+def test_bounds_of_1_drop_nothing(text: str) -> None:
+    assert rule(one(), text) is None
+    assert rule(GopherRepetition(), text) is not None or text == "a"
+
+
+def test_a_share_is_at_most_1_though_top_runs_overlap() -> None:
+    verdict = judged(one(max_top=[0.5, 1, 1]), "!" * 1_000)
+    assert verdict == Gone("top_2", "share of characters: 1; max_top = 0.5")

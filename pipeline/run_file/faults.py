@@ -1,0 +1,99 @@
+"""Faults of a run file: what pydantic found, as sentences that name the key, the value and the bound."""
+
+import difflib
+from typing import Any
+
+from pydantic import ValidationError
+
+from pipeline.run_file.config import RunFile
+from stages.config import Config
+from stages.filtering.table import FILTERS
+from stages.objectives.table import KINDS
+from stages.reading.records import LanguageColumn
+
+_SHOWN = 400
+"""Characters of a value in a message."""
+_FILTER_KINDS = ", ".join(map(repr, FILTERS))
+"""An objective without a kind is the causal one."""
+
+
+def explain(error: ValidationError) -> list[str]:
+    """Return one sentence for each fault: the dotted key, the value, the bound."""
+    sentences = []
+    faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
+    for here, fault in faults:
+        if fault["type"] == "union_tag_invalid":
+            place = ".".join(map(str, [*here, "kind"]))
+            found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
+            sentences.append(f"{place} = {_shown(found)}: must be one of {known}")
+            continue
+        if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
+            continue  # a table is only wrong because something in it is
+        place = ".".join(str(part) for part in here)
+        is_table = isinstance(fault["input"], dict)
+        if fault["type"] == "extra_forbidden":
+            sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
+        elif fault["type"] == "missing":
+            sentences.append(f"{place}: is required")
+        elif fault["type"] == "union_tag_not_found":
+            sentences.append(f"{place}: needs kind, one of {_FILTER_KINDS}")
+        elif fault["type"] == "tuple_type" and is_table and len(here) == 1:
+            sentences.append(f"{place}: is one table, and must be a list of tables; write [[{place}]]")
+        elif fault["type"] == "too_short":
+            least = fault["ctx"]["min_length"]
+            items = "1 item" if least == 1 else f"{least} items"
+            sentences.append(f"{place} = {_shown(fault['input'])}: must have at least {items}")
+        else:
+            message = fault["msg"].removeprefix("Value error, ")
+            shown = "" if is_table else f" = {_shown(fault['input'])}"
+            message = f"{message[:1].lower()}{message[1:]}"
+            sentences.append(f"{place}{shown}: {message}" if place else message)
+    return sentences
+
+
+def _shown(value: object) -> str:
+    """Return a value as Python spells it, cut if it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of too many digits; lists in lists in lists
+        return "..."
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the place in the run file: without the names that pydantic gives a union's branches."""
+    if location[:1] == ("filters",):
+        return (*location[:2], *location[3:])
+    return tuple(
+        part
+        for before, part in zip((None, *location), location, strict=False)
+        if part not in ("str", LanguageColumn.__name__) and not (before == "objective" and part in KINDS)
+    )
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    """Name the key that was probably meant."""
+    model: Any = RunFile
+    for before, part in zip((None, *location), location[:-1], strict=False):
+        if before == "objective" and part in KINDS:
+            model = KINDS[str(part)].config
+        elif isinstance(before, int) and location[0] == "filters":
+            model = FILTERS[str(part)].config
+        elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
+            model = _model_of(model, part)
+    known = list(model.model_fields) if model is not None else []
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; known here: {', '.join(known)}" if known else ""
+
+
+def _model_of(model: Any, name: str) -> Any:
+    """Return the config class of a field, through tuples and options."""
+    pending = [model.model_fields[name].annotation] if name in getattr(model, "model_fields", {}) else []
+    while pending:
+        kind = pending.pop()
+        if isinstance(kind, type) and issubclass(kind, Config):
+            return kind
+        pending += getattr(kind, "__args__", ())
+    return None

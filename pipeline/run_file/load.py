@@ -1,0 +1,89 @@
+"""Loading: a TOML file, and the settings of the command line, to the model of a run."""
+
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from pipeline.run_file.config import RunFile
+from pipeline.run_file.faults import explain
+from pipeline.system.regular_files import kind_of
+from stages.errors import ConfigError
+
+_TOO_DEEP = "its lists or tables are nested too deep; no setting needs more than five levels"
+
+
+def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
+    """Return the run that a file describes, with `KEY=VALUE` overrides applied.
+
+    Raises:
+        ConfigError: no such file, no TOML, an unknown key, or a value out of bounds.
+    """
+    try:
+        content = _parsed(_text_of(path), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    for override in overrides:
+        _override(content, override)
+    try:
+        return RunFile.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: " + "; ".join(explain(error))) from error
+    except RecursionError as error:
+        raise ConfigError(f"{path}: {_TOO_DEEP}") from error
+
+
+def _text_of(path: Path) -> str:
+    """Read a run file: a file, or the FIFO that a shell makes of <(...); a device may never end."""
+    try:
+        kind = kind_of(path.stat().st_mode)
+        if kind not in (None, "a FIFO"):
+            raise ConfigError(f"{path}: is {kind}, and a run file is a regular file or a FIFO; name one")
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: no such run file") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    """Parse TOML; `name` is what messages begin with.
+
+    Raises:
+        TOMLDecodeError: it is none.
+        ConfigError: it is, but cannot be held.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:  # of Python's own conversion
+        digits = sys.get_int_max_str_digits()
+        raise ConfigError(
+            f"{name}: holds a number of more than {digits:,} digits; shorten it"
+        ) from error
+    except RecursionError as error:
+        raise ConfigError(f"{name}: {_TOO_DEEP}") from error
+
+
+def _override(content: dict[str, Any], override: str) -> None:
+    """Set one dotted key; the value is TOML, or a string if it is none."""
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {override}: must be KEY=VALUE, such as packing.seq_len=1024")
+    try:
+        value = _parsed(f"value = {text}", f"--set {key}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *groups, last = key.split(".")
+    table = content
+    for group in groups:
+        table = table.setdefault(group, {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"--set {override}: {group} is not a table")
+    table[last] = value

@@ -22,6 +22,7 @@ from stages.errors import ConfigError
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
 from stages.reading.encodings import transcoded
+from stages.reading.faults import reading_content
 from stages.reading.reader import StreamReader, TableReader
 from stages.reading.records import LanguageColumn, RawDocument, Record
 
@@ -176,11 +177,12 @@ def _pieces(
     if reader.is_text:
         chunks = transcoded(chunks, file.encoding)
     stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
-    for piece in stream.pieces(counted(chunks)):
-        part = share_until(piece.end)
-        yield part, stream.parse(piece, columns)
-        if part >= share:
-            return
+    with reading_content(file.label):
+        for piece in stream.pieces(counted(chunks)):
+            part = share_until(piece.end)
+            yield part, stream.parse(piece, columns)
+            if part >= share:
+                return
 
 
 def _line(record: RawDocument, file: FoundFile) -> bytes:

@@ -48,7 +48,7 @@ def parse_line(line: Line, fields: FieldMapping, columns: ColumnsSeen | None = N
     try:
         record = orjson.loads(line.content)
     except orjson.JSONDecodeError as error:
-        return _bad_line(line, str(error))
+        return _bad_line(line, f"{error.msg}, at character {error.pos:,} of the record")
     if not isinstance(record, dict):
         kind = type(record).__name__
         return Drop(line.number, line.position, DropReason.BAD_JSON, f"of type {kind}, not an object")

@@ -22,13 +22,13 @@ from pipeline.inputs.files import InputFile
 from pipeline.inputs.place_files import open_place
 from pipeline.run_file.config import Ingest
 from stages.dedup.lsh import MinHashConfig
-from stages.errors import ChangedInputError, ConfigError, DataError, VerificationError
+from stages.errors import ChangedInputError, ConfigError, VerificationError
 from stages.filtering.filter import FilterConfig
 from stages.reading.checked import WAY_OUT, checked_file
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.decompress import decompressed, reading_stream
 from stages.reading.encodings import UTF_8, transcoded
-from stages.reading.faults import ContentError
+from stages.reading.faults import reading_content
 from stages.reading.lines import Line
 from stages.reading.reader import (
     PieceReader,
@@ -279,13 +279,8 @@ class _Stream:
             chunks = decompressed(file, wanted.path)
             if self._is_text:
                 chunks = transcoded(chunks, self._first.encoding)
-            try:
+            with reading_content(wanted.label):
                 yield from self.reader.pieces(self._counted(chunks))
-            except ContentError as error:
-                raise DataError(
-                    f"{wanted.label}: {error}; correct {error.setting} or the file, or leave the file"
-                    " out, and run again with --replace"
-                ) from error
             if file.tell() != wanted.size:
                 raise VerificationError(
                     f"{wanted.label}: {file.tell():,} of {wanted.size:,} bytes were read; this is a bug,"

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TextIO
 
-from pipeline.inputs.sample import Sample, draw_sample
+from pipeline.inputs.sample import InputSample, draw_sample
 from pipeline.report.content import Forecast, LanguageContent, RunReport, StepForecast
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
@@ -52,7 +52,7 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     return _scaled(report, sample, disk, notes=notes, most_training=_most_training(request.file, report))
 
 
-def _run_of(run: RunFile, sample: Sample) -> tuple[RunFile, list[str]]:
+def _run_of(run: RunFile, sample: InputSample) -> tuple[RunFile, list[str]]:
     """Return the run over a sample, and what it cannot tell."""
     notes = [
         "duplicates are those within the sample; the whole corpus has more, so fewer documents stay",
@@ -84,7 +84,12 @@ def _most_training(run: RunFile, report: RunReport) -> float:
 
 
 def _scaled(
-    report: RunReport, sample: Sample, disk: dict[str, int], *, notes: list[str], most_training: float
+    report: RunReport,
+    sample: InputSample,
+    disk: dict[str, int],
+    *,
+    notes: list[str],
+    most_training: float,
 ) -> Forecast:
     scale, documents = sample.stored / sample.taken, report["documents"]
 

@@ -37,7 +37,7 @@ _TEXT, _ID, _LANGUAGE, _SECTION = "_text", "_id", "_language", "_section_{}"
 
 
 @dataclass
-class Sample:
+class InputSample:
     """What was drawn of a run's inputs."""
 
     sources: tuple[Source, ...] = ()
@@ -52,7 +52,7 @@ class Sample:
     text_bytes: int = 0
 
 
-def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Sample:
+def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> InputSample:
     """Write a sample of each source as a file of JSON lines.
 
     Args:
@@ -65,7 +65,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Samp
         ShardmillError: an input cannot be found or read; or no record was drawn.
     """
     files = find_inputs(run, base).files
-    sample = Sample(stored=sum(map(_size, files)))
+    sample = InputSample(stored=sum(map(_size, files)))
     chosen = _chosen(files, share)
     made = []
     for source in run.sources:
@@ -102,7 +102,7 @@ def _chosen(files: Sequence[FoundFile], share: float) -> list[tuple[FoundFile, f
     return sorted([*large, *found], key=lambda one: (one[0].source, one[0].path))
 
 
-def _drawn(file: FoundFile, run: RunFile, sample: Sample, *, share: float) -> Iterator[RawDocument]:
+def _drawn(file: FoundFile, run: RunFile, sample: InputSample, *, share: float) -> Iterator[RawDocument]:
     """Yield the documents of a share of a file, and count what was read of it."""
     size, limit = _size(file), int(run.ingest.max_document_bytes)
     with reading_stream(str(file.place)), open_place(file.place, key=f"sources.{file.source}") as opened:

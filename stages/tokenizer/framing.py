@@ -62,14 +62,14 @@ class Framing(Config):
         return (self.begin, self.end) if self.preset is None else _ROLES[self.preset]
 
 
-class Frame(NamedTuple):
+class FrameIds(NamedTuple):
     """The ids that a file's post-processor puts around a text."""
 
     begin: int | None
     end: int | None
 
 
-def nothing_said() -> Frame | None:
+def nothing_said() -> FrameIds | None:
     """Return that a file says nothing of what stands around a text."""
     return None
 

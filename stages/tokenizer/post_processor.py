@@ -8,17 +8,16 @@ ByteLevel            nothing
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import orjson
 
 from stages.errors import FormatError
-from stages.tokenizer.framing import Frame
+from stages.tokenizer.framing import FrameIds
 
 _NOTHING = ("ByteLevel",)
 
 
-def frame_of(data: bytes, *, name: str) -> Frame | None:
+def frame_of(data: bytes, *, name: str) -> FrameIds | None:
     """Return the ids that a file puts before and behind a text; None if it says nothing of that.
 
     Args:
@@ -43,10 +42,10 @@ def frame_of(data: bytes, *, name: str) -> Frame | None:
             f"{name}: its post_processor puts the ids {before} before a text and {behind} behind it; at"
             " most one on a side is read: set framing.begin and framing.end instead"
         )
-    return Frame(*(side[0] if side else None for side in (before, behind)))
+    return FrameIds(*(side[0] if side else None for side in (before, behind)))
 
 
-def _sides(part: Any) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+def _sides(part: object) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
     """Yield the ids that each processor puts before and behind a text."""
     match part:
         case None:
@@ -65,11 +64,12 @@ def _sides(part: Any) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
         case {"type": kind} if kind in _NOTHING:
             return
         case _:
-            raise ValueError(f"of the type {part.get('type')!r}, which is not read")
+            raise ValueError("of a type that is not read")
 
 
 def _template(
-    template: Sequence[Mapping[str, Any]], tokens: Mapping[str, Any]
+    template: Sequence[Mapping[str, Mapping[str, str]]],
+    tokens: Mapping[str, Mapping[str, Sequence[int]]],
 ) -> tuple[Sequence[int], Sequence[int]]:
     """Return the ids before and behind the text: [CLS] $A [SEP] -> [101], [102]."""
     texts = [place for place, item in enumerate(template) if "Sequence" in item]

@@ -17,7 +17,7 @@ from itertools import combinations, count, takewhile
 
 from stages.config import Config
 from stages.errors import ConfigError
-from stages.tokenizer.framing import Frame, Framing, Preset, framed_ids, nothing_said
+from stages.tokenizer.framing import FrameIds, Framing, Preset, framed_ids, nothing_said
 from stages.tokenizer.special import special_ids
 
 _WELL_KNOWN = {
@@ -92,7 +92,7 @@ class Described:
     """Ids that the file itself keeps from text."""
     declared: Mapping[str, int]
     """Roles that the file names itself."""
-    frame: Callable[[], Frame | None] = nothing_said
+    frame: Callable[[], FrameIds | None] = nothing_said
     """Reads what the file puts around a text."""
 
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
-from stages.tokenizer.framing import BEGIN, Frame, Framing, Preset, are_own, framed_ids, trained_ids
+from stages.tokenizer.framing import BEGIN, FrameIds, Framing, Preset, are_own, framed_ids, trained_ids
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.special import special_ids
 
@@ -25,7 +25,7 @@ TEMPLATE: dict[str, Any] = {
 CLS_SEP = {"cls": ["<s>", 0], "sep": ["</s>", 2]}
 
 
-def frame(part: Any) -> Frame | None:
+def frame(part: Any) -> FrameIds | None:
     """Return the frame of a file with this post-processor."""
     return frame_of(json.dumps({"post_processor": part}).encode(), name="x.json")
 
@@ -80,16 +80,16 @@ def test_a_trained_tokenizer_has_no_post_processor() -> None:
     [
         (None, None),
         ({"type": "ByteLevel", "trim_offsets": True}, None),
-        (TEMPLATE, Frame(101, 102)),
-        ({**TEMPLATE, "single": TEMPLATE["single"][:2]}, Frame(101, None)),
-        ({**TEMPLATE, "single": TEMPLATE["single"][1:]}, Frame(None, 102)),
-        ({"type": "BertProcessing", **CLS_SEP}, Frame(0, 2)),
-        ({"type": "RobertaProcessing", **CLS_SEP, "trim_offsets": True}, Frame(0, 2)),
-        ({"type": "Sequence", "processors": [{"type": "ByteLevel"}, TEMPLATE]}, Frame(101, 102)),
+        (TEMPLATE, FrameIds(101, 102)),
+        ({**TEMPLATE, "single": TEMPLATE["single"][:2]}, FrameIds(101, None)),
+        ({**TEMPLATE, "single": TEMPLATE["single"][1:]}, FrameIds(None, 102)),
+        ({"type": "BertProcessing", **CLS_SEP}, FrameIds(0, 2)),
+        ({"type": "RobertaProcessing", **CLS_SEP, "trim_offsets": True}, FrameIds(0, 2)),
+        ({"type": "Sequence", "processors": [{"type": "ByteLevel"}, TEMPLATE]}, FrameIds(101, 102)),
     ],
     ids=["none", "byte-level", "template", "begin", "end", "bert", "roberta", "sequence"],
 )
-def test_what_a_file_puts_around_a_text_is_read(part: Any, wanted: Frame | None) -> None:
+def test_what_a_file_puts_around_a_text_is_read(part: Any, wanted: FrameIds | None) -> None:
     assert frame(part) == wanted
 
 

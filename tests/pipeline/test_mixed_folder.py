@@ -120,8 +120,8 @@ def test_each_file_gives_its_documents_and_what_is_not_read_is_named(tmp_path: P
     assert report["skipped"] == {"all": {"excluded": 2, "hidden": 1, "unknown": 2}}
     (warning,) = report["warnings"]
     assert warning == (
-        "sources.all: 5 files are not read: 2 by exclude (deep/old.log, notes.log), 1 beside the data of"
-        " a folder (j.parquet/_SUCCESS), 2 that no reader knows (Makefile, photo.png)"
+        "sources.all: 5 files are not read: 2 by exclude (deep/old.log, notes.log), 1 hidden (name"
+        " begins with _ or .) (j.parquet/_SUCCESS), 2 that no reader knows (Makefile, photo.png)"
     )
 
 

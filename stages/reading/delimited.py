@@ -4,8 +4,8 @@ As RFC 4180 has it and Python's csv module reads it, strictly: a field that begi
 to the next quote that is not doubled, over delimiters and line ends, and ends there. So where a record
 begins can be told only from the file's beginning, and files are read from front to back. A document
 stands at the first byte of its record. A header without the columns of the text is refused: it may be no
-header, or have swallowed the records behind a quote that is left open. So is one that has a column of its
-source twice.
+header, or have swallowed the records behind a quote that is left open. So is one that has a
+column of its source twice.
 
     id,text\n1,"a ""b""\nc"\n      -> {"id": "1", "text": 'a "b"\nc'}
 """

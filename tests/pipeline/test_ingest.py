@@ -141,7 +141,7 @@ def test_an_input_without_a_record_is_refused_as_such(data: bytes, tmp_path: Pat
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "a.json").write_bytes(data)
-    with pytest.raises(DataError, match="the 1 input files hold no record: .*; check sources.paths"):
+    with pytest.raises(DataError, match=r"the 1 input files hold no record: .*; check sources.paths"):
         ingest(corpus, tmp_path / "run", **ONLY_TEXT)
 
 

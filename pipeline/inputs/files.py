@@ -5,6 +5,7 @@ copy of the corpus in another folder is the same input. Here files are found; wh
 business of the step scan (`pipeline.session.scanning`), which turns a `FoundFile` into an `InputFile`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
@@ -188,9 +189,23 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
                 f"{file.label}: its server gives no parts of a file, and a table is read by parts; copy"
                 " it to a disk or another server"
             )
+    for source in run.sources:
+        _require_text(source, [file for file in files if file.source == source.name])
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
     return FoundInputs(files, tuple(filter(None, skipped)))
+
+
+def _require_text(source: Source, files: Sequence[FoundFile]) -> None:
+    """Refuse the encoding of a source of which no file is text that has one."""
+    readers = {file.reader for file in files}
+    if source.encoding == UTF_8 or any(isinstance(one, StreamReader) and one.is_text for one in readers):
+        return
+    kinds = ", ".join(sorted({reader.name for reader in readers}))
+    raise ConfigError(
+        f"sources.{source.name}.encoding = {source.encoding!r}: all its files are {kinds}, which say"
+        " their encoding themselves; leave it out"
+    )
 
 
 def fields_of(run: RunFile, source: Source) -> FieldMapping:
@@ -214,7 +229,7 @@ def _expand(source: Source, base: Path) -> _Places:
             alone = not is_pattern(pattern) and _name(place) == _name(pattern)
             reason = _skip_reason(source, path, alone=alone, folder=_name(root))
             if reason is None and folders.is_beside(place):
-                reason = SkipReason.HIDDEN
+                reason = SkipReason.BESIDE
             if reason is None:
                 _take(found, source, path, place)
             else:

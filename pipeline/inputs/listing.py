@@ -50,19 +50,20 @@ def is_pattern(text: str) -> bool:
     return bool(_WILD.search(text))
 
 
-def local_matches(pattern: str, base: Path, *, key: str) -> Iterator[Path]:
+def local_matches(pattern: str, base: Path, *, key: str, hidden: bool = False) -> Iterator[Path]:
     """Return the files and folders that a pattern matches.
 
     Args:
         pattern: has a wildcard; relative to `base`, or absolute.
         base: a folder.
         key: what messages begin with, such as "sources.web.paths".
+        hidden: whether `*` and `**` take names that begin with a dot.
 
     Raises:
         ConfigError: a folder may not be listed.
         Stopped: a folder cannot be listed now.
     """
-    for path in _below(_LocalTree(base, key=key), *_split(pattern)):
+    for path in _below(_LocalTree(base, key=key, hidden=hidden), *_split(pattern)):
         place = base / path
         if not pattern.endswith("/") or is_folder(place, key=key):
             yield place
@@ -100,9 +101,10 @@ def remote_matches(system: Any, pattern: str, *, key: str) -> dict[str, str]:
 class _LocalTree:
     """Local folders; paths are relative to a base, or absolute."""
 
-    def __init__(self, base: Path, *, key: str) -> None:
+    def __init__(self, base: Path, *, key: str, hidden: bool) -> None:
         self._base = base
         self._key = key
+        self._hidden = hidden
         self._listed = cache(self._list)
 
     def entries(self, folder: str) -> Sequence[Entry]:
@@ -122,8 +124,9 @@ class _LocalTree:
         return True
 
     def matches(self, name: str, part: str) -> bool:
-        """Say whether a name matches; only a dot matches the dot of a hidden one."""
-        return (part.startswith(".") or not name.startswith(".")) and fnmatchcase(name, part)
+        """Say whether a name matches; only a dot matches the dot of a hidden one, unless all count."""
+        seen = self._hidden or part.startswith(".") or not name.startswith(".")
+        return seen and fnmatchcase(name, part)
 
     def _list(self, folder: str) -> Sequence[Entry]:
         place = self._base / folder

@@ -140,7 +140,9 @@ def local_places(
     folders = [place for place in places if is_folder(place, key=key)]
     files = {*places}.difference(folders)
     for folder in map(Path, _unread(folders, files, pattern, is_data, key=key)):
-        files.update(place for place in _glob(ANY_DEPTH, folder, key) if not is_folder(place, key=key))
+        hidden = is_named_like_file(str(folder))
+        found = _glob(ANY_DEPTH, folder, key, hidden=hidden)
+        files.update(place for place in found if not is_folder(place, key=key))
     if not files:
         raise ConfigError(f"{key}: {pattern!r} matches no file in {base.resolve()}")
     return sorted(files)
@@ -250,13 +252,13 @@ def relative(place: Place, root: Place) -> str | None:
     return str(place).removeprefix(prefix) if inside else None
 
 
-def _glob(pattern: str, base: Path, key: str) -> list[Path]:
+def _glob(pattern: str, base: Path, key: str, *, hidden: bool = False) -> list[Path]:
     """Return what a pattern matches, in order, or the file of that name if it matches nothing.
 
     A loop of links ends at the first file that is found again.
     """
     found, seen = set(), dict[Path, Path]()
-    for place in local_matches(pattern, base, key=key):
+    for place in local_matches(pattern, base, key=key, hidden=hidden):
         if not is_folder(place, key=key):
             require_one_path(place, seen, key=key)
         found.add(place)

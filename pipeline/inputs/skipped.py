@@ -3,9 +3,9 @@
     data/*   data/a.jsonl   data/b.log    data/out.parquet/part-0.parquet   data/out.parquet/_SUCCESS
              read           excluded      read                              hidden
 
-A file is *excluded* by a glob of `exclude`, *hidden* in a folder that is named like a file (Spark and
-Dask write such folders, with notes of their own beside the data), or *unknown*: no reader knows its
-ending, and the source says `skip_unknown`.
+A file is *excluded* by a glob of `exclude`, *hidden* by its name in a folder that is named like a file
+(Spark and Dask write such folders, with notes of their own), *beside* the data that a folder of Hugging
+Face's datasets names, or *unknown*: no reader knows its ending, and the source says `skip_unknown`.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,14 @@ class SkipReason(StrEnum):
 
     EXCLUDED = "excluded"
     HIDDEN = "hidden"
+    BESIDE = "beside"
     UNKNOWN = "unknown"
 
 
 _SAID = {
     SkipReason.EXCLUDED: "by exclude",
-    SkipReason.HIDDEN: "beside the data of a folder",
+    SkipReason.HIDDEN: "hidden (name begins with _ or .)",
+    SkipReason.BESIDE: "beside the data of a data set",
     SkipReason.UNKNOWN: "that no reader knows",
 }
 
@@ -112,11 +114,12 @@ def is_hidden(path: str) -> bool:
     "t.parquet/_SUCCESS", "t.parquet/_temporary/0/a.parquet" -> True; "t.parquet/_k=1/a.parquet" -> False
 
     By the convention of Hadoop, which Spark and Dask keep: names that begin with "_" or "." are no data,
-    but for folders of a partition.
+    but for folders of a partition, such as "_k=1".
     """
     parts = path.split("/")
     folder = next((n for n, part in enumerate(parts[:-1]) if is_named_like_file(part)), len(parts))
-    return any(part.startswith((".", "_")) and "=" not in part for part in parts[folder + 1 :])
+    inside = parts[folder + 1 :]
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in inside)
 
 
 def _begins_with(parts: Sequence[str], wanted: Sequence[str]) -> bool:

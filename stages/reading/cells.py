@@ -105,7 +105,7 @@ def _only_field(schema: pa.Schema, column: str, name: str, key: str) -> pa.Field
     """Return the field of a column, and refuse a table that lacks it."""
     found = find_fields(schema, column)
     if len(found) != 1:
-        there = ", ".join(field_names(schema)) or "none"
+        there = ", ".join(dict.fromkeys(field_names(schema))) or "none"
         problem = "such a column twice" if found else "no such column"
         raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}")
     return found[0]

@@ -59,9 +59,8 @@ class ColumnsSeen:
                 lacks = True
         if lacks and self._sampled < SAMPLED:
             self._sampled += 1
-            known = set(self.there)
             names = (name[:NAME_LENGTH] for name in column_names(record))
-            self.there = [*self.there, *(name for name in names if name not in known)][:NAMED]
+            self.there = list(dict.fromkeys([*self.there, *names]))[:NAMED]
 
     def add_untaken(self, key: str, value: object) -> None:
         """Count a record whose column gave no id or no language.

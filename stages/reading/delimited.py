@@ -4,7 +4,8 @@ As RFC 4180 has it and Python's csv module reads it, strictly: a field that begi
 to the next quote that is not doubled, over delimiters and line ends, and ends there. So where a record
 begins can be told only from the file's beginning, and files are read from front to back. A document
 stands at the first byte of its record. A header without the columns of the text is refused: it may be no
-header, or have swallowed the records behind a quote that is left open.
+header, or have swallowed the records behind a quote that is left open. So is one that has a
+column of its source twice.
 
     id,text\n1,"a ""b""\nc"\n      -> {"id": "1", "text": 'a "b"\nc'}
 """
@@ -17,6 +18,7 @@ from enum import Enum
 from functools import partial
 
 from stages.columns import Drop, DropReason
+from stages.reading.cells import wanted_columns
 from stages.reading.columns_seen import NAME_LENGTH, NAMED, ColumnsSeen
 from stages.reading.faults import ContentError
 from stages.reading.fields import document_of
@@ -49,7 +51,7 @@ class Delimited:
         """Return the records below the header that are not blank; a long one keeps its size alone.
 
         Raises:
-            HeaderError: the header lacks a column of the text.
+            HeaderError: the header lacks a column of the text, or has one twice that is taken.
         """
         records = delimited_records(chunks, delimiter=self.delimiter, max_bytes=self.max_bytes)
         for record in records:
@@ -88,6 +90,11 @@ class Delimited:
             if column not in names:
                 there = ", ".join(name[:NAME_LENGTH] for name in names[:NAMED])
                 raise HeaderError(f"its header has no column {column!r}; columns there: {there}")
+        for column in wanted_columns(self.fields):
+            if (count := names.count(column)) > 1:
+                raise ContentError(
+                    f"its header has column {column!r} {count:,} times; rename all but one", None
+                )
         return names
 
     def _values(self, record: str) -> list[str]:

@@ -5,8 +5,7 @@ r"""JSON grammar: where a value ends, or the first byte that cannot be there. No
 
 Brackets, strings, commas and colons are held to RFC 8259, with a stack of the brackets that are open.
 What numbers, words and strings hold is left to the parser: a wrong one moves no end. A string never
-holds a line feed, which JSON forbids, so a quote that is missing is noticed at the end of its line at the
-latest.
+holds a line feed, which JSON forbids, so a missing quote is noticed where its line ends, or before.
 """
 
 import numpy as np

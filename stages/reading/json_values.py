@@ -8,8 +8,8 @@ Where it is broken, the next value is looked for in one place alone:
     {"text": "c"}
 
 All else stops the run, since records could be lost unseen: an object that is broken and goes over
-several lines or shares its line, a list in the list that holds objects, what stands outside of a list and
-is no value. So does a list that is not closed at the end, since the file was cut.
+several lines or shares its line, a list in the list that holds objects, what is no value outside of a
+list. So does a list that is not closed at the end, since the file was cut.
 
 A comma that is missing between two objects, or there twice, is no fault: the objects are certain.
 """
@@ -256,6 +256,6 @@ class _Values:
         """Say that a value goes on at the end of the stream."""
         return ContentError(
             f"its record {self.count:,}, which begins in line {line:,} at byte {begin:,}, is not closed"
-            f" at the end, byte {self.position:,}; the file was cut short, or a quote or bracket is missing",
+            f" at the end, byte {self.position:,}; the file was cut, or a quote or bracket is missing",
             None,
         )

@@ -2,7 +2,9 @@
 
     {"meta": {"id": 7}, "a.b": 1, "a": {"b": 2}}      meta.id -> 7      a.b -> 1
 
-A column at the top level whose own name holds the dots comes first. Lists are not entered.
+A name may hold dots itself. Of the columns that a path may be, that with the longest name outside comes
+first: one at the top level whose own name is the path, then what is inside of `a.b`, then of `a`. Lists
+are not entered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,12 +22,22 @@ def find_column(record: Mapping[str, object], column: str) -> tuple[bool, object
     """
     if column in record or "." not in column:
         return column in record, record.get(column)
-    value: object = record
-    for name in column.split("."):
-        if not isinstance(value, Mapping) or name not in value:
-            return False, None
-        value = value[name]
-    return True, value
+    for outside, inside in _cuts(column):
+        value = record.get(outside)
+        if isinstance(value, Mapping):
+            found, held = find_column(value, inside)
+            if found:
+                return True, held
+    return False, None
+
+
+def _cuts(column: str) -> Iterator[tuple[str, str]]:
+    """Yield a path cut at each of its dots: "a.b.c" -> ("a.b", "c"), ("a", "b.c")."""
+    outside, dot, inside = column.rpartition(".")
+    while dot:
+        yield outside, inside
+        outside, dot, last = outside.rpartition(".")
+        inside = f"{last}.{inside}"
 
 
 def column_names(record: Mapping[str, object], before: str = "") -> Iterator[str]:
@@ -40,14 +52,19 @@ def column_names(record: Mapping[str, object], before: str = "") -> Iterator[str
 
 def find_fields(schema: pa.Schema, column: str) -> list[pa.Field]:
     """Return the fields of a table that a column may be: one, or none, or several of the same name."""
-    found = [schema.field(number) for number in schema.get_all_field_indices(column)]
-    if found or "." not in column:
-        return found
-    first, *rest = column.split(".")
-    found = [schema.field(number) for number in schema.get_all_field_indices(first)]
-    for name in rest:
-        kinds = [field.type for field in found if pa.types.is_struct(field.type)]
-        found = [kind.field(n) for kind in kinds for n in kind.get_all_field_indices(name)]
+    return [fields[-1] for fields in _paths_of(schema, column)]
+
+
+def _paths_of(fields: pa.Schema | pa.StructType, column: str) -> list[list[pa.Field]]:
+    """Return the ways to what a path may be, each as its fields from the outside in."""
+    found = [[fields.field(number)] for number in fields.get_all_field_indices(column)]
+    for outside, inside in () if found else _cuts(column):
+        for number in fields.get_all_field_indices(outside):
+            field = fields.field(number)
+            if pa.types.is_struct(field.type):
+                found += [[field, *path] for path in _paths_of(field.type, inside)]
+        if found:
+            break
     return found
 
 
@@ -63,7 +80,8 @@ def field_names(fields: pa.Schema | pa.StructType, before: str = "") -> Iterator
 
 def top_column(schema: pa.Schema, column: str) -> str:
     """Return the column at the top level that a column is, or is inside of."""
-    return column if column in schema.names else column.partition(".")[0]
+    paths = _paths_of(schema, column)
+    return str(paths[0][0].name) if paths else column
 
 
 def column_of(batch: pa.RecordBatch, column: str) -> pa.Array:
@@ -72,9 +90,9 @@ def column_of(batch: pa.RecordBatch, column: str) -> pa.Array:
     Raises:
         pa.ArrowInvalid: the lengths of what it is inside of are damaged.
     """
-    top = top_column(batch.schema, column)
-    found = batch.column(top)
-    for name in column.removeprefix(top).split(".")[1:]:
+    top, *inside = _paths_of(batch.schema, column)[0]
+    found = batch.column(top.name)
+    for field in inside:
         found.validate()
-        found = found.flatten()[found.type.get_field_index(name)]
+        found = found.flatten()[found.type.get_field_index(field.name)]
     return found

@@ -66,7 +66,7 @@ def test_the_files_that_a_dataset_names_are_read_and_no_others(pattern: str, tmp
     names = [file.path.rpartition("/")[2] for file in found.files]
     assert names == ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"]
     (skipped,) = found.skipped
-    assert skipped.by == {"hidden": 1 if pattern == "ds/*.arrow" else 3}
+    assert skipped.by == {"beside": 1 if pattern == "ds/*.arrow" else 3}
 
 
 def test_a_folder_of_several_splits_is_refused_with_the_ways_out(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_folder_of_several_splits_is_refused_with_the_ways_out(tmp_path: Path)
         found = find(tmp_path, pattern)
         assert len(found.files) == 4
         (skipped,) = found.skipped
-        assert skipped.by == {"hidden": 7}
+        assert skipped.by == {"beside": 7}
 
 
 def test_a_folder_of_one_split_is_read(tmp_path: Path) -> None:
@@ -127,5 +127,5 @@ def test_the_documents_of_a_dataset_are_its_rows(tmp_path: Path) -> None:
     options: dict[str, Any] = {"sources": sources, "ingest": settings, "until": "ingest"}
     report = run_small(tmp_path, tmp_path / "run", **options)
     assert report["documents"]["read"] == 50
-    assert report["skipped"] == {"s": {"hidden": 3}}
+    assert report["skipped"] == {"s": {"beside": 3}}
     assert len(list((tmp_path / "run/ingest/s").iterdir())) > 2

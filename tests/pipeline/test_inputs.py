@@ -220,9 +220,34 @@ def test_of_a_folder_that_is_named_like_a_file_the_files_are_read(pattern: str, 
     assert names(found.files) == [("web", path) for path in inside]
     (skipped,) = found.skipped
     assert skipped.line == (
-        "sources.web: 2 files are not read: 2 beside the data of a folder (folder.jsonl/_SUCCESS,"
+        "sources.web: 2 files are not read: 2 hidden (name begins with _ or .) (folder.jsonl/_SUCCESS,"
         " folder.jsonl/_temporary/0/part-0.jsonl)"
     )
+
+
+def test_all_that_is_hidden_in_such_a_folder_is_counted(base: Path) -> None:
+    folder = base / "notes.md"
+    (folder / ".deep").mkdir(parents=True)
+    for name in ("_draft.md", ".x.md", "a.md", ".deep/b.md", ".k=1.md"):
+        (folder / name).write_text("text")
+    for pattern in ("notes.md", "*.md"):
+        found = inputs(base, {"name": "web", "paths": [pattern]})
+        assert [Path(file.path).name for file in found.files] == ["a.md"]
+        (skipped,) = found.skipped
+        assert skipped.by == {"hidden": 4}
+        assert "4 hidden (name begins with _ or .) (" in skipped.line
+
+
+def test_an_encoding_of_a_source_without_text_is_refused(base: Path) -> None:
+    (base / "a.parquet").write_bytes(b"")
+    message = refusal(base, "a.parquet", encoding="cp1252")
+    assert message == (
+        "sources.web.encoding = 'cp1252': all its files are Parquet, which say their encoding"
+        " themselves; leave it out"
+    )
+    (base / "b.jsonl").write_bytes(b"")
+    assert len(find(base, {"name": "web", "paths": ["a.parquet", "b.jsonl"], "encoding": "cp1252"})) == 2
+    assert find(base, {"name": "web", "paths": ["a.parquet"], "encoding": "utf8"})
 
 
 def test_a_note_beside_the_data_of_a_folder_is_not_read_by_a_pattern_of_its_own(base: Path) -> None:

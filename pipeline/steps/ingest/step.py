@@ -235,6 +235,11 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     unreadable = [line for part in parts.values() for line in part.unreadable]
     check_readable(read, drops, unreadable, file.ingest.max_bad_fraction)
     if not sum(part.documents for part in parts.values()):
+        if not read:
+            raise DataError(
+                f"the {len(job.scope.inputs):,} input files hold no record: they are empty, or hold"
+                " white space, an empty list or a header alone; check sources.paths"
+            )
         raise DataError(
             f"no document is left of {read:,} records in {len(job.scope.inputs):,} files"
             + (f" ({', '.join(named[:3])})" if named else "")

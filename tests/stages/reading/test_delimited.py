@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.delimited import CSV, TSV, HeaderError, delimited_records
+from stages.reading.faults import ContentError
 from stages.reading.lines import Line
 from stages.reading.records import FieldMapping, LanguageColumn, RawDocument, Record
 
@@ -140,6 +141,15 @@ def test_every_table_that_the_csv_module_writes_is_read_as_it_was(
     texts = [one.text for one in found if isinstance(one, RawDocument)]
     assert texts == [text for _, text, _ in rows]
     assert [one.position for one in found] == sorted({one.position for one in found})
+
+
+@pytest.mark.parametrize("column", ["text", "id", "lang"])
+def test_a_column_that_is_taken_and_stands_twice_is_refused(column: str) -> None:
+    names = f"id,text,lang,{column},more,more".encode()
+    with pytest.raises(ContentError, match=f"its header has column '{column}' 2 times; rename all but"):
+        read(names + b"\n1,a,en,b,c,d\n")
+    found = read(b"id,text,lang,more,more\n1,a,en,c,d\n")
+    assert isinstance(found[0], RawDocument)
 
 
 @given(BYTES, st.integers(1, 30))

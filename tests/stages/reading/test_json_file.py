@@ -248,7 +248,7 @@ def test_a_list_that_is_cut_anywhere_stops(size: int) -> None:
     assert texts(read(data, size=size)) == ["a", "b", "c"]
     cuts = 0
     for length in range(1, len(data)):
-        with pytest.raises(ContentError, match=f"not closed at the end, byte {length}.*was cut short"):
+        with pytest.raises(ContentError, match=f"not closed at the end, byte {length}.*was cut"):
             read(data[:length], size=size)
         cuts += 1
     assert cuts == len(data) - 1

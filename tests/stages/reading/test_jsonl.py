@@ -229,3 +229,9 @@ def test_ids_and_languages_may_be_inside_of_others_and_are_counted_there() -> No
     assert seen.absent == {"text": 0, "m.id": 0, "m.x.lang": 1}
     assert seen.there == ["text", "m.id", "m.x"]
     assert seen.untaken["id_column"] == {"an object": 1}
+
+
+def test_where_a_record_is_broken_is_said_of_the_record_and_not_of_a_line() -> None:
+    drop = parse_line(Line(7, 90, b'{"text": }', 10), FieldMapping())
+    assert isinstance(drop, Drop)
+    assert drop.detail.endswith(", at character 9 of the record")

@@ -45,13 +45,11 @@ def value_end(  # noqa: C901, PLR0912  # one state machine
     stack: NDArray[np.uint8],
     in_list: bool,  # noqa: FBT001  # compiled code takes no keywords
 ) -> int:
-    """Return where a value ends that goes on at a place, or -1 if it goes on behind the data.
+    """Return where a value ends, or with `state[FAULT]` where it is broken; -1 if the data ends first.
 
-    In a list that is the comma, the bracket or the next object behind it; elsewhere its last byte, and
-    one. If `state[FAULT]` is set, the value is broken, at the byte returned.
+    In a list that is the comma, bracket or object behind it; elsewhere the byte behind its last.
     """
-    need, depth, string = state[0], state[1], state[2]
-    found, fault, place = -1, 0, start
+    need, depth, string, found, fault, place = state[0], state[1], state[2], -1, 0, start
     while place < len(data) and found < 0:
         byte = data[place]
         if string:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import kernel
-from stages.packing.layout import Layout, layout_of
+from stages.packing.layout import Layout, layout_of_table
 from stages.ragged import Ragged
 
 
@@ -26,16 +26,7 @@ def pack_concat(
     count, _ = _lay(lengths, row_length, growth, np.empty((0, 5), np.int64))
     segments = np.empty((count, 5), np.int64)
     _, num_rows = _lay(lengths, row_length, growth, segments)
-    row, start, length, doc, doc_offset = segments.T
-    return layout_of(
-        row,
-        row_length=row_length,
-        num_rows=num_rows,
-        start=start,
-        length=length,
-        doc=doc,
-        doc_offset=doc_offset,
-    )
+    return layout_of_table(segments, row_length=row_length, num_rows=num_rows)
 
 
 @kernel

@@ -109,6 +109,20 @@ def layout_of(
     )
 
 
+def layout_of_table(segments: NDArray[np.int64], *, row_length: int, num_rows: int) -> Layout:
+    """Return the layout of segments in a table, (S, 5): row, start, length, doc, doc_offset of each."""
+    row, start, length, doc, doc_offset = segments.T
+    return layout_of(
+        row,
+        row_length=row_length,
+        num_rows=num_rows,
+        start=start,
+        length=length,
+        doc=doc,
+        doc_offset=doc_offset,
+    )
+
+
 def stack_layouts(
     layouts: Sequence[Layout], members: Sequence[NDArray[np.int64]], *, row_length: int
 ) -> Layout:

@@ -6,22 +6,22 @@ from numpy.typing import NDArray
 from stages.dedup.shingle_sets import ShingleSets
 from stages.kernels import lean_kernel
 
+_STEPS = 32
+"""Steps of a walk between two looks at what may still be shared."""
+
 
 def jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], *, threshold: float) -> float:
-    """Return |A & B| / |A | B|, or 0.0 where the sizes alone put it under the threshold.
+    """Return |A & B| / |A | B|, or 0.0 if that is under the threshold.
 
     {1 2 3}, {2 3 4} -> 0.5
 
     Args:
         a: (A,) uint64, ascending, distinct.
         b: (B,) uint64, ascending, distinct.
-        threshold: the similarity that matters; sets whose sizes differ too much are not walked.
+        threshold: the similarity that matters; sets that cannot reach it are not walked to
+            their ends.
     """
-    small, large = min(len(a), len(b)), max(len(a), len(b))
-    if large == 0 or small / large < threshold:
-        return 0.0
-    shared = _intersection(a, b)
-    return float(shared / (large + small - shared))
+    return float(_jaccard(a, b, threshold))
 
 
 def similarities(
@@ -60,23 +60,29 @@ def _similarities(
     for pair in range(len(found)):
         left = a_values[a_ptr[a_rows[pair]] : a_ptr[a_rows[pair] + 1]]
         right = b_values[b_ptr[b_rows[pair]] : b_ptr[b_rows[pair] + 1]]
-        small, large = min(len(left), len(right)), max(len(left), len(right))
-        if large > 0 and small / large >= threshold:
-            shared = _intersection(left, right)
-            found[pair] = shared / (large + small - shared)
+        found[pair] = _jaccard(left, right, threshold)
 
 
 @lean_kernel
-def _intersection(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> int:
-    """Count common values of two ascending arrays.
+def _jaccard(a: NDArray[np.uint64], b: NDArray[np.uint64], threshold: float) -> float:
+    """Walk two ascending arrays together while they may still be as similar as the threshold.
 
     Which of two hashes is less cannot be foretold, so each step goes on by comparisons alone: a jump
-    that is foretold wrongly costs more than the whole step.
+    that is foretold wrongly costs more than the whole step. What both may still share is looked at once
+    in some steps.
     """
     i, j, shared = np.uint64(0), np.uint64(0), 0
-    while i < np.uint64(len(a)) and j < np.uint64(len(b)):
-        left, right = a[i], b[j]
-        shared += left == right
-        i += np.uint64(left <= right)
-        j += np.uint64(right <= left)
-    return shared
+    ends, total = (np.uint64(len(a)), np.uint64(len(b))), len(a) + len(b)
+    while True:
+        most = shared + int(min(ends[0] - i, ends[1] - j))
+        if most == 0 or most / (total - most) < threshold:
+            return 0.0
+        if i == ends[0] or j == ends[1]:
+            return shared / (total - shared)
+        for _ in range(_STEPS):
+            if i == ends[0] or j == ends[1]:
+                break
+            left, right = a[i], b[j]
+            shared += left == right
+            i += np.uint64(left <= right)
+            j += np.uint64(right <= left)

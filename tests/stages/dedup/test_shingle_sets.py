@@ -89,19 +89,30 @@ def test_slices_are_all_texts_in_order_and_bounded(sizes: list[int], most: int) 
         assert offsets[last] - offsets[first] <= most or last - first == 1
 
 
-def test_similarities_are_those_of_python_sets() -> None:
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize("size", [30, 300])
+def test_similarities_are_those_of_python_sets_or_nothing_under_the_threshold(
+    size: int, threshold: float
+) -> None:
     rng = np.random.default_rng(4)
-    plain = [set(rng.integers(0, 40, rng.integers(0, 30)).tolist()) for _ in range(60)]
+    whole = rng.integers(0, 1 << 63, size).tolist()
+    plain = [set(whole[: rng.integers(0, size)]) for _ in range(60)] + [set(whole)]
+    plain += [set(whole) - set(rng.choice(whole, size // 8).tolist()) for _ in range(60)]
     ends = np.cumsum([0, *map(len, plain)]).astype(np.int64)
     values = np.array([value for one in plain for value in sorted(one)], np.uint64)
     sets = ShingleSets(values, ends)
-    left, right = rng.integers(0, 60, (2, 500))
-    found = similarities(sets, sets, rows=(left, right), threshold=0.5).tolist()
+    left, right = rng.integers(0, len(plain), (2, 2000))
+    found = similarities(sets, sets, rows=(left, right), threshold=threshold).tolist()
     expected = []
     for one, other in zip(left.tolist(), right.tolist(), strict=True):
         a, b = plain[one], plain[other]
-        small, large = sorted([len(a), len(b)])
-        compared = large > 0 and small / large >= 0.5
-        expected.append(len(a & b) / len(a | b) if compared else 0.0)
+        exact = len(a & b) / len(a | b) if a | b else 0.0
+        expected.append(exact if exact >= threshold else 0.0)
     assert found == expected
     assert 0.0 < sum(found) < len(found)
+
+
+def test_sets_that_are_as_similar_as_the_threshold_are_found() -> None:
+    sets = ShingleSets(np.array([*range(100), *range(80)], np.uint64), np.array([0, 100, 180]))
+    rows = np.array([0]), np.array([1])
+    assert similarities(sets, sets, rows=rows, threshold=0.8).tolist() == [0.8]

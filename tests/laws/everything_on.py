@@ -27,7 +27,7 @@ from tests.laws.combinations import (
 )
 from tests.laws.written_records import FORMATS, Fault, Given, Written, write_source
 
-RECORDS = 24
+RECORDS = 36
 """Of each source, beside its faults."""
 FOLDERS = ("ingest", "dedup", "tokenizer", "split", "tokens", "sentences", "datasets")
 """Those whose bytes follow from the run file and the inputs alone."""
@@ -57,7 +57,7 @@ EVERYTHING = Combination(_sources(), tuple(FILTERS), "trained", "llama", _datase
 def everything_on() -> RunFile:
     """Return the run."""
     content: dict[str, Any] = run_content(EVERYTHING)
-    content["ingest"]["unit_size"] = "4KiB"
+    content["ingest"]["unit_size"] = "16KiB"
     content["tokenizer"] = {"train": {"vocab_size": 1200, "sample_size": "1MiB"}}
     return RunFile.model_validate(content)
 
@@ -66,7 +66,7 @@ def write_everything(base: Path) -> list[Written]:
     """Write its sources, with duplicates within and across them; return what stands in them."""
     for name, content in LISTS.items():
         (base / name).write_text(content)
-    lines = [*bundled_lines("text/*", 9), *bundled_lines("code/*", 2)]
+    lines = [*bundled_lines("text/books*", 20), *bundled_lines("*/*", 2)]
     texts = [clean_text(json.loads(line)["text"]) for line in lines]
     chance, written = Random(3), list[Written]()  # noqa: S311  # which texts, not what bytes
     for place, (name, source) in enumerate(EVERYTHING.named):
@@ -74,9 +74,9 @@ def write_everything(base: Path) -> list[Written]:
         for number in range(RECORDS):
             text = chance.choice(texts)
             start = text.find("\n", chance.randrange(max(1, len(text) - 900))) + 1
-            taken = text[start : start + chance.randint(200, 1000)]
+            taken = text[start : start + chance.randint(200, 1300)]
             own = place * RECORDS + number
-            extra = f"\nWrite to {own}@example.org." if own % 8 == 0 else ""
+            extra = {0: f"\nWrite to {own}@example.org.", 1: "\nCall +1 212 555 0123."}.get(own % 9, "")
             records.append(Given(own, sectioned(f"{taken}{extra}", source.shape)))
         records += [record for record in records[-RECORDS::9] if isinstance(record, Given)]
         written += write_source(base / name, source.form, source.ending, records, cut=source.cut)

@@ -8,6 +8,6 @@ def keep(text: str, columns: dict[str, object]) -> bool | str:
 
 
 def scored(text: str, columns: dict[str, object]) -> bool:
-    """Keep what has no score, or one that is not 0.1."""
+    """Keep what has no score, or one that is not 0.9."""
     assert text
-    return str(columns["score"]) != "0.1"
+    return str(columns["score"]) != "0.9"

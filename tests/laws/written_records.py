@@ -226,6 +226,7 @@ def _of_delimited(delimiter: str) -> tuple[Fault, ...]:
     whole = _delimited(_ROW, delimiter)
     return (
         Fault(f'"a"{delimiter}"b"'.encode(), "bad_record"),
+        Fault(delimiter.encode() * (len(COLUMNS) - 1), "empty"),
         Fault(whole.replace(b"a text", _BAD_BYTES), "bad_utf8"),
         Fault(whole.replace(b'a text"', b'a" text"'), "bad_record"),
     )

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_args
 
 from stages.cleaning.text import clean_text
 from stages.filtering.filter import FilterConfig
+from stages.filtering.table import FILTERS as ALL_FILTERS
 from stages.filtering.table import filter_of
 from stages.objectives.objective import Objective
 from stages.objectives.table import read_objective, special_names, traits_of
@@ -170,14 +171,8 @@ def sectioned(text: str, shape: str) -> tuple[str, ...]:
 
 def config_of(name: str) -> FilterConfig:
     """Return the settings of a filter, not resolved."""
-    kinds = {one.name: one for one in _filters()}
-    return kinds[FILTERS[name]["kind"]].config.model_validate(FILTERS[name])
-
-
-def _filters() -> list[Any]:
-    from stages.filtering.table import FILTERS as ALL  # noqa: PLC0415  # ours has the name
-
-    return list(ALL.values())
+    found: FilterConfig = ALL_FILTERS[FILTERS[name]["kind"]].config.model_validate(FILTERS[name])
+    return found
 
 
 @cache

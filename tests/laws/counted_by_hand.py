@@ -169,7 +169,8 @@ def check_store(run: Path, wanted: Ids) -> None:
     for folder in sorted(path.parent for path in run.glob("tokens/*/*/ids.npy")):
         ids, offsets = np.load(folder / "ids.npy"), np.load(folder / "offsets.npy")
         names = pq.read_table(folder / "documents.parquet").column("id").to_pylist()
-        ptr = ends = None
+        ptr: list[int] = []
+        ends: list[int] = []
         if (folder / "sections").exists():
             ptr, ends = (
                 np.load(folder / "sections" / f"{name}.npy").tolist() for name in ("ptr", "ends")
@@ -179,7 +180,7 @@ def check_store(run: Path, wanted: Ids) -> None:
         ):
             sections = wanted[name.hex()]
             assert ids[first:last].tolist() == [number for part in sections for number in part]
-            own = [last - first] if ptr is None else ends[ptr[number] : ptr[number + 1]]
+            own = ends[ptr[number] : ptr[number + 1]] if ptr else [last - first]
             assert own == list(accumulate(map(len, sections)))
             seen[name.hex()] += 1
     assert seen == Counter(wanted.keys())

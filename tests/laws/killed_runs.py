@@ -18,6 +18,7 @@ from pipeline.run_file.config import RunFile
 
 KILLS = 10 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 2
 PATIENCE = 120.0
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def kill_until_done(file: RunFile, corpus: Path, output: Path, *, until: str, events: int) -> None:
@@ -73,7 +74,8 @@ def _start(
     with log.open("ab") as stream:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.laws.killed_runs", run_file, corpus, output, until],
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},  # workers import functions of tests
             stdout=stream,
             stderr=stream,
             start_new_session=True,

@@ -13,7 +13,7 @@ from typing import Any
 import sentencepiece
 import tokenizers
 
-from stages.tokenizer.framing import Framing, Preset
+from stages.tokenizer.framing import Preset
 from stages.tokenizer.train import TrainConfig, train_model
 from tests.conftest import bundled_lines
 from tests.stages.tokenizer.existing_files import changed, data_of
@@ -27,6 +27,14 @@ _CLOSED = {
 }
 Roles = tuple[str | None, str]
 """Of the ids before and behind a document."""
+PRESETS: dict[str, Roles] = {
+    "gpt2": (None, "eos"),
+    "llama": ("bos", "eos"),
+    "bert": ("cls", "sep"),
+    "roberta": ("bos", "eos"),
+    "t5": (None, "eos"),
+}
+"""What each preset puts there, written down once more: a model expects it, whatever the program says."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +57,10 @@ class SmallTokenizer:
 
     def framing(self, content: Mapping[str, Any]) -> Roles | None:
         """Return the roles of a framing; None if this file says nothing of it."""
-        framing = Framing.model_validate(content)
-        return self.frame if framing.preset is Preset.TOKENIZER else framing.roles
+        preset = content.get("preset")
+        if preset is Preset.TOKENIZER:
+            return self.frame
+        return (content["begin"], content["end"]) if preset is None else PRESETS[preset]
 
 
 @cache

@@ -6,7 +6,7 @@
 #   make coverage  set up, then the tests, and which lines of the code they ran
 #   make check     set up, then format, lint and types; lint-docker is its part for docker/
 #   make speed-guard  set up, then the hottest paths against their recorded speed (seconds)
-#   make campaign  the long versions of the crash and corruption tests (minutes to an hour)
+#   make campaign  the long versions of the tests of crashes, corruption and combinations (an hour or two)
 #   make clients   every export read by the real trainers' code, in environments of their own (minutes)
 #   make bench     kernels against their limits and peers, as a table (minutes)
 #   make compare   ten settings of objectives on the bundled corpus, a small model of each (half an hour)

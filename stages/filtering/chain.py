@@ -7,10 +7,11 @@ is a clean one.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stages.cleaning.text import cleaned
+from stages.config import canonical_json, changed_settings
 from stages.filtering.filter import Changed, Document, FilterConfig, Gone, Judge
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
 from stages.filtering.table import filter_of, filters_for
@@ -41,12 +42,27 @@ class FilterChain:
     Args:
         configs: all filters of the run, resolved.
         source: whose documents are asked about.
+        before: the chain of another source; what this one needs of it is not opened again, and it is
+            not to be asked any more.
     """
 
-    def __init__(self, configs: Sequence[FilterConfig], source: str) -> None:
-        self._judges: list[tuple[str, Judge]] = [
-            (label, filter_of(one).open(one)) for label, one in filters_for(configs, source)
-        ]
+    def __init__(
+        self, configs: Sequence[FilterConfig], source: str, before: "FilterChain | None" = None
+    ) -> None:
+        own = [(label, _key(one), one) for label, one in filters_for(configs, source)]
+        wanted = {key for _, key, _ in own}
+        self._opened: dict[bytes, Judge] = {}
+        if before is not None:  # what is not needed is let go before other lists are read
+            self._opened = before.give_up(wanted)
+        for _, key, one in own:
+            if key not in self._opened:
+                self._opened[key] = filter_of(one).open(one)
+        self._judges = [(label, self._opened[key]) for label, key, _ in own]
+
+    def give_up(self, wanted: Collection[bytes]) -> dict[bytes, Judge]:
+        """Return the filters that another chain wants, and let go of all."""
+        opened, self._opened, self._judges = self._opened, {}, []
+        return {key: judge for key, judge in opened.items() if key in wanted}
 
     def judge(self, document: Document) -> Judged:
         """Return what becomes of a document."""
@@ -63,6 +79,11 @@ class FilterChain:
             if verdict.text is not None and length_verdict(document.text, _ANY) is not None:
                 return _gone(document, label, Gone(EMPTY, "no character but white space is left"))
         return Judged(document, counts=counts)
+
+
+def _key(config: FilterConfig) -> bytes:
+    """Return what tells filters apart whose verdicts may differ."""
+    return canonical_json(changed_settings(config.model_copy(update={"sources": None})))
 
 
 def _changed(document: Document, change: Changed) -> Document:

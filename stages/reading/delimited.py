@@ -50,13 +50,15 @@ class Delimited:
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[Line]:
         """Return the records below the header that are not blank; a long one keeps its size alone.
 
+        A line of delimiters is a record of empty fields, even if they are tabs.
+
         Raises:
             HeaderError: the header lacks a column of the text, or has one twice that is taken.
         """
         records = delimited_records(chunks, delimiter=self.delimiter, max_bytes=self.max_bytes)
         for record in records:
             if self._names:
-                if not record.blank:
+                if not record.blank or self.delimiter in record.data:
                     yield record
             elif not record.blank:
                 self._names = self._header(record)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 NOT_A_PAGE = "not_a_page"
 """Why a response gives no document that is neither HTML nor the answer 200."""
 _MAX_HEAD = 1 << 16
+_MOST_DIGITS = 18
+"""Of a length."""
 _TAKEN = (b"response", b"conversion")
 _PAGES = ("text/html", "application/xhtml+xml")
 _ANSWER = "200"
@@ -64,10 +66,10 @@ class Warc:
                 yield WarcRecord(number, position, b"", 0, whole=False)
                 return
             named = dict(_named_values(head))
-            try:
-                length = int(named[b"content-length"])
-            except (KeyError, ValueError) as error:
-                raise ContentError(f"holds no WARC record at byte {position:,}", "paths") from error
+            said = named.get(b"content-length", b"")
+            if not said.isdigit() or len(said) > _MOST_DIGITS:  # a negative one would be taken for ever
+                raise ContentError(f"holds no WARC record at byte {position:,}", "paths")
+            length = int(said)
             taken = named.get(b"warc-type") in _TAKEN
             held = bytes_.take(length, keep=taken and len(head) + length <= self.max_bytes)
             end = position + len(head) + length

@@ -3,27 +3,17 @@
 SHARDMILL_CAMPAIGN=full asks for ten kills of the whole process group instead of two.
 """
 
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pipeline.session.session import RunRequest, run_session
 from pipeline.state.commits import Commits, Outcome
 from pipeline.state.journal import read_log
 from pipeline.state.storage import LocalStorage
 from stages.errors import DataError
 from stages.store.digests import digest_file
 from tests.conftest import digests, run_small, small_run
-
-KILLS = 10 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 2
-PATIENCE = 120.0
+from tests.laws.killed_runs import kill_until_done, require_each_done_once
 
 
 class _PowerCutError(Exception):
@@ -126,69 +116,10 @@ def test_stopping_after_each_step_and_going_on_gives_the_same_bytes(
     assert digests(tmp_path / "run") == digests(reference)
 
 
-def _start(corpus: Path, output: Path, log: Path) -> subprocess.Popen[bytes]:
-    run_file = corpus.parent / f"{output.name}.json"
-    run_file.write_text(small_run().model_dump_json())
-    with log.open("ab") as stream:
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.laws.test_law3_commits", run_file, corpus, output],
-            cwd=Path(__file__).parents[2],
-            stdout=stream,
-            stderr=stream,
-            start_new_session=True,
-        )
-
-
-def _wait_for_events(process: subprocess.Popen[bytes], output: Path, wanted: int) -> None:
-    """Wait until the run's log has so many lines, or the run ends."""
-    deadline = time.monotonic() + PATIENCE
-    while process.poll() is None and time.monotonic() < deadline:
-        log = output / "log.jsonl"
-        if log.exists() and log.read_bytes().count(b"\n") >= wanted:
-            return
-        time.sleep(0.01)
-
-
 def test_kill_9_of_the_process_group_at_random_moments_changes_no_byte(
     small_corpus: Path, reference: Path, tmp_path: Path
 ) -> None:
-    output, log = tmp_path / "killed", tmp_path / "stderr"
-    total = sum(1 for _ in read_log(reference))
-    moments = random.Random(KILLS)  # noqa: S311  # which moments, not what bytes
-    seen = 0
-    for _ in range(KILLS):
-        process = _start(small_corpus, output, log)
-        seen += moments.randrange(1, max(2, total // (KILLS + 1)))
-        _wait_for_events(process, output, seen)
-        time.sleep(moments.random() / 4)
-        assert process.poll() is None, f"finished before it was killed: {log.read_text()}"
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(PATIENCE)
-        seen = (output / "log.jsonl").read_bytes().count(b"\n")
-    process = _start(small_corpus, output, log)
-    assert process.wait(PATIENCE) == 0, log.read_text()
+    output, total = tmp_path / "killed", sum(1 for _ in read_log(reference))
+    kill_until_done(small_run(), small_corpus, output, until="shard", events=total)
     assert digests(output) == digests(reference)
-    assert not list((output / "tmp").iterdir())
-    events = list(read_log(output))
-    commits = Counter((e["step"], e["unit"]) for e in events if e["event"] == "commit")
-    assert len(commits) > 30
-    assert max(commits.values()) == 1
-    done: set[tuple[str, str]] = set()
-    for event in events:
-        if event["event"] == "dispatch":
-            assert (event["step"], event["unit"]) not in done
-        elif event["event"] == "commit":
-            done.add((event["step"], event["unit"]))
-
-
-def _main() -> None:
-    """Do a small run in a process of its own, on its own Ray with two workers."""
-    from pipeline.run_file.config import RunFile  # noqa: PLC0415  # the subprocess only
-
-    run_file, corpus, output = map(Path, sys.argv[1:])
-    file = RunFile.model_validate_json(run_file.read_text())
-    run_session(RunRequest(file, corpus, output, workers=2, until="shard"), stream=None)
-
-
-if __name__ == "__main__":
-    _main()
+    require_each_done_once(list(read_log(output)), least=30)

@@ -17,6 +17,7 @@ from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.delimited import CSV, TSV, HeaderError, delimited_records
 from stages.reading.faults import ContentError
 from stages.reading.lines import Line
+from stages.reading.reader import StreamReader
 from stages.reading.records import FieldMapping, LanguageColumn, RawDocument, Record
 
 FIELDS = FieldMapping(id_column="id", language=LanguageColumn(column="lang"))
@@ -53,6 +54,18 @@ def test_tabs_delimit_a_tsv() -> None:
     stream = TSV.open(FieldMapping(), 1 << 20)
     (piece,) = stream.pieces([b"text\tid\na, b\t1\n"])
     assert stream.parse(piece, ColumnsSeen(FieldMapping())) == RawDocument(2, 8, "a, b", None, "und")
+
+
+@pytest.mark.parametrize(("reader", "line"), [(TSV, b"\t\t"), (CSV, b",,")])
+def test_a_line_of_delimiters_alone_is_a_record_of_empty_fields(
+    reader: StreamReader, line: bytes
+) -> None:
+    stream, header = reader.open(FieldMapping(), 1 << 20), line.replace(line[:1], b"text" + line[:1], 1)
+    lines = [header, b"a" + line, line, b" ", b"", b"b" + line]
+    found = [
+        stream.parse(one, ColumnsSeen(FieldMapping())) for one in stream.pieces([b"\n".join(lines)])
+    ]
+    assert [one.text for one in found if isinstance(one, RawDocument)] == ["a", "", "b"]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name() -> None:

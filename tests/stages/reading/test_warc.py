@@ -107,8 +107,17 @@ def test_a_file_that_is_cut_anywhere_gives_its_whole_records_and_says_so() -> No
     assert cuts > 700
 
 
+LENGTHS = (b"-5", b"1_0", b"9" * 5000, b"")
+
+
 @pytest.mark.parametrize(
-    "data", [b"<html>no WARC", b"junk " * 50_000, b"WARC/1.0\r\nWARC-Type: response\r\n\r\n"]
+    "data",
+    [
+        b"<html>no WARC",
+        b"junk " * 50_000,
+        b"WARC/1.0\r\nWARC-Type: response\r\n\r\n",
+        *(b"WARC/1.0\r\nContent-Length: " + said + b"\r\n\r\nabc\r\n\r\n" for said in LENGTHS),
+    ],
 )
 def test_what_is_no_warc_is_refused(data: bytes) -> None:
     with pytest.raises(ContentError, match="holds no WARC record at byte 0"):

@@ -1,0 +1,348 @@
+"""Combinations of what a run file can say of data: readers, shapes, filters, framing, packing, kinds.
+
+Each sort of value is a table. Those of the program are taken from its own tables, so that a new entry is
+drawn, or its settings are asked for by a test. `fits` says which values allow each other.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise, product
+from random import Random
+from typing import Any, TypeVar, get_args
+
+from stages.cleaning.text import clean_text
+from stages.filtering.filter import FilterConfig
+from stages.filtering.table import FILTERS as ALL_FILTERS
+from stages.filtering.table import filter_of
+from stages.objectives.objective import Objective
+from stages.objectives.table import read_objective, special_names, traits_of
+from stages.packing.strategies import PACKINGS
+from stages.reading.table import endings_of
+from stages.tokenizer.framing import Framing, Preset
+from tests.conftest import bundled_lines
+from tests.laws.every_dataset import OBJECTIVES
+from tests.laws.small_tokenizers import TOKENIZERS
+from tests.laws.written_records import FORMATS, SECTIONS
+
+Value = tuple[str, str]
+"""A value of a sort: ("filter", "length")."""
+Pair = frozenset[Value]
+Item = TypeVar("Item")
+
+SHAPES: dict[str, int] = {"text": 1, "prompt and target": 2, "triple": 3}
+"""Sections of a document."""
+FILTERS: dict[str, dict[str, Any]] = {
+    "length": {"kind": "length", "min_chars": 30, "max_chars": 1100},
+    "gopher_quality": {
+        "kind": "gopher_quality",
+        "min_words": 5,
+        "min_stop_words": 0,
+        "min_alphabetic_words": 0.5,
+        "min_mean_word_length": 2.0,
+    },
+    "gopher_repetition": {
+        "kind": "gopher_repetition",
+        "max_top": (0.6, 0.6, 0.6),
+        "max_repeated": (0.4, 0.4, 0.4, 0.4, 0.4, 0.4),
+    },
+    "c4 lines": {"kind": "c4", "min_sentences": 0},
+    "c4 documents": {"kind": "c4", "min_sentences": 1, "remove_lines": False},
+    "fineweb": {"kind": "fineweb", "max_short_lines": 0.95, "max_repeated_characters": 0.2},
+    "least score": {"kind": "column", "column": "score", "min": 0.2, "missing": "keep"},
+    "named languages": {"kind": "column", "column": "lang", "one_of": ("en", "de"), "missing": "keep"},
+    "blocked addresses": {"kind": "url", "domains": ("domains.txt",), "substrings": ("parts.txt",)},
+    "function": {"kind": "function", "function": "tests.laws.kept_by_hand:keep"},
+    "function of a column": {
+        "kind": "function",
+        "function": "tests.laws.kept_by_hand:scored",
+        "columns": ("score",),
+    },
+    "detected language": {"kind": "language", "languages": ("en", "de", "fr"), "min_confidence": 0.3},
+    "filled language": {"kind": "language", "fill": True, "min_confidence": 0.5},
+    "personal data": {"kind": "pii", "action": "drop", "find": ("email", "key")},
+    "replaced data": {"kind": "pii"},
+}
+"""Every filter, with settings that drop some documents or change them."""
+LISTS = {"domains.txt": "# a list\nblocked.example\n", "parts.txt": "casino\n"}
+"""Files that filters read."""
+DEDUPS: dict[str, dict[str, Any]] = {
+    "none": {"exact": False, "near": False},
+    "exact": {"near": False},
+    "near": {"minhash": {"num_perm": 64}},
+}
+PRESETS: dict[str, dict[str, Any]] = {preset.value: {"preset": preset} for preset in Preset}
+
+
+def _choices(name: str) -> tuple[Any, ...]:
+    """Return the values that a field of the framing may have."""
+    parts = get_args(Framing.model_fields[name].annotation)
+    return tuple(value for part in parts for value in (get_args(part) or (part,)))
+
+
+FRAMINGS: dict[str, dict[str, Any]] = {
+    **PRESETS,
+    **{
+        f"{begin} {end}": {"begin": begin, "end": end}
+        for begin, end in product((None, *_choices("begin")), _choices("end"))
+        if begin is None or isinstance(begin, str)
+    },
+}
+FORMS: dict[str, Mapping[str, Any]] = {
+    **{kind: {"kind": kind} for kind in ("clm", "mlm")},
+    **OBJECTIVES,
+}
+"""Objectives, those of every kind among them."""
+STRATEGIES = tuple(map(str, PACKINGS))
+NAMES = ("mixed", *"bcdefghijklmnopqrst")
+"""Of sources; the first is one that an objective has rates for."""
+MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 8
+FAULTY = -1
+"""A record of a combination that is a fault; -2 the next one, and so on."""
+
+
+@dataclass(frozen=True)
+class ChosenSource:
+    """A source: of which format, and what is written."""
+
+    form: str
+    ending: str
+    shape: str
+    records: tuple[int, ...]
+    """Numbers of texts; those below 0 are faults."""
+    cut: bool
+    """Whether the last record is cut, if the format allows it."""
+
+
+@dataclass(frozen=True)
+class Combination:
+    """What a run is made of."""
+
+    sources: tuple[ChosenSource, ...]
+    filters: tuple[str, ...]
+    tokenizer: str
+    framing: str
+    datasets: tuple[tuple[str, str], ...]
+    """Objective and strategy of each."""
+    dedup: str
+    seed: int
+
+    @property
+    def named(self) -> list[tuple[str, ChosenSource]]:
+        """The sources with their names."""
+        return list(zip(NAMES, self.sources, strict=False))
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """Return the texts of documents: short and long, clean and not, some for each filter to drop."""
+    bundled = [clean_text(json.loads(line)["text"]) for line in bundled_lines("text/*", 2)]
+    code = [clean_text(json.loads(line)["text"]) for line in bundled_lines("code/*", 1)]
+    prose = [clean_text(json.loads(line)["text"]) for line in bundled_lines("text/books*", 4)]
+    return (
+        *(
+            text[first : first + 150 + first // 8]
+            for text in prose
+            for first in range(0, min(len(text) - 500, 4200), 700)
+        ),
+        *(text[:size] for text, size in zip(bundled, (90, 400, 700, 1000, 250, 600) * 9, strict=False)),
+        *(text[:900] for text in code),
+        bundled[1][:2600],
+        bundled[1][:2600] + " And a word more.",
+        " \n\t ",
+        "ab",
+        "Wri\u0301te to me@example.org or to you@example.org.\r\nCall +1 212 555 0123 by noon, please.",
+        "me@example.org",
+        "The lorem ipsum of it all. That is how a page looks that has nothing to say to anyone.",
+        "A line of it.\n" * 12,
+        "so on and " * 30,
+        "\n".join(f"- item {number}" for number in range(30)),
+        "\ufeffIt begins with a mark. It has three sentences. It ends with a full stop.",
+    )
+
+
+def sectioned(text: str, shape: str) -> tuple[str, ...]:
+    """Return a text in as many parts as a shape has sections."""
+    count = SHAPES[shape]
+    ends = [len(text) * number // count for number in range(count + 1)]
+    return tuple(text[first:last] for first, last in pairwise(ends))
+
+
+def config_of(name: str) -> FilterConfig:
+    """Return the settings of a filter, not resolved."""
+    found: FilterConfig = ALL_FILTERS[FILTERS[name]["kind"]].config.model_validate(FILTERS[name])
+    return found
+
+
+@cache
+def _reads_columns(name: str) -> bool:
+    config = config_of(name)
+    return bool(filter_of(config).columns(config))
+
+
+@cache
+def _rewrites(name: str) -> bool:
+    config = config_of(name)
+    return filter_of(config).rewrites(config)
+
+
+def looks_at(name: str, form: str, shape: str) -> bool:
+    """Say whether a filter can look at the documents of a format and a shape."""
+    return (FORMATS[form].has_columns or not _reads_columns(name)) and (
+        SHAPES[shape] == 1 or not _rewrites(name)
+    )
+
+
+def fits_shape(form: str, shape: str) -> bool:
+    """Say whether a format can hold a shape."""
+    return FORMATS[form].has_columns or SHAPES[shape] == 1
+
+
+@cache
+def objective_of(form: str) -> Objective:
+    """Return the objective of a form."""
+    return read_objective(FORMS[form])
+
+
+@cache
+def fits_framing(tokenizer: str, framing: str) -> bool:
+    """Say whether a tokenizer has the ids of a framing."""
+    roles = TOKENIZERS[tokenizer].framing(FRAMINGS[framing])
+    return roles is not None and set(roles) <= {None, *TOKENIZERS[tokenizer].pieces}
+
+
+@cache
+def fits_form(tokenizer: str, framing: str, form: str) -> bool:
+    """Say whether a dataset of an objective can be made with a tokenizer and a framing that fit."""
+    objective, known = objective_of(form), TOKENIZERS[tokenizer]
+    traits, roles = traits_of(objective), known.framing(FRAMINGS[framing])
+    if roles is None or (roles[0] is not None and not traits.may_begin):
+        return False
+    if known.special is not None and not known.special.issuperset(special_names(objective)):
+        return False
+    if not known.pads and not traits.eos_may_pad:
+        return False
+    return known.writes_all or not traits.encodes_text
+
+
+@cache
+def around(tokenizer: str, framing: str) -> str:
+    """Return what a framing puts around documents: "cls sep" of the preset bert."""
+    if FRAMINGS[framing].get("preset") is Preset.TOKENIZER:
+        return "its own"
+    begin, end = TOKENIZERS[tokenizer].framing(FRAMINGS[framing]) or (None, "")
+    return f"{begin} {end}"
+
+
+@cache
+def needed_sections(form: str) -> frozenset[str]:
+    """Return the shapes of which a run must have one for an objective; none if any will do."""
+    wanted = traits_of(objective_of(form)).sections
+    fitting = (
+        shape for shape, count in SHAPES.items() if (count > 1 if wanted < 0 else count == wanted)
+    )
+    return frozenset(fitting) if wanted else frozenset()
+
+
+def fits_shapes(form: str, shapes: Collection[str]) -> bool:
+    """Say whether there is a source of a shape that an objective needs."""
+    needed = needed_sections(form)
+    return not needed or not needed.isdisjoint(shapes)
+
+
+def draw(chance: Random) -> Combination:
+    """Return a combination of values that fit."""
+    sources = tuple(_draw_source(chance) for _ in range(chance.randint(1, MOST_SOURCES)))
+    filters = tuple(chance.sample(sorted(FILTERS), chance.randint(0, MOST_FILTERS)))
+    tokenizer = chance.choice([*TOKENIZERS, *["trained"] * 3])
+    framing = chance.choice([one for one in FRAMINGS if fits_framing(tokenizer, one)])
+    shapes = {source.shape for source in sources}
+    forms = [form for form in FORMS if fits_form(tokenizer, framing, form) and fits_shapes(form, shapes)]
+    datasets = tuple(
+        (chance.choice(forms), chance.choice(STRATEGIES))
+        for _ in range(chance.randint(1, MOST_DATASETS))
+    )
+    dedup = chance.choice(sorted(DEDUPS))
+    return Combination(sources, filters, tokenizer, framing, datasets, dedup, chance.randrange(1 << 20))
+
+
+def _draw_source(chance: Random) -> ChosenSource:
+    form = chance.choice(sorted(FORMATS))
+    shape = chance.choice([shape for shape in SHAPES if fits_shape(form, shape)])
+    return draw_records(chance, form, shape, chance.choice(endings_of(FORMATS[form].reader)))
+
+
+def draw_records(chance: Random, form: str, shape: str, ending: str) -> ChosenSource:
+    """Return a source of some records."""
+    records = [chance.randrange(len(texts())) for _ in range(chance.randint(1, MOST_RECORDS))]
+    for number in range(len(FORMATS[form].faults)):
+        if chance.random() < 1 / 3:
+            records.insert(chance.randint(0, len(records)), FAULTY - number)
+    return ChosenSource(form, ending, shape, tuple(records), chance.random() < 1 / 3)
+
+
+def run_content(chosen: Combination) -> dict[str, Any]:
+    """Return the run file of a combination, but for its tokenizer."""
+    return {
+        "seed": chosen.seed,
+        "sources": [_source(name, source) for name, source in chosen.named],
+        "ingest": {
+            "unit_size": "1MiB" if chosen.seed % 4 else "1KiB",
+            "min_chars": 3,
+            "max_bad_fraction": 1.0,
+        },
+        "filters": [
+            {**FILTERS[name], "sources": looked}
+            for name in chosen.filters
+            if (looked := _looked(chosen, name))
+        ],
+        "dedup": DEDUPS[chosen.dedup],
+        "framing": FRAMINGS[chosen.framing],
+        "validation": {"fraction": 0.2},
+        "packing": {"seq_len": 96, "shards": 1 + chosen.seed % 2},
+        "datasets": [
+            {
+                "name": f"d{number}",
+                "objective": FORMS[form],
+                "packing": {"strategy": strategy},
+                "materialized_epochs": (number + chosen.seed) % 2,
+            }
+            for number, (form, strategy) in enumerate(chosen.datasets)
+        ],
+        "verify": {"learning": False},
+    }
+
+
+def _source(name: str, source: ChosenSource) -> dict[str, Any]:
+    form, content = FORMATS[source.form], {"name": name, "paths": [f"{name}/*"]}
+    split = getattr(form.reader, "split", None)
+    columns = {
+        "id_column": "id",
+        "language": {"column": "lang"},
+        "section_columns": SECTIONS[1 : SHAPES[source.shape]],
+    }
+    return {
+        **content,
+        **({} if split is None else {"text_split": split}),
+        **(columns if form.has_columns else {}),
+    }
+
+
+def _looked(chosen: Combination, name: str) -> list[str]:
+    """Return the sources that a filter looks at."""
+    return [one for one, source in chosen.named if looks_at(name, source.form, source.shape)]
+
+
+def filters_of(chosen: Combination, source: str) -> list[tuple[str, FilterConfig]]:
+    """Return the filters of a source with their labels in reasons, as the run has them in order."""
+    counts: dict[str, int] = {}
+    found = []
+    for name in chosen.filters:
+        looked, kind = _looked(chosen, name), FILTERS[name]["kind"]
+        if looked:
+            counts[kind] = counts.get(kind, 0) + 1
+            label = kind if counts[kind] == 1 else f"{kind}-{counts[kind]}"
+            if source in looked:
+                found.append((label, config_of(name)))
+    return found

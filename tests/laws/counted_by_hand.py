@@ -1,0 +1,303 @@
+"""The books of a run kept by hand: what became of every record and every token, from the files alone.
+
+Nothing that checks runs in the program is asked. The filters' own judges are, one by one, since other
+tests hold them to other libraries.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from stages.cleaning.text import clean_text
+from stages.filtering.filter import Changed, Document, FilterConfig, Gone, Judge
+from stages.filtering.table import filter_of
+from stages.identity import document_id
+from stages.ledger import id_sum
+from tests.laws.combinations import Combination, filters_of
+from tests.laws.small_tokenizers import TOKENIZERS, Library
+from tests.laws.written_records import Written
+
+Chain = list[tuple[str, Judge, tuple[str, ...]]]
+"""Labels, filters and the columns that they read."""
+_AMOUNTS = ("documents", "bytes", "tokens", "rows")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What becomes of a record."""
+
+    written: Written
+    reason: str | None
+    """Why it goes; None if it is a document."""
+    texts: tuple[str, ...] = ()
+    """Its sections, cleaned."""
+    language: str = ""
+
+    @property
+    def id(self) -> bytes:
+        """The id of the record."""
+        return document_id(self.written.source, self.written.path, self.written.position)
+
+    @property
+    def text(self) -> str:
+        """All of its sections."""
+        return "".join(self.texts)
+
+
+def chain_of(chosen: Combination, source: str, base: Path) -> Chain:
+    """Return the filters of a source, opened one by one."""
+    found: Chain = []
+    for label, config in filters_of(chosen, source):
+        known = filter_of(config)
+        resolved: FilterConfig = known.resolve(config, base, label)
+        found.append((label, known.open(resolved), known.columns(config)))
+    return found
+
+
+def outcome_of(written: Written, chain: Chain, *, min_chars: int) -> Outcome:
+    """Return what must become of a record."""
+    if written.reason is not None:
+        return Outcome(written, written.reason)
+    texts = tuple(map(clean_text, written.texts))
+    visible = sum(len(part) for text in texts for part in text.split())
+    if visible < min_chars or not all(text.split() for text in texts):
+        return Outcome(written, "empty" if visible == 0 or visible >= min_chars else "too_short")
+    found = Outcome(written, None, texts, written.language)
+    for label, judge, columns in chain:
+        language = None if found.language == "und" else found.language
+        values = {name: (written.values or {})[name] for name in columns}
+        text = found.text
+        verdict = judge(Document(text.encode(), len(text), language, values))
+        if isinstance(verdict, Gone):
+            return Outcome(written, f"{label}.{verdict.rule}")
+        found = _changed(found, verdict)
+        if not found.text.split():
+            return Outcome(written, f"{label}.empty")
+    return found
+
+
+def _changed(found: Outcome, verdict: Changed | None) -> Outcome:
+    if verdict is not None and verdict.language is not None:
+        found = replace(found, language=verdict.language)
+    if verdict is not None and verdict.text is not None:
+        assert len(found.texts) == 1, "the ends of sections would move"
+        found = replace(found, texts=(clean_text(verdict.text.decode()),))
+    return found
+
+
+def rows_below(run: Path, pattern: str) -> list[dict[str, Any]]:
+    """Return the rows of all tables of a run that match, in the order of their names."""
+    return [row for path in sorted(run.glob(pattern)) for row in pq.read_table(path).to_pylist()]
+
+
+def check_records(run: Path, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Hold documents and drops to the records that were written; return the documents."""
+    dropped = Counter(
+        (row["source"], row["path"], row["position"], row["reason"])
+        for row in rows_below(run, "ingest/*/*/drops.parquet")
+    )
+    kept = Counter(
+        (row["id"], row["path"], row["position"], row["own_id"], row["language"], row["text"])
+        for row in rows_below(run, "ingest/*/*/documents.parquet")
+    )
+    gone = [(one.written, one.reason) for one in outcomes if one.reason is not None]
+    documents = [one for one in outcomes if one.reason is None]
+    assert dropped == Counter((w.source, w.path, w.position, reason) for w, reason in gone)
+    assert kept == Counter(
+        (one.id, w.path, w.position, w.own_id, one.language, one.text)
+        for one, w in ((one, one.written) for one in documents)
+    )
+    ends = {
+        row["id"]: row["section_ends"]
+        for row in rows_below(run, "ingest/*/*/documents.parquet")
+        if "section_ends" in row
+    }
+    for one in documents:
+        assert ends.get(one.id, [len(one.text)]) == list(accumulate(map(len, one.texts)))
+    return documents
+
+
+def check_duplicates(
+    run: Path, documents: Sequence[Outcome], *, exact: bool, near: bool
+) -> list[Outcome]:
+    """Hold removals to documents that stay; return those."""
+    by_id = {one.id.hex(): one for one in documents}
+    removed = rows_below(run, "dedup/removed.parquet")
+    names = Counter(row["id"] for row in removed)
+    assert not names or max(names.values()) == 1
+    left = [one for one in documents if one.id.hex() not in names]
+    assert len(left) == len(documents) - len(removed)
+    for row in removed:
+        gone, stays = by_id[row["id"]], by_id[row["kept_id"]]
+        assert row["kept_id"] not in names
+        assert (row["own_id"], row["source"]) == (gone.written.own_id, gone.written.source)
+        assert near or gone.text == stays.text
+    if exact:
+        assert len({one.text for one in left}) == len(left)
+    else:
+        assert not removed
+    return left
+
+
+def framed(
+    chosen: Combination, library: Library, content: dict[str, Any], one: Outcome
+) -> list[list[int]]:
+    """Return the ids of each section of a document, with what frames it, from its library alone."""
+    known = TOKENIZERS[chosen.tokenizer]
+    roles = known.framing(content)
+    assert roles is not None
+    begin, end = (None if role is None else library.number(known.pieces[role]) for role in roles)
+    sections = [library.encode(text) for text in one.texts]
+    sections[0] = [*([] if begin is None else [begin]), *sections[0]]
+    sections[-1] = [*sections[-1], *([] if end is None else [end])]
+    return sections
+
+
+Ids = dict[str, list[list[int]]]
+"""Of each document, section by section, by its id in hex."""
+
+
+def check_store(run: Path, wanted: Ids) -> None:
+    """Hold the token store to the ids of the library."""
+    seen: Counter[str] = Counter()
+    for folder in sorted(path.parent for path in run.glob("tokens/*/*/ids.npy")):
+        ids, offsets = np.load(folder / "ids.npy"), np.load(folder / "offsets.npy")
+        names = pq.read_table(folder / "documents.parquet").column("id").to_pylist()
+        ptr: list[int] = []
+        ends: list[int] = []
+        if (folder / "sections").exists():
+            ptr, ends = (
+                np.load(folder / "sections" / f"{name}.npy").tolist() for name in ("ptr", "ends")
+            )
+        for number, (name, (first, last)) in enumerate(
+            zip(names, pairwise(offsets.tolist()), strict=True)
+        ):
+            sections = wanted[name.hex()]
+            assert ids[first:last].tolist() == [number for part in sections for number in part]
+            own = ends[ptr[number] : ptr[number + 1]] if ptr else [last - first]
+            assert own == list(accumulate(map(len, sections)))
+            seen[name.hex()] += 1
+    assert seen == Counter(wanted.keys())
+
+
+def check_rows(dataset: Path, wanted: Ids, *, pad: int) -> tuple[int, int]:
+    """Hold the rows of a dataset to the ids of its documents; return the tokens in rows and cut."""
+    seen: Counter[str] = Counter()
+    held = cut = 0
+    for shard in sorted(path.parent for path in dataset.glob("*/epoch-0000/*/input_ids.npy")):
+        names = pq.read_table(shard / "documents.parquet").column("id").to_pylist()
+        pieces = _pieces(shard, pad)
+        assert not pieces.keys() - set(range(len(names)))
+        for number, name in enumerate(names):
+            ids = [number for part in wanted[name] for number in part]
+            place = 0
+            for offset, piece in sorted(pieces[number]):
+                assert offset == place, "every token once, in order"
+                assert piece == ids[place : place + len(piece)]
+                assert piece, "no piece is empty"
+                place += len(piece)
+            held, cut = held + place, cut + len(ids) - place
+            seen[name] += 1
+    assert seen == Counter(wanted.keys())
+    return held, cut
+
+
+def _pieces(shard: Path, pad: int) -> dict[int, list[tuple[int, list[int]]]]:
+    """Return the pieces of each document in a shard with their places in it; between them is padding."""
+    rows = np.load(shard / "input_ids.npy")
+    row_ptr, start, length, doc, offset = (
+        np.load(shard / "segments" / f"{name}.npy").tolist()
+        for name in ("row_ptr", "start", "length", "doc", "doc_offset")
+    )
+    found: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)
+    assert len(row_ptr) == len(rows) + 1
+    for row, (first, last) in enumerate(pairwise(row_ptr)):
+        free = np.ones(rows.shape[1], np.bool_)
+        for number in range(first, last):
+            inside = slice(start[number], start[number] + length[number])
+            assert free[inside].all(), "no token stands in two pieces"
+            assert inside.stop <= rows.shape[1]
+            free[inside] = False
+            found[doc[number]].append((offset[number], rows[row, inside].tolist()))
+        assert (rows[row, free] == pad).all()
+    return found
+
+
+@dataclass(frozen=True)
+class Books:
+    """The flows of a step, in total."""
+
+    input: Counter[str]
+    output: Counter[str]
+    gone: dict[str, Counter[str]]
+
+
+def books_of(run: Path, step: str) -> Books:
+    """Return the flows of a step; in each of its units, what comes in must come out or be gone."""
+    units: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in pq.read_table(run / "ledger" / f"{step}.parquet").to_pylist():
+        units[row["unit"]].append({**row, "ids": int(row["ids"], 16)})
+    sides: dict[str, Counter[str]] = {"input": Counter(), "output": Counter()}
+    gone: dict[str, Counter[str]] = defaultdict(Counter)
+    for unit, rows in units.items():
+        sizes: dict[str, int] = {}
+        counted = [row for row in rows if row["side"] != "gone"]
+        assert sorted(row["side"] for row in counted) == ["input", "output"]
+        for name in (*_AMOUNTS, "ids"):
+            if all(row[name] is not None for row in counted):
+                sizes[name] = sum(
+                    (row[name] or 0) * (1 if row["side"] == "input" else -1) for row in rows
+                )
+        sizes["ids"] %= 1 << 128
+        assert not any(sizes.values()), f"step {step}, unit {unit}: {sizes}"
+        for row in rows:
+            amounts = Counter({name: row[name] or 0 for name in (*_AMOUNTS, "ids")})
+            side = gone[row["reason"]] if row["side"] == "gone" else sides[row["side"]]
+            side.update(amounts)
+    return Books(sides["input"], sides["output"], dict(gone))
+
+
+def ids_of(outcomes: Iterable[Outcome]) -> int:
+    """Return the sum of what names records in the ledger."""
+    ids = b"".join(one.id for one in outcomes)
+    return id_sum(np.frombuffer(ids, np.uint8).reshape(-1, 16))
+
+
+def check_ledger(
+    run: Path, outcomes: Sequence[Outcome], documents: Sequence[Outcome], left: Sequence[Outcome]
+) -> None:
+    """Hold the ledger, up to the texts that are left, to records counted by hand."""
+    ingest, dedup, tokenize = (books_of(run, step) for step in ("ingest", "dedup", "tokenize"))
+    for side, wanted in (
+        (ingest.input, outcomes),
+        (ingest.output, documents),
+        (dedup.input, documents),
+        (dedup.output, left),
+        (tokenize.input, left),
+        (tokenize.output, left),
+    ):
+        assert side["documents"] == len(wanted)
+        assert side["ids"] % (1 << 128) == ids_of(wanted)
+    reasons = Counter(one.reason for one in outcomes if one.reason is not None)
+    assert {reason: books["documents"] for reason, books in ingest.gone.items()} == reasons
+    for reason, books in ingest.gone.items():
+        assert books["ids"] % (1 << 128) == ids_of(one for one in outcomes if one.reason == reason)
+    size = sum(len(one.text.encode()) for one in left)
+    assert dedup.output["bytes"] == tokenize.input["bytes"] == size
+    assert ingest.output["bytes"] == sum(len(one.text.encode()) for one in documents)
+
+
+def check_books_of_rows(run: Path, name: str, wanted: Ids, *, held: int, cut: int) -> None:
+    """Hold the ledger and the manifests of a dataset to tokens counted by hand."""
+    books = books_of(run, f"shard-{name}")
+    tokens = sum(len(part) for sections in wanted.values() for part in sections)
+    assert books_of(run, "tokenize").output["tokens"] == books.input["tokens"] == tokens == held + cut
+    assert books.output["tokens"] == held
+    assert sum(one["tokens"] for one in books.gone.values()) == cut
+    assert books.input["documents"] == books.output["documents"] == len(wanted)

@@ -1,0 +1,384 @@
+"""Small files of every reader for the tests of whole runs, and what is known of each record in them.
+
+A format is one value of a table. A reader without a format is found by the test of the table.
+"""
+
+import csv
+import gzip
+import html
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from stages.reading.arrow import ARROW
+from stages.reading.delimited import CSV, TSV
+from stages.reading.html import HTML
+from stages.reading.json_file import JSON
+from stages.reading.jsonl import JSON_LINES
+from stages.reading.parquet import PARQUET
+from stages.reading.reader import Reader, StreamReader
+from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
+from stages.reading.warc import WARC
+
+SECTIONS = ("text", "target", "other")
+"""Columns that the text of a document may be made of."""
+COLUMNS = (*SECTIONS, "id", "lang", "url", "score")
+_LANGUAGES = ("en", "de", None, "", "fr", "en", "de")
+_URLS = (
+    None,
+    "https://good.org/a",
+    "http://sub.blocked.example/x",
+    "http://good.org/b",
+    "good.org",
+    "",
+    "https://ok.org/casino?p=1",
+    "https://unblocked.example/",
+)
+_SCORES = (0.5, None, 0.9, 0.1, 0.7)
+Row = Mapping[str, Any]
+"""A record by its columns; a text in bytes may be no UTF-8."""
+Write = Callable[[Sequence[Row | bytes]], tuple[bytes, list[int]]]
+"""Returns a file of records, and where each begins."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A record that holds a document."""
+
+    number: int
+    """Among all of the run."""
+    texts: tuple[str, ...]
+    """Of its sections."""
+
+    @property
+    def row(self) -> Row:
+        """Its columns."""
+        texts = (*self.texts, *[""] * (len(SECTIONS) - len(self.texts)))
+        return {
+            **dict(zip(SECTIONS, texts, strict=True)),
+            "id": f"r{self.number}",
+            "lang": _LANGUAGES[self.number % len(_LANGUAGES)],
+            "url": _URLS[self.number % len(_URLS)],
+            "score": _SCORES[self.number % len(_SCORES)],
+        }
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A record that holds none."""
+
+    content: Row | bytes
+    reason: str
+    """Why it is dropped."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A record as it stands in its file."""
+
+    source: str
+    path: str
+    position: int
+    end: int
+    """Where the next record begins, or the file ends: bytes of its text, or rows."""
+    reason: str | None
+    """Why it is dropped unread; None if it is a document."""
+    texts: tuple[str, ...] = ()
+    own_id: str | None = None
+    language: str = "und"
+    values: Row | None = None
+    """Of its columns, as the format has them."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a reader's files are written."""
+
+    reader: Reader
+    write: Write
+    faults: tuple[Fault, ...]
+    cut: tuple[int, str] | None = None
+    """Bytes that are missing at the end of a file whose last record is cut, and the reason of its drop;
+    None if such a file is refused."""
+    single: bool = False
+    """Whether a file is one record."""
+    shown: Callable[[str], str] = _as_it_is
+    """Returns what of a text the format can hold."""
+    value: Callable[[Any], Any] = _as_it_is
+    """Returns a value of a column as a record gives it."""
+    own_id: Callable[[Row], str | None] = lambda row: row["id"]
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether records have fields of their own."""
+        return not isinstance(self.reader, StreamReader) or self.reader.has_columns
+
+
+def stream(
+    piece: Callable[[Row], bytes], *, head: bytes = b"", between: bytes = b"\n", tail: bytes = b"\n"
+) -> Write:
+    """Return what writes records one after the other."""
+
+    def write(rows: Sequence[Row | bytes]) -> tuple[bytes, list[int]]:
+        data, places = head, []
+        for number, row in enumerate(rows):
+            data += between if number else b""
+            places.append(len(data))
+            data += row if isinstance(row, bytes) else piece(row)
+        return data + tail, places
+
+    return write
+
+
+def table(save: Callable[[pa.Table, io.BytesIO], None]) -> Write:
+    """Return what writes records as rows; texts that are no UTF-8 are written as they are."""
+
+    def write(rows: Sequence[Row | bytes]) -> tuple[bytes, list[int]]:
+        named = [row for row in rows if not isinstance(row, bytes)]
+        assert len(named) == len(rows), "a row has columns"
+        columns = {}
+        for name in COLUMNS:
+            values = [row[name] for row in named]
+            if name == "score":
+                columns[name] = pa.array(values, pa.float64())
+            else:
+                cells = [value.encode() if isinstance(value, str) else value for value in values]
+                columns[name] = pa.array(cells, pa.binary()).view(pa.string())
+        file = io.BytesIO()
+        save(pa.table(columns), file)
+        return file.getvalue(), list(range(len(named)))
+
+    return write
+
+
+def _json_line(row: Row) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode()
+
+
+def _delimited(row: Row, delimiter: str) -> bytes:
+    file = io.StringIO()
+    values = ["" if row[name] is None else str(row[name]) for name in COLUMNS]
+    csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="").writerow(values)
+    return file.getvalue().encode()
+
+
+def _page(row: Row) -> bytes:
+    return f"<!DOCTYPE html><html><body><p>{html.escape(row['text'])}</p></body></html>".encode()
+
+
+def _crawled(body: bytes, url: str, *, answer: str = "200 OK", kind: str = "text/html") -> bytes:
+    body = f"HTTP/1.1 {answer}\r\nContent-Type: {kind}\r\n\r\n".encode() + body
+    head = f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {url}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _address(row: Row) -> str:
+    return f"http://a.org/{row['id']}"
+
+
+def _plain(row: Row) -> bytes:
+    return bytes(row["text"].encode())
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("\ufeff", "").split())
+
+
+def _without_blank_lines(text: str) -> str:
+    lines = [line for line in text.split("\n") if line.encode().strip()]
+    return "\n".join(lines).removesuffix("\r") or "x"
+
+
+def _as_text(value: Any) -> Any:
+    return "" if value is None else str(value)
+
+
+_ROW = Given(0, ("a text",)).row
+_NULL, _NO_TEXT = {**_ROW, "text": None}, {**_ROW, "text": 7}
+_BAD_BYTES = b"caf\xe9 and more of it"
+_OF_JSON = (
+    Fault(_json_line(_NULL), "missing_text"),
+    Fault(_json_line(_NO_TEXT), "missing_text"),
+    Fault(_json_line(_ROW).replace(b"a text", _BAD_BYTES), "bad_utf8"),
+    Fault(b'{"text": "a quote is missing}', "bad_json"),
+    Fault(b"[7]", "bad_json"),
+)
+_OF_LISTS = tuple(
+    fault for fault in _OF_JSON if isinstance(fault.content, bytes) and fault.content[:1] == b"{"
+)
+"""Behind a record that is broken, a list must go on with an object."""
+_OF_TABLES = (Fault(_NULL, "missing_text"), Fault({**_ROW, "text": _BAD_BYTES}, "bad_utf8"))
+
+
+def _of_delimited(delimiter: str) -> tuple[Fault, ...]:
+    whole = _delimited(_ROW, delimiter)
+    return (
+        Fault(f'"a"{delimiter}"b"'.encode(), "bad_record"),
+        Fault(delimiter.encode() * (len(COLUMNS) - 1), "empty"),
+        Fault(whole.replace(b"a text", _BAD_BYTES), "bad_utf8"),
+        Fault(whole.replace(b'a text"', b'a" text"'), "bad_record"),
+    )
+
+
+def _separated(reader: Reader, delimiter: str) -> Format:
+    head = delimiter.join(COLUMNS).encode() + b"\n"
+    return Format(
+        reader,
+        stream(partial(_delimited, delimiter=delimiter), head=head),
+        _of_delimited(delimiter),
+        cut=(2, "bad_record"),
+        value=_as_text,
+    )
+
+
+def _save_arrow_file(found: pa.Table, file: io.BytesIO) -> None:
+    with pa.ipc.new_file(file, found.schema) as writer:
+        writer.write_table(found, max_chunksize=2)
+
+
+def _save_arrow_stream(found: pa.Table, file: io.BytesIO) -> None:
+    with pa.ipc.new_stream(file, found.schema) as writer:
+        writer.write_table(found, max_chunksize=2)
+
+
+def _save_parquet(found: pa.Table, file: io.BytesIO) -> None:
+    pq.write_table(found, file, row_group_size=2)
+
+
+def _nothing(_: Row) -> None:
+    return None
+
+
+_ON_A_LINE, _PAGES = b"\r\n\r\n", "http://a.org/fault"
+FORMATS: dict[str, Format] = {
+    "JSON lines": Format(JSON_LINES, stream(_json_line), _OF_JSON, cut=(4, "bad_json")),
+    "JSON list": Format(JSON, stream(_json_line, head=b"[", between=b",\n", tail=b"\n]\n"), _OF_LISTS),
+    "JSON as lines": Format(
+        JSON, stream(_json_line, head=_json_line(_NULL) + b"\n"), _OF_JSON, cut=(4, "bad_json")
+    ),
+    "HTML": Format(
+        HTML,
+        stream(_page, tail=b""),
+        (Fault(b"<html><body><p>" + _BAD_BYTES, "bad_utf8"),),
+        single=True,
+        shown=_one_line,
+        own_id=_nothing,
+    ),
+    "WARC": Format(
+        WARC,
+        stream(lambda row: _crawled(_page(row), _address(row)), between=_ON_A_LINE, tail=_ON_A_LINE),
+        (
+            Fault(_crawled(b"<p>gone</p>", _PAGES, answer="404 Not Found"), "not_a_page"),
+            Fault(_crawled(b"\x89PNG", _PAGES, kind="image/png"), "not_a_page"),
+            Fault(_crawled(_BAD_BYTES, _PAGES), "bad_utf8"),
+        ),
+        cut=(len(_ON_A_LINE) + 9, "bad_record"),
+        shown=_one_line,
+        own_id=_address,
+    ),
+    "Parquet": Format(PARQUET, table(_save_parquet), _OF_TABLES),
+    "Arrow file": Format(ARROW, table(_save_arrow_file), _OF_TABLES),
+    "Arrow stream": Format(ARROW, table(_save_arrow_stream), _OF_TABLES),
+    "CSV": _separated(CSV, ","),
+    "TSV": _separated(TSV, "\t"),
+    "text": Format(
+        WHOLE_TEXT,
+        stream(_plain, tail=b""),
+        (Fault(_BAD_BYTES, "bad_utf8"),),
+        single=True,
+        own_id=_nothing,
+    ),
+    "paragraphs": Format(
+        PARAGRAPHS,
+        stream(_plain, between=b"\n\n"),
+        (Fault(_BAD_BYTES, "bad_utf8"),),
+        shown=_without_blank_lines,
+        own_id=_nothing,
+    ),
+}
+"""Every reader in one way or more."""
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": partial(gzip.compress, mtime=0),
+    ".zst": zstandard.compress,
+}
+"""By the end of a file's name."""
+
+
+def compressed(name: str, data: bytes) -> bytes:
+    """Return a file's bytes as the end of its name says."""
+    return next((pack(data) for end, pack in COMPRESS.items() if name.endswith(end)), data)
+
+
+def write_source(
+    folder: Path, format_name: str, ending: str, records: Sequence[Given | Fault], *, cut: bool
+) -> list[Written]:
+    """Write the files of a source, two if it has records enough; return what stands in them.
+
+    Args:
+        folder: of the source, whose name it has.
+        format_name: one of `FORMATS`.
+        ending: of the files' names.
+        records: that are written.
+        cut: whether the last record is cut where the format allows it.
+    """
+    form, half = FORMATS[format_name], (len(records) + 1) // 2
+    size = 1 if form.single else max(1, half)
+    parts = [records[first : first + size] for first in range(0, len(records), size)]
+    folder.mkdir()
+    found = []
+    for number, part in enumerate(parts):
+        name = f"{number:02}{ending}"
+        shown = [_fitting(record, form) for record in part]
+        data, places = form.write([one.row if isinstance(one, Given) else one.content for one in shown])
+        ends = [*places[1:], len(data) if isinstance(form.reader, StreamReader) else len(places)]
+        if format_name == "JSON as lines":
+            found.append(Written(folder.name, name, 0, places[0], "missing_text"))
+        listed = [
+            _written(folder.name, name, form, one, place=place, end=end)
+            for one, place, end in zip(shown, places, ends, strict=True)
+        ]
+        last = shown[-1]
+        if cut and number == len(parts) - 1 and form.cut and isinstance(last, Given):
+            missing, reason = form.cut
+            data = data[:-missing]
+            listed[-1] = Written(folder.name, name, places[-1], len(data), reason)
+        (folder / name).write_bytes(compressed(name, data))
+        found += listed
+    return found
+
+
+def _fitting(record: Given | Fault, form: Format) -> Given | Fault:
+    if isinstance(record, Fault):
+        return record
+    return Given(record.number, tuple(map(form.shown, record.texts)))
+
+
+def _written(
+    source: str, path: str, form: Format, record: Given | Fault, *, place: int, end: int
+) -> Written:
+    if isinstance(record, Fault):
+        return Written(source, path, place, end, record.reason)
+    row = record.row
+    return Written(
+        source,
+        path,
+        place,
+        end,
+        None,
+        texts=record.texts,
+        own_id=form.own_id(row),
+        language=(row["lang"] or "und") if form.has_columns else "und",
+        values={name: form.value(row[name]) for name in COLUMNS} if form.has_columns else {},
+    )

@@ -62,6 +62,7 @@ def traits_of(objective: Objective) -> Traits:
         words=any(part.words for part in parts),
         unigram=any(part.unigram for part in parts),
         may_begin=all(part.may_begin for part in parts),
+        takes_dialogues=all(part.takes_dialogues for part in parts),
     )
 
 

@@ -165,7 +165,8 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     except (DataError, OSError, pa.ArrowException) as error:
         return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))
     findings += _documents(workspace, work, place, listed, group)
-    findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
+    inside = any(unit.dialogues for unit in work.units)
+    findings += _contents(place, rows, manifest, group, unigram=mapped.unigram, inside=inside)
     if not findings:  # what is damaged has been named, and may lead anywhere
         findings += _sentences(place, mapped, group)
     if not findings:
@@ -224,6 +225,7 @@ def _contents(
     group: MergedGroup,
     *,
     unigram: NDArray[np.int64] | None,
+    inside: bool,
 ) -> list[tuple[str, Finding]]:
     """The rows hold the documents: every token once, each with its EOS, as the token store has them."""
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
@@ -238,7 +240,7 @@ def _contents(
         special = np.array(sorted(manifest.special_ids.values()))
         counted = mechanics.check_unigram(rows, unigram, special=special)
         found += [(f"{place}/{UNIGRAM}", f) for f in counted]
-    tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN))
+    tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN), inside)
     reassembly = mechanics.Reassembly(rows, group.lengths)
     for first, last in batches(group.lengths, _BATCH_TOKENS):
         ends = np.cumsum(group.lengths[first:last])

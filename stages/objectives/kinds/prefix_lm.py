@@ -61,6 +61,7 @@ def _traits(config: PrefixLM) -> Traits:
         "unshifted" if _alone(config) else TARGETS,
         single=not (config.pack_rows or config.pack_documents),
         sections=-1 if config.split == "source" else 0,
+        takes_dialogues=config.split != "source",
         may_begin=_alone(config),
         segment_prompts=config.split == "source" and config.pack_documents,
     )

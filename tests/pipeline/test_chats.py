@@ -97,7 +97,7 @@ def test_ids_spell_each_section_and_only_markup_gives_control_ids(
             pieces = [piece for piece in TEMPLATES[template].pieces if piece in section]
             assert bool(held) == bool(pieces and flags & MARKUP)
             seen += bool(pieces) and not flags & MARKUP
-    assert seen > 2, "some messages hold markup"
+    assert seen >= 2, "some messages hold markup"
 
 
 @pytest.mark.slow
@@ -340,7 +340,7 @@ def test_a_filter_that_changes_texts_is_refused() -> None:
         ({"template": "empty.jinja"}, "'empty.jinja': is empty"),
         ({"template": "jinja", "jinja": "{% if %}"}, "chat.jinja: not a Jinja template, line 1"),
         ({"paths": ["t.csv"]}, "t.csv is CSV, which has no lists of messages"),
-        ({"paths": ["t.txt"]}, "t.txt is text.* has no lists of messages"),
+        ({"paths": ["t.txt"]}, "t.txt is plain text, which has no lists of messages"),
         ({"column": "turns"}, "sources.chats.chat.column = 'turns': none of 84 records has"),
         (
             {"learn": ["asistant"]},

@@ -76,7 +76,9 @@ def _work(job: Job) -> Work[TokenizeRecord]:
     for unit in stored.values():
         for name, counts in unit.languages.items():
             languages.setdefault(name, Counter()).update(**counts)
+    loss = markup_loss(job.scope)
     record = TokenizeRecord(
+        warnings=(loss,) if loss else (),
         documents=sum(unit.documents for unit in stored.values()),
         tokens=sum(unit.tokens for unit in stored.values()),
         space_symbols=sum(unit.space_symbols for unit in stored.values()),

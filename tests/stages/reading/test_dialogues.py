@@ -1,4 +1,4 @@
-"""What readers promise of dialogues: lines and tables give the same turns, and a drop for what is none."""
+"""What readers promise of dialogues: lines and tables give the same turns, or a drop that says why."""
 
 import json
 from collections.abc import Iterator

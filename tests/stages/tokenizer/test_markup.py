@@ -1,6 +1,7 @@
 """What markup promises: control pieces become ids in markup alone, and all ids spell their text."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,10 +25,16 @@ def encoder_of(data: bytes, name: str = "chat.json", **special: str) -> MarkupEn
     return MarkupEncoder(existing_tokenizer(data, kind, roles.ids, name=name))
 
 
-@pytest.fixture(scope="module")
-def encoder() -> MarkupEncoder:
-    """The encoder of a tokenizer that has the pieces of all templates."""
+@cache
+def whole_encoder() -> MarkupEncoder:
+    """Return the encoder of a tokenizer that has the pieces of all templates."""
     return encoder_of(chat_tokenizer(), eos=EOS, bos="<s>", pad="<pad>")
+
+
+@pytest.fixture
+def encoder() -> MarkupEncoder:
+    """The same."""
+    return whole_encoder()
 
 
 def ids_of(encoder: MarkupEncoder, sections: list[str], markup: list[bool]) -> list[list[int]]:
@@ -58,7 +65,7 @@ def test_markup_gives_control_ids_and_a_content_gives_none(encoder: MarkupEncode
 def test_every_section_spells_its_text_and_is_the_library_s(
     parts: list[tuple[str, bool]],
 ) -> None:
-    encoder = encoder_of(chat_tokenizer(), eos=EOS, bos="<s>", pad="<pad>")
+    encoder = whole_encoder()
     sections, markup = [text for text, _ in parts], np.array([flag for _, flag in parts], np.bool_)
     found = encoder.encode(sections, markup, dtype=DTYPE).parts()
     assert [encoder.spell(ids).tobytes().decode() for ids in found] == sections

@@ -100,6 +100,8 @@ class Documents:
     """Of each document, after how many of its tokens each sentence ends; None if nobody asks."""
     sections: Ragged | None
     """The same of its sections."""
+    learned: NDArray[np.bool_] | None
+    """(S,) of each section, whether it has a loss where the objective asks; None if nobody asks."""
     seed: int
     """Of the run."""
     group: int

@@ -2,6 +2,7 @@
 
     document     p p p t t E          E is the EOS; sections end after 3 and 6 tokens
     prompts      3                    the prompt is all sections but the last
+    learned      - +                  the target alone, unless the source flags its sections itself
     side by side [p p p][t t E]       one row, a segment for each section
 
 A document of one section has nothing to tell apart: its prompt is 0, and its rows have one segment each.
@@ -13,6 +14,19 @@ from numpy.typing import NDArray
 from stages.packing.layout import Layout, layout_of, stack_layouts
 from stages.packing.single import pack_single
 from stages.ragged import Ragged
+
+
+def learned_sections(sections: Ragged) -> NDArray[np.bool_]:
+    """Return which sections have a loss where no source says so: the last of each document, (S,).
+
+    ends [3 6] [4] -> [False True] [True]
+
+    Args:
+        sections: of each document, after how many of its tokens each ends.
+    """
+    learned = np.zeros(len(sections.values), np.bool_)
+    learned[sections.ptr[1:][np.diff(sections.ptr) > 0] - 1] = True
+    return learned
 
 
 def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:

@@ -189,7 +189,9 @@ def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
     widths = widths_of(work.objective, work.packing.seq_len)
     parts = component_widths(work.objective, work.packing.seq_len)
     if not parts:
-        documents = Documents(group.lengths, group.sentences, group.sections, work.seed, work.group)
+        documents = Documents(
+            group.lengths, group.sentences, group.sections, group.learned, work.seed, work.group
+        )
         own = kind_of(work.objective).lay_out(documents, work.objective, widths)
         return own or LaidOut(_pack(group.lengths, group.sentences, work, widths.stored), {})
     component = np.array(

@@ -33,9 +33,18 @@ from stages.objectives.table import needs_sentences, read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.packing.sections import prompt_lengths
 from stages.ragged import batches
-from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
+from stages.store.manifest import (
+    LOSS_MASK,
+    MANIFEST_NAME,
+    SENTENCES,
+    UNIGRAM,
+    Manifest,
+    read_manifest,
+    sum_totals,
+)
 from stages.tokenizer.framing import BEGIN
 from stages.verify import mechanics
+from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
 
 _BATCH_TOKENS = 1 << 18
@@ -168,6 +177,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
     if not findings:  # what is damaged has been named, and may lead anywhere
         findings += _sentences(place, mapped, group)
+        findings += _losses(place, mapped, rows, group)
     if not findings:
         findings += _laid_out(place, work, manifest, mapped, group)
     if shard.documents != len(group.lengths):
@@ -253,6 +263,20 @@ def _sentences(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[
         return
     if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
         yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
+
+
+def _losses(
+    place: str, mapped: MappedShard, rows: SegmentedRows, group: MergedGroup
+) -> Iterator[tuple[str, Finding]]:
+    """Tokens have a loss where the sections of the token store say so."""
+    mask = mapped.columns.get(LOSS_MASK)
+    if mask is None or group.sections is None or group.learned is None:
+        return
+    marked = SegmentedRows(mask, rows.segments)
+    found = check_loss_mask(
+        marked, lengths=group.lengths, sections=group.sections, learned=group.learned
+    )
+    yield from ((f"{place}/{LOSS_MASK}.npy", finding) for finding in found)
 
 
 def _laid_out(

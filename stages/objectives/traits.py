@@ -40,6 +40,8 @@ class Traits:
     takes_dialogues: bool = True
     """Whether documents may be dialogues: what moves parts of documents, or lays out rows by their
     sections, would tear turns apart."""
+    loss_mask: bool = False
+    """Whether a column says of each position of a row whether its token has a loss."""
     sources: tuple[str, ...] = ()
     """Sources of the run that the config names, whose documents are drawn by settings of their own."""
     encodes_text: bool = False

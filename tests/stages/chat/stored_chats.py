@@ -42,13 +42,13 @@ class WrittenDialogue:
         return [self.text[begin:end] for begin, end in zip(begins, self.ends, strict=True)]
 
 
-def stored_dialogues(run: Path) -> dict[int, StoredDialogue]:
-    """Return the dialogues of the token store by their own ids."""
-    return dict(_stored(run))
+def stored_dialogues(run: Path, *, source: str = "chats") -> dict[int, StoredDialogue]:
+    """Return the dialogues of a source in the token store by their own ids."""
+    return dict(_stored(run / "tokens" / source))
 
 
-def _stored(run: Path) -> Iterator[tuple[int, StoredDialogue]]:
-    for place in sorted((run / "tokens").rglob("documents.parquet")):
+def _stored(folder: Path) -> Iterator[tuple[int, StoredDialogue]]:
+    for place in sorted(folder.rglob("documents.parquet")):
         store = TokenUnit.open(place.parent)
         for group in range(len(store.group_ptr) - 1):
             ids, lengths = store.group(group)

@@ -98,6 +98,10 @@ def test_loops_may_be_left_and_json_is_plain() -> None:
             "{% for m in messages %}{{ m.content }}{{ 'x' if 'H' in m.content }}{% endfor %}",
             "changes or inspects",
         ),
+        (
+            "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'x' if 'H' in messages[1].content }}",
+            "changes or inspects",
+        ),
         ("{{ raise_exception('no tools here') }}", "the template refuses it: no tools here"),
         ("{{ strftime_now('%Y') }}", "another text on another day"),
         ("{{ 1 + messages[0].content }}", "the template refuses it: TypeError"),

@@ -111,6 +111,8 @@ def _labelled(change: Callable[[Array, Array], None], *, first: bool | None = No
         objective, real = copy.objective, loader._kernels()  # noqa: SLF001  # what is replaced
         if copy.written or not isinstance(objective, CausalLM) or real is None:
             raise NoPlaceError
+        if not copy.traits.copied:  # the loader draws these rows
+            raise NoPlaceError
         if first is not None and first == objective.mask_first_token:
             raise NoPlaceError
 
@@ -139,6 +141,11 @@ CODE: dict[str, Plant] = {
     ),
     "kernels: every second label missing": _labelled(_every_second),
     "kernels: first tokens labelled or not": _labelled(lambda *_: None, first=False),
+    "kernels: the loss mask ignored": _drawn(
+        lambda rows: (
+            rows if rows.loss_mask is None else replace(rows, loss_mask=np.ones_like(rows.loss_mask))
+        )
+    ),
     "loader: half the rows of an epoch twice": _half_the_rows,
     "loader: a batch drawn as if of one shard": _keyed_by_the_first,
 }

@@ -27,6 +27,7 @@ WORDS = {"kind": "mlm", "selection": "whole_word"}
 _FORMS: dict[str, dict[str, Any]] = {
     "clm": {"kind": "clm"},
     "clm-first": {"kind": "clm", "mask_first_token": True},
+    "clm-targets": {"kind": "clm", "loss": "targets"},
     "mlm": {"kind": "mlm"},
     "exact": {"kind": "mlm", "selection": "exact"},
     "whole-word": WORDS,

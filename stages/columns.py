@@ -18,6 +18,7 @@ class DropReason(StrEnum):
     BAD_UTF8 = "bad_utf8"
     TOO_LARGE = "too_large"
     MISSING_TEXT = "missing_text"
+    BAD_DIALOGUE = "bad_dialogue"
 
 
 UNREADABLE = frozenset(map(str, DropReason))
@@ -56,6 +57,12 @@ DOCUMENTS = pa.schema(
 
 SECTION_ENDS = pa.field("section_ends", pa.list_(pa.field("end", pa.int64(), nullable=False)))
 """One more column of `DOCUMENTS` for sources with sections: where each ends, in characters."""
+
+SECTION_FLAGS = pa.field("section_flags", pa.list_(pa.field("flags", pa.uint8(), nullable=False)))
+"""And one more for dialogues: what each section is, as bits; 1 is learned, 2 is markup."""
+
+SECTIONED_DOCUMENTS = DOCUMENTS.append(SECTION_ENDS)
+DIALOGUES = SECTIONED_DOCUMENTS.append(SECTION_FLAGS)
 
 DROPS = pa.schema(
     [

@@ -104,6 +104,7 @@ def _export(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
     for source in sources:
         _require_verified(request, source)
         format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
+        format_.refuse_loss_mask(source)
         format_.refuse(source)
     identity = _identity(request, format_, sources)
     summary = read_summary(request.to)

@@ -8,11 +8,13 @@ says; and how a tokenizer that is trained on more text would encode, so there ar
 """
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from pipeline.inputs.sample import InputSample, draw_sample
 from pipeline.report.content import Forecast, LanguageContent, RunReport, StepForecast
+from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from pipeline.steps.tokenizer.step import TOKENIZER
@@ -41,6 +43,7 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     """
     if not 0 < share <= 1:
         raise ConfigError(f"--sample {share}: must be above 0 and at most 1, such as 0.01")
+    request = replace(request, file=resolve_chats(request.file, request.base))
     with tempfile.TemporaryDirectory(prefix="shardmill-forecast-") as name:
         folder = Path(name)
         sample = draw_sample(request.file, request.base, folder, share=share)

@@ -33,6 +33,7 @@ _ENOUGH = 3
 _SLICE = 1 << 20
 """Text in a slice of a table, about."""
 _TEXT, _ID, _LANGUAGE, _SECTION = "_text", "_id", "_language", "_section_{}"
+_DIALOGUE = "_messages"
 """Columns of a sample; what filters read beside them has the names that it had."""
 
 
@@ -113,7 +114,7 @@ def _drawn(file: FoundFile, run: RunFile, sample: InputSample, *, share: float) 
             if isinstance(record, Drop):
                 sample.unreadable += 1
                 continue
-            sample.text_bytes += len(record.text)
+            sample.text_bytes += len(record.text) + sum(len(turn.content) for turn in record.turns)
             yield record
     sample.taken += taken * size
 
@@ -190,6 +191,9 @@ def _line(record: RawDocument, file: FoundFile) -> bytes:
     content: dict[str, object] = dict(zip(file.fields.beside, record.values, strict=False))
     content |= {_TEXT: record.text, _LANGUAGE: record.language}
     content |= {_SECTION.format(number): text for number, text in enumerate(record.sections)}
+    if record.turns:
+        del content[_TEXT]
+        content[_DIALOGUE] = [turn._asdict() for turn in record.turns]
     if record.own_id is not None:
         content[_ID] = record.own_id
     return orjson.dumps(content, default=str, option=orjson.OPT_APPEND_NEWLINE)
@@ -198,12 +202,14 @@ def _line(record: RawDocument, file: FoundFile) -> bytes:
 def _source(source: Source, place: Path) -> Source:
     """Return a source of the run as one of its sample."""
     sections = tuple(_SECTION.format(number) for number in range(len(source.section_columns)))
+    chat = None if source.chat is None else source.chat.model_copy(update={"column": _DIALOGUE})
     return Source(
         name=source.name,
         paths=(str(place),),
         license=source.license,
-        text_column=_TEXT,
+        text_column=_TEXT if chat is None else Source.model_fields["text_column"].default,
         section_columns=sections,
+        chat=chat,
         id_column=_ID if source.id_column is not None else None,
         language=LanguageColumn(column=_LANGUAGE),
     )

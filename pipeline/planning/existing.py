@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.chats import chat_loss, with_markup
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
 from stages.objectives.table import refuse_begun_documents, refuse_impossible, special_names, traits_of
@@ -37,7 +38,8 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
     described = describe(data, kind, name=key)
     found = find_roles(described, file.tokenizer.special, name=path.name)
-    roles = _with_padding(file, framed_roles(described, found, file.framing, name=path.name))
+    framed = framed_roles(described, found, file.framing, name=path.name)
+    roles = _with_padding(file, with_markup(file.sources, described, framed))
     for dataset in file.datasets:
         _require(dataset, roles, seq_len=file.packing_of(dataset).seq_len, name=path.name)
     tokenizer = existing_tokenizer(data, kind, roles.ids, name=key)
@@ -56,7 +58,9 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
             " not to the cleaned one"
         )
     digest = hashlib.sha256(data).hexdigest()
-    return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss)
+    names = {number: piece for piece, number in described.pieces.items()}
+    misfit = chat_loss(file.sources, described.marks, roles.ids, names) if "eos" in roles.ids else None
+    return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss, misfit)
 
 
 def _require_file(key: str, kind: str | None) -> None:

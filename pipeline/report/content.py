@@ -103,6 +103,10 @@ class PackedContent(TypedDict):
     """Of these, in other rows than the document's first."""
     tokens_cut: int
     """In no row."""
+    learned: NotRequired[int]
+    """Tokens with a loss, of datasets in which only some have one."""
+    silent_segments: NotRequired[int]
+    """Of these datasets, pieces of documents in a row without a token that has a loss."""
 
 
 class PackingContent(TypedDict):

@@ -24,11 +24,13 @@ from pipeline.steps.names import read_rows
 from stages.columns import SHARD_DOCUMENTS
 from stages.errors import FormatError
 from stages.loading.mapped import map_shard
-from stages.store.manifest import Manifest, Shard, read_manifest
+from stages.store.manifest import LOSS_MASK, Manifest, Shard, read_manifest
 from stages.verify.mechanics import SegmentedRows, check_segments
 
 _BY = ("source", "language")
 """The columns of documents by which is counted."""
+_BLOCK = 1 << 20
+"""Positions of rows whose losses are counted together."""
 _DAMAGED = (FormatError, OSError, pa.ArrowException, ValueError, TypeError)
 """What reading a damaged file raises, by whatever is wrong in it; `verify` names the file."""
 
@@ -43,10 +45,12 @@ class _Sums:
     cut_documents: int = 0
     tokens_behind_cuts: int = 0
     tokens_cut: int = 0
+    learned: int = 0
+    silent_segments: int = 0
 
-    def content(self, name: str) -> PackedContent:
+    def content(self, name: str, *, with_losses: bool) -> PackedContent:
         """Return them as the report has them."""
-        return {
+        content: PackedContent = {
             "name": name,
             "documents": self.documents,
             "tokens": self.tokens,
@@ -55,6 +59,9 @@ class _Sums:
             "tokens_behind_cuts": self.tokens_behind_cuts,
             "tokens_cut": self.tokens_cut,
         }
+        if with_losses:
+            content |= {"learned": self.learned, "silent_segments": self.silent_segments}
+        return content
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +74,10 @@ class Counted:
     """Of its rows, its share."""
     behind: NDArray[np.int64]
     """Tokens that lie in other rows than its first one."""
+    learned: NDArray[np.int64]
+    """With a loss; 0 where rows do not say so."""
+    silent: NDArray[np.int64]
+    """Its segments without such a token; likewise."""
 
 
 def packing_of(
@@ -105,17 +116,19 @@ def _split(folder: Path, fingerprint: str) -> PackingContent:
     """Return the content of one split; of damaged files nothing but that they are."""
     sums: tuple[dict[str, _Sums], ...] = ({}, {})
     content: PackingContent = {"fingerprint": fingerprint, "sources": [], "languages": []}
+    with_losses = False
     try:
         manifest = read_manifest(folder)
         if manifest.fingerprint != fingerprint:
             raise FormatError(f"{folder}: another manifest than the run's")
+        with_losses = LOSS_MASK in manifest.columns
         for shard in manifest.shards:
             _add_shard(sums, folder, manifest, shard)
     except _DAMAGED as error:
         return {**content, "reason": f"not counted: {error}"}
     sources, languages = (
         [
-            one.content(name)
+            one.content(name, with_losses=with_losses)
             for name, one in sorted(by.items(), key=lambda item: (-item[1].padding, item[0]))
         ]
         for by in sums
@@ -137,7 +150,8 @@ def _add_shard(
     broken = check_segments(rows, documents=shard.documents) if len(segments["doc"]) else []
     if broken:
         raise FormatError(f"{folder / shard.path}: {broken[0].message}")
-    counted, first = count_documents(rows, shard.documents), 0
+    counted = count_documents(rows, shard.documents, loss_mask=mapped.columns.get(LOSS_MASK))
+    first = 0
     path = folder / shard.path / "documents.parquet"
     if not pq.read_schema(path).equals(SHARD_DOCUMENTS):
         raise FormatError(f"{path}: other columns than the format has")
@@ -151,12 +165,15 @@ def _add_shard(
         raise FormatError(f"{path}: lists {first:,} documents of {shard.documents:,}")
 
 
-def count_documents(rows: SegmentedRows, documents: int) -> Counted:
-    """Return tokens, padding and what lies behind cuts of each document of a shard.
+def count_documents(
+    rows: SegmentedRows, documents: int, *, loss_mask: NDArray[np.integer] | None = None
+) -> Counted:
+    """Return tokens, padding and what lies behind cuts of each document of a shard, and its losses.
 
     Args:
         rows: with sound segments.
         documents: D.
+        loss_mask: 1 where a token of the rows has a loss, if they say so.
     """
     row_ptr, length, doc = (rows.segments[name] for name in ("row_ptr", "length", "doc"))
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
@@ -166,9 +183,35 @@ def count_documents(rows: SegmentedRows, documents: int) -> Counted:
     home = np.full(documents, -1, np.int64)
     home[doc[begins]] = row[begins]
     away = home[doc] != row
-    sums = (np.bincount(doc, of, minlength=documents) for of in (length, length * share, length * away))
-    tokens, padding, behind = sums
-    return Counted(tokens.astype(np.int64), padding.astype(np.float64), behind.astype(np.int64))
+    losses = np.zeros_like(length) if loss_mask is None else _count_losses(rows, loss_mask)
+    silent = (losses == 0) & (loss_mask is not None)
+    tokens, padding, behind, learned, quiet = (
+        np.bincount(doc, of, minlength=documents)
+        for of in (length, length * share, length * away, losses, silent)
+    )
+    return Counted(
+        tokens.astype(np.int64),
+        padding.astype(np.float64),
+        behind.astype(np.int64),
+        learned.astype(np.int64),
+        quiet.astype(np.int64),
+    )
+
+
+def _count_losses(rows: SegmentedRows, loss_mask: NDArray[np.integer]) -> NDArray[np.int64]:
+    """Return how many tokens of each segment have a loss, some rows at a time: (S,)."""
+    row_ptr, start, length = (rows.segments[name] for name in ("row_ptr", "start", "length"))
+    found, width = np.zeros_like(length), loss_mask.shape[1]
+    step = max(1, _BLOCK // width)
+    for first in range(0, len(loss_mask), step):
+        last = min(first + step, len(loss_mask))
+        some = slice(row_ptr[first], row_ptr[last])
+        row = np.repeat(np.arange(last - first), np.diff(row_ptr[first : last + 1]))
+        counted = np.cumsum(loss_mask[first:last] != 0)
+        begins = row * width + start[some]
+        counted = np.concatenate([[0], counted])
+        found[some] = counted[begins + length[some]] - counted[begins]
+    return found
 
 
 def _add_table(
@@ -182,17 +225,21 @@ def _add_table(
     encoded = names.combine_chunks().fill_null("").dictionary_encode()
     chosen = encoded.indices.to_numpy(zero_copy_only=False)
     tokens, behind = counted.tokens[part], counted.behind[part]
-    columns = (counted.padding[part], tokens, behind > 0, behind, stored - tokens, np.ones_like(tokens))
+    columns = (
+        *(counted.padding[part], tokens, behind > 0, behind, stored - tokens, np.ones_like(tokens)),
+        *(counted.learned[part], counted.silent[part]),
+    )
     groups = len(encoded.dictionary)
     totals = [np.bincount(chosen, column, minlength=groups).tolist() for column in columns]
     for name, *values in zip(encoded.dictionary.to_pylist(), *totals, strict=True):
         sums = by.setdefault(name, _Sums())
         padding, *counts = values
-        inside, cut, away, lost, documents = map(int, counts)
+        inside, cut, away, lost, documents, learned, silent = map(int, counts)
         sums.padding += float(padding)
         sums.tokens, sums.documents = sums.tokens + inside, sums.documents + documents
         sums.cut_documents, sums.tokens_cut = sums.cut_documents + cut, sums.tokens_cut + lost
         sums.tokens_behind_cuts += away
+        sums.learned, sums.silent_segments = sums.learned + learned, sums.silent_segments + silent
 
 
 def by_source(packing: dict[str, dict[str, PackingContent]]) -> Iterator[tuple[str, PackedContent]]:

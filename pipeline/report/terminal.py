@@ -95,6 +95,8 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     if report["datasets"]:
         console.show(_datasets(report["datasets"]))
         console.show(_packing(report["packing"]))
+        if any("learned" in row for _, row in by_source(report["packing"])):
+            console.show(_losses(report["packing"]))
     console.show(_steps(report["steps"]))
     for warning in report["warnings"]:
         console.line(f"warning: {warning}")
@@ -173,6 +175,19 @@ def _packing(packing: dict[str, dict[str, PackingContent]]) -> PlainTable:
         share = row["padding"] / max(row["padding"] + row["tokens"], 1)
         counts = (f"{row[key]:,}" for key in ("cut_documents", "tokens_behind_cuts"))
         table.add(split, shortened(row["name"]), f"{row['padding']:,}", f"{share:.2%}", *counts)
+    table.add("")
+    return table
+
+
+def _losses(packing: dict[str, dict[str, PackingContent]]) -> PlainTable:
+    """Return which share of tokens has a loss, of datasets in which only some have one."""
+    names = ("source", "tokens", "with a loss", "share", "pieces without a loss")
+    table = PlainTable("losses", *names).right()
+    rows = ((split, row) for split, row in by_source(packing) if "learned" in row)
+    for split, row in islice(rows, MAX_LANGUAGES):
+        learned = row["learned"]
+        counts = (f"{row['tokens']:,}", f"{learned:,}", f"{learned / max(row['tokens'], 1):.2%}")
+        table.add(split, shortened(row["name"]), *counts, f"{row['silent_segments']:,}")
     table.add("")
     return table
 

@@ -228,7 +228,9 @@ class RunFile(Config):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
-        require_sources(self.filters, {one.name: len(one.text_columns) for one in self.sources})
+        require_sources(
+            self.filters, {one.name: 0 if one.chat else len(one.text_columns) for one in self.sources}
+        )
         return self
 
     @model_validator(mode="after")
@@ -245,9 +247,16 @@ class RunFile(Config):
 
     @model_validator(mode="after")
     def _sections_are_there(self) -> "RunFile":
-        held = [len(source.text_columns) for source in self.sources]
+        held = [len(source.text_columns) + bool(source.chat) for source in self.sources]
+        chats = [source.name for source in self.sources if source.chat]
         for dataset in self.datasets:
             wanted = traits_of(dataset.objective).sections
+            if chats and not traits_of(dataset.objective).takes_dialogues:
+                raise ValueError(
+                    f"dataset {dataset.name!r}: kind = {dataset.objective.kind!r} takes documents apart,"
+                    f" and source {chats[0]!r} has dialogues, whose turns belong together; make it in a"
+                    " run without this source"
+                )
             fits = any(count > 1 if wanted < 0 else count == wanted for count in held)
             if wanted and not fits:
                 columns = "section_columns" if wanted < 0 else f"{wanted - 1} section_columns"

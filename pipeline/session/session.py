@@ -25,6 +25,7 @@ from pipeline.planning.outputs import PLAN, require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_steps, status_of
 from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
+from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.filters import resolve_filters
 from pipeline.run_file.generators import require_generators
@@ -103,8 +104,9 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
 
 
 def _resolved(request: RunRequest) -> RunRequest:
-    """Return a request whose filters know what they rest on."""
-    return replace(request, file=resolve_filters(request.file, request.base))
+    """Return a request whose filters and templates know what they rest on."""
+    file = resolve_chats(resolve_filters(request.file, request.base), request.base)
+    return replace(request, file=file)
 
 
 def verify_session(

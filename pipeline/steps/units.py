@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from stages.columns import SECTION_ENDS
+from stages.columns import SECTION_ENDS, SECTION_FLAGS
 from stages.config import Config
 from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES
@@ -24,8 +25,11 @@ from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
 from stages.tokenizer.texts import JoinedTexts, joined_texts, texts_of
 
-SECTIONED_TEXT = ("text", SECTION_ENDS.name)
-"""The columns that `sections_of` reads; the second is there for sources with sections alone."""
+SECTIONED_TEXT = ("text", SECTION_ENDS.name, SECTION_FLAGS.name)
+"""The columns that `sections_of` reads; the second is there for sources with sections alone, the third
+for dialogues."""
+RAGGED = 0
+"""In place of how many sections a document has: that of dialogues, each as many as it has."""
 NAME = f"S{ID_BYTES}"
 """An id as numpy sorts it: as bytes, and equal only if all sixteen are."""
 _SLICE = 1 << 20
@@ -46,7 +50,12 @@ class Unit:
     documents: int
     text_bytes: int
     sections: int = 1
-    """Of each of its documents."""
+    """Of each of its documents; `RAGGED` of dialogues."""
+
+    @property
+    def dialogues(self) -> bool:
+        """Whether its documents are dialogues, whose sections say what they are."""
+        return self.sections == RAGGED
 
     @property
     def last(self) -> int:
@@ -158,7 +167,7 @@ def row_groups(
     """Yield a unit's documents row group by row group, each with the number of its first document."""
     number = unit.first
     with pq.ParquetFile(workspace.path(unit.table)) as file:
-        absent = {SECTION_ENDS.name} - set(file.schema_arrow.names)
+        absent = {SECTION_ENDS.name, SECTION_FLAGS.name} - set(file.schema_arrow.names)
         for group in range(file.num_row_groups):
             table = file.read_row_group(
                 group, columns=[c for c in columns if c not in absent], use_threads=False
@@ -216,6 +225,20 @@ def joined_sections(table: pa.Table) -> JoinedTexts:
     if SECTION_ENDS.name not in table.column_names:
         return texts_of(table.column("text"))
     return joined_texts([part.encode() for sections in sections_of(table) for part in sections])
+
+
+def section_ptr(table: pa.Table) -> NDArray[np.int64]:
+    """Return where the sections of each document begin among those of all: (N + 1,)."""
+    if SECTION_ENDS.name not in table.column_names:
+        return np.arange(table.num_rows + 1)
+    counts = pc.list_value_length(table.column(SECTION_ENDS.name)).to_numpy().astype(np.int64)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
+def section_flags(table: pa.Table) -> NDArray[np.uint8]:
+    """Return the flags of all sections of dialogues: (S,)."""
+    chunks = [chunk.flatten().to_numpy() for chunk in table.column(SECTION_FLAGS.name).chunks]
+    return np.concatenate([np.empty(0, np.uint8), *chunks])
 
 
 def text_slices(table: pa.Table) -> list[pa.Table]:

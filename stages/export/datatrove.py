@@ -3,9 +3,10 @@
     SPLIT/NNNNN.ds            <u2 or <u4 ids of a shard's documents end to end, no header
     SPLIT/NNNNN.ds.index      <u8[documents] where each document ends, in tokens from the file's start
     SPLIT/NNNNN.ds.metadata   TOKENIZER|bytes of a token, tokens, and the same for people: three lines
+    SPLIT/NNNNN.ds.loss       |u1[tokens] 1 where a token has a loss, else 0; where only some have one
 
 The invariant: the last end of the index * bytes of a token = size of the .ds. A shard without documents
-has no files.
+has no files. datatrove writes and checks the .loss file, but its dataset does not read it.
 """
 
 import math
@@ -29,6 +30,8 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
             ends = end + np.cumsum(block.lengths)
             index.write(ends.astype("<u8"))
             end = int(ends[-1])
+            if block.loss_mask is not None:
+                files.write(f"{name}.loss", block.loss_mask.tobytes())
     about = f"{source.tokenizer}|{dtype.itemsize}\n{end}\n{human_count(end)}"
     files.write(f"{name}.metadata", about.encode())
 
@@ -51,9 +54,18 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
 
 
 def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
-    return (
+    notes = (
         "Windows of seq_len + 1 tokens do not overlap; what is left at the end of a file is not read.",
         f"With return_positions=True, positions are those of the index. {sources[0].frame}.",
+    )
+    if not sources[0].has_loss_mask:
+        return notes
+    return (
+        *notes,
+        (
+            "NNNNN.ds.loss has a byte for each token, 1 where it has a loss. DatatroveFolderDataset does"
+            " not read it: without it, prompts are learned too."
+        ),
     )
 
 
@@ -61,7 +73,8 @@ DATATROVE = Format(
     name="datatrove",
     holds=Holds.DOCUMENTS,
     client="datatrove, nanotron",
-    files=("SPLIT/NNNNN.ds", "SPLIT/NNNNN.ds.index", "SPLIT/NNNNN.ds.metadata"),
+    files=("SPLIT/NNNNN.ds", "SPLIT/NNNNN.ds.index", "SPLIT/NNNNN.ds.metadata", "SPLIT/NNNNN.ds.loss"),
+    loss_masks=True,
     write_part=_write_part,
     read=_read,
     notes=_notes,

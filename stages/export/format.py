@@ -69,8 +69,23 @@ class Format:
     notes: Callable[[Sequence[ExportSource]], Sequence[str]] = no_notes
     needs_sentences: bool = False
     """Whether the dataset must say where sentences end."""
+    loss_masks: bool = False
+    """Whether it says which tokens have a loss; of documents, since rows have labels."""
     max_vocabulary: int | None = None
     """Ids that its integers can hold."""
+
+    def refuse_loss_mask(self, source: ExportSource) -> None:
+        """Refuse documents of which only some tokens have a loss, where the format cannot say which.
+
+        Raises:
+            ConfigError: its trainer would learn the others too.
+        """
+        if self.holds is Holds.DOCUMENTS and source.has_loss_mask and not self.loss_masks:
+            raise ConfigError(
+                f"--format {self.name}: holds ids alone, but only targets of {source.manifest.name} have"
+                ' a loss (loss = "targets"), and prompts would be learned too; export it as olmo-core or'
+                " datatrove, which have a file for that, or as rows: hf, hf-parquet, mds or safetensors"
+            )
 
     def refuse_vocabulary(self, size: int, *, name: str) -> None:
         """Refuse ids that the format's integers cannot hold.

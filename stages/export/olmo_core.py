@@ -3,10 +3,12 @@
     SPLIT/NNNNN.npy       <u2 or <u4 ids of a shard's documents end to end, without any header
     SPLIT/NNNNN.csv.gz    one line a document: start,end in tokens, the end not included
     SPLIT/metadata.json   dtype, vocabulary, special ids, documents and tokens of each file
+    SPLIT/label_mask/NNNNN.npy   |b1 for each id, without any header: whether it has a loss, where only
+                                 some have one
 
 A real .npy would be read without an error, its header as 64 ids; these have the name alone. The
-invariants: size of NNNNN.npy = tokens * itemsize; the first start is 0, each other the end before it,
-and the last end counts all tokens. A shard without documents has no files.
+invariants: size of NNNNN.npy = tokens * itemsize, that of its mask = tokens; the first start is 0, each
+other the end before it, and the last end counts all tokens. A shard without documents has no files.
 """
 
 import glob
@@ -19,6 +21,9 @@ import numpy as np
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
+
+MASKS = "label_mask"
+"""Folder of the masks, apart from the ids: a trainer reads all .npy files of a folder."""
 
 
 def _dtype(source: ExportSource) -> str:
@@ -41,6 +46,8 @@ def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
             pairs = zip((ends - block.lengths).tolist(), ends.tolist(), strict=True)
             lines.write("".join(f"{begin},{end}\n" for begin, end in pairs).encode())
             start = int(ends[-1])
+            if block.loss_mask is not None:
+                files.write(f"{source.split}/{MASKS}/{shard:05d}.npy", block.loss_mask.tobytes())
 
 
 def _finish(source: ExportSource, files: ExportFiles) -> None:
@@ -78,7 +85,7 @@ tokenizer = TokenizerConfig(
 {source.split} = NumpyFSLDatasetConfig(
     tokenizer=tokenizer,
     paths=[{quoted(f"{glob.escape(folder)}/{source.split}/*.npy")}],
-    expand_glob=True,
+    expand_glob=True,{_mask_paths(source, folder)}
     dtype=NumpyDatasetDType.{np.dtype(_dtype(source)).name},
     sequence_length={manifest.seq_len},
     work_dir="work",
@@ -86,6 +93,13 @@ tokenizer = TokenizerConfig(
         for source in sources
     ]
     return "\n".join(blocks)
+
+
+def _mask_paths(source: ExportSource, folder: str) -> str:
+    """Return the line that names the masks, if there are any."""
+    if not source.has_loss_mask:
+        return ""
+    return f"\n    label_mask_paths=[{quoted(f'{glob.escape(folder)}/{source.split}/{MASKS}/*.npy')}],"
 
 
 def _notes(_: Sequence[ExportSource]) -> tuple[str, ...]:
@@ -99,7 +113,13 @@ OLMO_CORE = Format(
     name="olmo-core",
     holds=Holds.DOCUMENTS,
     client="OLMo-core",
-    files=("SPLIT/NNNNN.npy", "SPLIT/NNNNN.csv.gz", "SPLIT/metadata.json"),
+    files=(
+        "SPLIT/NNNNN.npy",
+        "SPLIT/NNNNN.csv.gz",
+        "SPLIT/metadata.json",
+        f"SPLIT/{MASKS}/NNNNN.npy",
+    ),
+    loss_masks=True,
     write_part=_write_part,
     finish=_finish,
     read=_read,

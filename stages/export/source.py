@@ -21,7 +21,7 @@ from stages.objectives.rows import Columns
 from stages.objectives.table import traits_of
 from stages.ragged import Ragged, batches
 from stages.store.drawn import read_drawn
-from stages.store.manifest import Manifest
+from stages.store.manifest import LOSS_MASK, Manifest
 from stages.store.ranges import copy_ranges
 from stages.tokenizer.framing import BEGIN
 
@@ -36,10 +36,12 @@ class StoredDocuments:
     Args:
         tokens: (T,) their ids end to end, the last of each its EOS.
         lengths: (N,) int64, tokens of each.
+        loss_mask: (T,) uint8, 1 where a token has a loss, else 0; None if all have one.
     """
 
     tokens: NDArray[np.integer]
     lengths: NDArray[np.int64]
+    loss_mask: NDArray[np.uint8] | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,11 @@ class ExportSource:
         """Whether the dataset says where sentences end."""
         return traits_of(self.reader.objective).sentences
 
+    @property
+    def has_loss_mask(self) -> bool:
+        """Whether the dataset says which tokens have a loss."""
+        return traits_of(self.reader.objective).loss_mask
+
     def sentences(self, shard: int) -> Ragged | None:
         """Return after how many of its tokens each sentence of each document ends, if that is known."""
         return self.reader.whole_shard(shard).sentences
@@ -132,16 +139,17 @@ class ExportSource:
         places = np.cumsum(length) - length
         self._require_whole(shard, segments["doc"][order], segments["doc_offset"][order], places)
         ends = np.cumsum(whole.lengths)
-        flat = np.asarray(whole.input_ids).reshape(-1)
+        losses = self.reader.mapped(shard).columns.get(LOSS_MASK)
         for first, last in batches(whole.lengths, BLOCK_TOKENS):
             start = int(ends[first - 1]) if first else 0
             low, high = np.searchsorted(places, [start, int(ends[last - 1])])
-            tokens = np.empty(int(ends[last - 1]) - start, whole.input_ids.dtype)
-            chosen = slice(low, high)
-            copy_ranges(flat, tokens, begins[chosen], places[chosen] - start, length[chosen])
+            size = int(ends[last - 1]) - start
+            where = (begins[low:high], places[low:high] - start, length[low:high])
+            tokens = _gathered(whole.input_ids, size, *where)
             lengths = np.diff(ends[first:last], prepend=start)
             self._require_eos(shard, tokens, lengths, first)
-            yield StoredDocuments(tokens, lengths)
+            mask = None if losses is None else _gathered(losses, size, *where).astype(np.uint8)
+            yield StoredDocuments(tokens, lengths, mask)
 
     def documents(self, shard: int) -> Iterator[NDArray[np.integer]]:
         """Yield each document of a shard in its order: its ids, the last of them its EOS."""
@@ -217,6 +225,19 @@ def open_source(path: Path, *, split: str, epoch: int = 0) -> ExportSource:
     drawn = read_drawn(dataset.folder, dataset=dataset.manifest.fingerprint)
     follow = drawn is None or not (drawn.generator or traits_of(dataset.objective).written_for)
     return ExportSource(dataset.reader, epoch, "" if drawn is None or follow else drawn.fingerprint)
+
+
+def _gathered(
+    rows: NDArray[np.integer],
+    size: int,
+    begins: NDArray[np.int64],
+    places: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+) -> NDArray[np.integer]:
+    """Return runs of rows that are laid end to end, each at its place: (size,)."""
+    found = np.empty(size, rows.dtype)
+    copy_ranges(np.asarray(rows).reshape(-1), found, begins, places, lengths)
+    return found
 
 
 def _on_disk(column: NDArray[np.integer]) -> NDArray[np.integer]:

@@ -62,7 +62,7 @@ def require_sources(configs: Sequence[FilterConfig], sections: Mapping[str, int]
 
     Args:
         configs: the filters of a run.
-        sections: how many columns the text of each source is made of, by its name.
+        sections: how many columns the text of each source is made of, by its name; 0 for dialogues.
 
     Raises:
         ValueError: there is one.
@@ -76,10 +76,11 @@ def require_sources(configs: Sequence[FilterConfig], sections: Mapping[str, int]
                 f"{key}: sources: no source is called {strangers[0]!r}; the run has {known}"
             )
         for name in one.sources or sections:
-            if sections[name] > 1 and filter_of(one).rewrites(one):
+            if sections[name] != 1 and filter_of(one).rewrites(one):
+                made = f"made of {sections[name]} columns" if sections[name] else "dialogues of turns"
                 raise ValueError(
-                    f"{key}: changes texts, and those of source {name!r} are made of {sections[name]}"
-                    " columns, whose ends would move; set its sources to the others"
+                    f"{key}: changes texts, and those of source {name!r} are {made}, whose ends would"
+                    " move; set its sources to the others"
                 )
 
 

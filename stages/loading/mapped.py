@@ -17,6 +17,7 @@ from stages.ragged import Ragged
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest
 from stages.store.manifest import (
+    LOSS_MASK,
     OBJECTIVE_ID,
     PROMPT,
     ROOM,
@@ -205,4 +206,5 @@ def gather_rows(
         room=columns.get(ROOM),
         prompt=columns.get(PROMPT),
         segment_prompt=np.concatenate([_NO_SEGMENTS, *prompts]) if prompts else None,
+        loss_mask=columns.get(LOSS_MASK),
     )

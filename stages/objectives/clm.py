@@ -6,13 +6,21 @@
 Labels are *unshifted*: the model shifts them by one, as transformers' models do. The rows hold
 `input_ids` alone; labels follow from them and from the segments. Nothing is drawn.
 
+With loss = "targets" the rows hold `loss_mask` too, and labels are where it is 1: on the last section of
+documents whose source names sections, on the chosen turns of dialogues, on all of any other document.
+
+    document    Where is it ? In a box </s> Lone text </s>          prompt and target; one section
+    loss_mask   0     0  0  0 1  1 1   1    1    1    1
+
 Source: objectives of GPT, Radford et al. 2018, section 3.1.
 """
 
 from typing import Literal
 
 import numpy as np
+from pydantic import JsonValue, SerializerFunctionWrapHandler, model_serializer
 
+from stages.errors import FormatError
 from stages.objectives.objective import Objective
 from stages.objectives.rows import IGNORED, Columns, StoredRows, segment_starts
 
@@ -24,13 +32,37 @@ class CausalLM(Objective):
     """Names the objective."""
     mask_first_token: bool = False
     """No loss on the first token of a segment, which nothing in its document comes before."""
+    loss: Literal["all", "targets"] = "all"
+    """all is a loss on every token; targets a loss on the last section of each document alone, with the
+    EOS that closes it, where its source has `section_columns`: a target behind its prompt; and on the
+    chosen turns of dialogues, where it has `chat`. Documents of other sources have a loss on every
+    token."""
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, content: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """Name `loss` only where it is not the default, so that manifests of before stay as they are."""
+        named: dict[str, JsonValue] = content(self)
+        if self.loss == "all":
+            del named["loss"]
+        return named
 
 
 def label_causally(rows: StoredRows, config: CausalLM) -> Columns:
-    """Return `input_ids` (N, L) as stored and `labels` (N, L) int32: the ids, or -100 without loss."""
+    """Return `input_ids` (N, L) as stored and `labels` (N, L) int32: the ids, or -100 without loss.
+
+    Raises:
+        FormatError: a loss on targets alone is asked of rows that do not say where these are.
+    """
     labels, filled = rows.input_ids.astype(np.int32), rows.filled
     for padded in np.flatnonzero(filled < labels.shape[1]).tolist():  # few: most rows are full
         labels[padded, filled[padded] :] = IGNORED
+    if config.loss == "targets":
+        if rows.loss_mask is None:
+            raise FormatError(
+                'rows of clm with loss = "targets" have a column loss_mask, but the manifest names none;'
+                " make the dataset anew"
+            )
+        labels[rows.loss_mask == 0] = IGNORED
     if config.mask_first_token:
         row, start = segment_starts(rows)
         labels[row, start] = IGNORED

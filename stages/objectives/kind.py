@@ -100,6 +100,8 @@ class Documents:
     """Of each document, after how many of its tokens each sentence ends; None if nobody asks."""
     sections: Ragged | None
     """The same of its sections."""
+    learned: NDArray[np.bool_] | None
+    """(S,) of each section, whether it has a loss where the objective asks; None if nobody asks."""
     seed: int
     """Of the run."""
     group: int
@@ -138,9 +140,9 @@ def no_layout_of_its_own(documents: Documents, config: Objective, widths: Widths
     del documents, config, widths
 
 
-def no_columns(config: Objective) -> dict[str, Column]:
+def no_columns(config: Objective, widths: Widths) -> dict[str, Column]:
     """Say that a row is stored as its ids alone."""
-    del config
+    del config, widths
     return {}
 
 
@@ -186,7 +188,7 @@ class Kind(Generic[Config_contra]):
     """Raises ConfigError for a `seq_len`, or a number of sentinels, that it cannot be made with."""
     lay_out: Callable[[Documents, Config_contra, Widths], LaidOut | None] = no_layout_of_its_own
     """Lays documents into rows by rules of its own; None: they are packed as the run has it."""
-    stored_columns: Callable[[Config_contra], Mapping[str, Column]] = no_columns
+    stored_columns: Callable[[Config_contra, Widths], Mapping[str, Column]] = no_columns
     """What is stored of each row beside its ids."""
     mixes: bool = False
     """Whether it may be a component of a mixture."""

@@ -88,6 +88,7 @@ class LearningSettings(LearningConfig):
 
 
 NEXT_TOKENS = LearningSettings(min_order_ablation=0.3)
+PROMPTED_TOKENS = LearningSettings(max_ids=1024, labelled_tokens=60_000, min_order_ablation=0.3)
 MASKED_TOKENS = LearningSettings(
     batch_rows=32,
     labelled_tokens=60_000,
@@ -96,4 +97,5 @@ MASKED_TOKENS = LearningSettings(
     learning_rate=5e-3,
 )
 TARGET_TOKENS = LearningSettings(max_ids=1024, batch_rows=32, labelled_tokens=60_000)
-"""What kinds start from that ask for the next token, for masked ones, or for a decoder's targets."""
+"""What kinds start from that ask for the next token, for it behind a prompt, for masked tokens, or for a
+decoder's targets."""

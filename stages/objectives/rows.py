@@ -40,6 +40,7 @@ class StoredRows:
         prompt: (N,) int32, tokens of each row before the target that its source names, 0 if it names
             none; None if nobody asks.
         segment_prompt: (S,) int32, the same of each segment of packed rows; None if nobody asks.
+        loss_mask: (N, L) uint8, 1 where a token has a loss, else 0; None if nobody asks.
     """
 
     input_ids: NDArray[np.integer]
@@ -54,6 +55,7 @@ class StoredRows:
     room: NDArray[np.int32] | None = None
     prompt: NDArray[np.int32] | None = None
     segment_prompt: NDArray[np.int32] | None = None
+    loss_mask: NDArray[np.uint8] | None = None
 
     @property
     def filled(self) -> NDArray[np.int64]:
@@ -102,6 +104,7 @@ class StoredRows:
             room=None if self.room is None else self.room[chosen],
             prompt=None if self.prompt is None else self.prompt[chosen],
             segment_prompt=None if self.segment_prompt is None else self.segment_prompt[segments],
+            loss_mask=None if self.loss_mask is None else self.loss_mask[chosen],
         )
 
 

@@ -62,6 +62,7 @@ def traits_of(objective: Objective) -> Traits:
         words=any(part.words for part in parts),
         unigram=any(part.unigram for part in parts),
         may_begin=all(part.may_begin for part in parts),
+        takes_dialogues=all(part.takes_dialogues for part in parts),
     )
 
 
@@ -166,8 +167,8 @@ def _refuse_to_mix(first: Objective, other: Objective) -> None:
         )
     if one.sections or two.sections:
         raise ConfigError(
-            "components: the sections of a source lay out rows of their own, and those of a mixture are"
-            ' its own; set split to "drawn", or make a dataset of it'
+            "components: the sections of a source lay out rows of their own, or say what has a loss, and"
+            ' a mixture lays out its own; set split to "drawn" or loss to "all", or make a dataset of it'
         )
     for name in ("attention", "label_convention", "single", "growth"):
         a, b = getattr(one, name), getattr(two, name)

@@ -37,6 +37,11 @@ class Traits:
     """Sections of a document that rows are laid out by: so many, or -1 for any number; 0 if none are."""
     segment_prompts: bool = False
     """Whether each segment of a row says how many of its tokens stand before its source's own target."""
+    takes_dialogues: bool = True
+    """Whether documents may be dialogues: what moves parts of documents, or lays out rows by their
+    sections, would tear turns apart."""
+    loss_mask: bool = False
+    """Whether a column says of each position of a row whether its token has a loss."""
     sources: tuple[str, ...] = ()
     """Sources of the run that the config names, whose documents are drawn by settings of their own."""
     encodes_text: bool = False

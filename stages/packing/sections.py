@@ -2,6 +2,7 @@
 
     document     p p p t t E          E is the EOS; sections end after 3 and 6 tokens
     prompts      3                    the prompt is all sections but the last
+    learned      - +                  the target alone, unless the source flags its sections itself
     side by side [p p p][t t E]       one row, a segment for each section
 
 A document of one section has nothing to tell apart: its prompt is 0, and its rows have one segment each.
@@ -12,7 +13,52 @@ from numpy.typing import NDArray
 
 from stages.packing.layout import Layout, layout_of, stack_layouts
 from stages.packing.single import pack_single
-from stages.ragged import Ragged
+from stages.ragged import Ragged, runs
+
+
+def learned_sections(sections: Ragged) -> NDArray[np.bool_]:
+    """Return which sections have a loss where no source says so: the last of each document, (S,).
+
+    ends [3 6] [4] -> [False True] [True]
+
+    Args:
+        sections: of each document, after how many of its tokens each ends.
+    """
+    learned = np.zeros(len(sections.values), np.bool_)
+    learned[sections.ptr[1:][np.diff(sections.ptr) > 0] - 1] = True
+    return learned
+
+
+def learned_runs(
+    layout: Layout, sections: Ragged, learned: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where runs of tokens with a loss begin in the rows, end to end, and how long each is: (N,).
+
+    document      p p p t t E           sections end after 3 and 6 tokens, the second has a loss
+    rows of 5     p p p t t  E . . . .
+    runs          places 3 and 5, of 2 tokens and 1
+
+    Args:
+        layout: any.
+        sections: of each document, after how many of its tokens each ends, the last with its length.
+        learned: (S,) of each section, whether it has a loss.
+    """
+    counts = np.diff(sections.ptr)
+    lengths = np.zeros(len(counts), np.int64)
+    lengths[counts > 0] = sections.values[sections.ptr[1:][counts > 0] - 1]
+    base = np.cumsum(lengths) - lengths  # documents end to end, so that sections are too
+    ends = np.repeat(base, counts) + sections.values
+    begins = np.concatenate([np.zeros(1, np.int64), ends])[:-1]
+    begins, ends = begins[learned], ends[learned]
+    head = base[layout.doc] + layout.doc_offset
+    tail = head + layout.length
+    first = np.searchsorted(ends, head, side="right")
+    found = np.maximum(np.searchsorted(begins, tail) - first, 0)
+    segment, section = np.repeat(np.arange(len(head)), found), runs(first, found)
+    low = np.maximum(begins[section], head[segment])
+    high = np.minimum(ends[section], tail[segment])
+    places = layout.segment_rows() * layout.row_length + layout.start - head
+    return places[segment] + low, high - low
 
 
 def prompt_lengths(layout: Layout, sections: Ragged) -> NDArray[np.int32]:

@@ -9,8 +9,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from stages.chat.dialogue import NoDialogueError
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
+from stages.reading.dialogue_cells import checked_messages, holds_messages, turns_at
 from stages.reading.nested import column_of, field_names, find_fields
 from stages.reading.records import (
     FieldMapping,
@@ -62,7 +64,10 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
     Raises:
         ConfigError: a column is absent, stands twice, or is of a type that cannot hold it.
     """
-    _check(schema, fields.text_column, name, f"{key}.text_column", integers=False)
+    if fields.chat is None:
+        _check(schema, fields.text_column, name, f"{key}.text_column", integers=False)
+    else:
+        _check_messages(schema, fields.chat.column, name, f"{key}.chat.column")
     for column in fields.section_columns:
         _check(schema, column, name, f"{key}.section_columns", integers=False)
     if fields.id_column is not None:
@@ -86,8 +91,13 @@ def read_rows(
     """
     columns = [_cells(batch, column) for column in _columns(fields)]
     beside = [column_of(batch, column) for column in fields.beside]
+    messages = None if fields.chat is None else checked_messages(column_of(batch, fields.chat.column))
     for row in range(batch.num_rows):
-        record = _record([cells(row) for cells in columns], fields, first + row, max_bytes)
+        cells = [cells(row) for cells in columns]
+        if messages is None:
+            record = _record(cells, fields, first + row, max_bytes)
+        else:
+            record = _dialogue(messages.slice(row, 1), cells, fields, first + row, max_bytes)
         yield _with_values(record, beside, row) if beside else record
 
 
@@ -99,6 +109,15 @@ def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: boo
         return
     needed = "strings or integers" if integers else "strings"
     raise ConfigError(f"{key} = {column!r}: {name} holds {kind} there; it must hold {needed}")
+
+
+def _check_messages(schema: pa.Schema, column: str, name: str, key: str) -> None:
+    kind = _only_field(schema, column, name, key).type
+    if not holds_messages(kind):
+        raise ConfigError(
+            f"{key} = {column!r}: {name} holds {kind} there; it must hold lists of messages with role"
+            " and content, or from and value"
+        )
 
 
 def _only_field(schema: pa.Schema, column: str, name: str, key: str) -> pa.Field:
@@ -125,7 +144,7 @@ def _with_values(record: Record, columns: Sequence[pa.Array], row: int) -> Recor
 def _columns(fields: FieldMapping) -> tuple[str | None, ...]:
     """Return the columns of the id and the language, if there are any, then those of the text."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
-    return fields.id_column, language, *fields.text_columns
+    return fields.id_column, language, *(fields.text_columns if fields.chat is None else ())
 
 
 def _cells(batch: pa.RecordBatch, name: str | None) -> Cells:
@@ -164,8 +183,36 @@ def _record(cells: Sequence[pa.Buffer | None], fields: FieldMapping, row: int, m
         return too_large(line, row, size)
     try:
         first, *rest = (str(cell, "utf-8") for cell in texts)
-        own_id, language = (None if cell is None else str(cell, "utf-8") for cell in cells[:2])
+        own_id, named = _names(cells, fields)
     except UnicodeDecodeError as error:
         return bad_utf8(line, row, error)
-    named = fields.language if isinstance(fields.language, str) else language_of(language)
     return RawDocument(line, row, first, own_id, named, tuple(rest))
+
+
+def _names(cells: Sequence[pa.Buffer | None], fields: FieldMapping) -> tuple[str | None, str]:
+    """Return own id and language, which the first two cells hold."""
+    own_id, language = (None if cell is None else str(cell, "utf-8") for cell in cells[:2])
+    return own_id, fields.language if isinstance(fields.language, str) else language_of(language)
+
+
+def _dialogue(
+    messages: pa.Array,
+    cells: Sequence[pa.Buffer | None],
+    fields: FieldMapping,
+    row: int,
+    max_bytes: int,
+) -> Record:
+    """Return the dialogue of a row, given its messages as a column of one."""
+    line, (name,) = row + 1, fields.text_columns
+    if messages.nbytes > max_bytes:
+        return too_large(line, row, messages.nbytes)
+    try:
+        turns = turns_at(messages, 0)
+        own_id, named = _names(cells, fields)
+    except UnicodeDecodeError as error:
+        return bad_utf8(line, row, error)
+    except NoDialogueError as error:
+        return Drop(line, row, DropReason.BAD_DIALOGUE, f"column {name!r}: {error}")
+    if turns is None:
+        return Drop(line, row, DropReason.MISSING_TEXT, f"column {name!r} is null")
+    return RawDocument(line, row, "", own_id, named, turns=turns)

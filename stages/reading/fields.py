@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from stages.chat.dialogue import NoDialogueError, dialogue_of
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
 from stages.reading.lines import Line
@@ -22,21 +23,51 @@ def document_of(
     """
     if columns is not None:
         columns.add(record)
+    if fields.chat is not None:
+        return _dialogue(record, piece, fields, columns)
     texts = []
     for name in fields.text_columns:
         _, text = find_column(record, name)
         if not isinstance(text, str):
-            found = "absent" if text is None else f"of type {type(text).__name__}"
-            detail = f"field {name!r} is {found}"
-            if columns is not None:
-                columns.textless += 1
-            return Drop(piece.number, piece.position, DropReason.MISSING_TEXT, detail)
+            return _missing(name, text, piece, columns)
         texts.append(text)
     own_id = _own_id(record, fields, columns)
     language = _language(record, fields, columns)
     first, *rest = texts
     values = tuple(find_column(record, name)[1] for name in fields.beside)
     return RawDocument(piece.number, piece.position, first, own_id, language, tuple(rest), values)
+
+
+def _missing(
+    name: str, found: object, piece: Line, columns: ColumnsSeen | None, *, needed: str = ""
+) -> Drop:
+    """Return the drop of a record whose field holds no text, and count it."""
+    kind = "absent" if found is None else f"of type {type(found).__name__}{needed}"
+    if columns is not None:
+        columns.textless += 1
+    detail = f"field {name!r} is {kind}"
+    return Drop(piece.number, piece.position, DropReason.MISSING_TEXT, detail)
+
+
+def _dialogue(
+    record: Mapping[str, object], piece: Line, fields: FieldMapping, columns: ColumnsSeen | None
+) -> Record:
+    """Return the dialogue that a record holds, or the reason why it holds none."""
+    (name,) = fields.text_columns
+    _, found = find_column(record, name)
+    if not isinstance(found, list):
+        return _missing(name, found, piece, columns, needed=", not a list of messages")
+    try:
+        turns = dialogue_of(found)
+    except NoDialogueError as error:
+        if columns is not None:
+            columns.textless += 1
+        detail = f"field {name!r}: {error}"
+        return Drop(piece.number, piece.position, DropReason.BAD_DIALOGUE, detail)
+    own_id = _own_id(record, fields, columns)
+    language = _language(record, fields, columns)
+    values = tuple(find_column(record, name)[1] for name in fields.beside)
+    return RawDocument(piece.number, piece.position, "", own_id, language, (), values, turns)
 
 
 def _own_id(

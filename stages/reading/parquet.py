@@ -6,7 +6,7 @@ is ever whole in memory, however large, unless its writer made one page of it. T
 and the run asks for the memory before it starts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import BinaryIO
@@ -113,7 +113,7 @@ def _slice_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
 def _columns(group: pq.RowGroupMetaData, fields: FieldMapping) -> list[pq.ColumnChunkMetaData]:
     """Return the columns that a source takes."""
     columns = [group.column(n) for n in range(group.num_columns)]
-    return [column for column in columns if column.path_in_schema in wanted_columns(fields)]
+    return [column for column in columns if _is_of(column, wanted_columns(fields), fields)]
 
 
 def _held_bytes(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
@@ -148,4 +148,11 @@ def _longest(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -
 def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
     """Return the uncompressed bytes of a row group's columns of text."""
     columns = [group.column(n) for n in range(group.num_columns)]
-    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema in fields.text_columns)
+    return sum(c.total_uncompressed_size for c in columns if _is_of(c, fields.text_columns, fields))
+
+
+def _is_of(column: pq.ColumnChunkMetaData, names: Sequence[str], fields: FieldMapping) -> bool:
+    """Say whether a column of values is of one that is named; that of dialogues has several."""
+    path: str = column.path_in_schema
+    dialogues = None if fields.chat is None else fields.chat.column
+    return path in names or (dialogues in names and path.startswith(f"{dialogues}."))

@@ -9,10 +9,13 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
+from stages.chat.config import ChatConfig
+from stages.chat.dialogue import ChatTurn
 from stages.columns import Drop, DropReason
 from stages.config import Config
 from stages.reading.encodings import foreign_encoding
 
+_TEXT = "text"
 UNDETERMINED = "und"
 """The language of a document whose record names none (ISO 639-2)."""
 
@@ -34,11 +37,13 @@ class LanguageColumn(Config):
 class FieldMapping(Config):
     """Which fields of a record hold what."""
 
-    text_column: str = Field("text", min_length=1)
+    text_column: str = Field(_TEXT, min_length=1)
     """The field that holds the text."""
     section_columns: tuple[str, ...] = Field((), max_length=7)
     """Fields that continue it, each a section of its own: a target behind its prompt, what a premise
     entails and what contradicts it. Sections follow each other as they are, with nothing between."""
+    chat: ChatConfig | None = None
+    """Dialogues in place of texts: `{ template = "chatml" }`. Then there is no `text_column`."""
     id_column: str | None = None
     """The field that holds the user's own id, kept beside ours; none by default. Any field that
     a source names may be inside of others, as `meta.id`; one at the top level whose own name holds the
@@ -55,7 +60,7 @@ class FieldMapping(Config):
     @property
     def text_columns(self) -> tuple[str, ...]:
         """The fields that a document's text is made of, in their order."""
-        return (self.text_column, *self.section_columns)
+        return (self.text_column, *self.section_columns) if self.chat is None else (self.chat.column,)
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -69,6 +74,10 @@ class FieldMapping(Config):
             raise ValueError(f"section_columns: {min(twice)!r} is a section of the text already")
         if "" in self.section_columns:
             raise ValueError("section_columns: '' names no field")
+        if self.chat is not None and (self.text_column, self.section_columns) != (_TEXT, ()):
+            raise ValueError(
+                "chat and text_column or section_columns are both given: a source has texts or dialogues"
+            )
         return self
 
 
@@ -99,6 +108,10 @@ class RawDocument:
     """What continues the text, section by section."""
     values: tuple[object, ...] = ()
     """Of the fields that are read for filters; None is absent or null."""
+    turns: tuple[ChatTurn, ...] = ()
+    """Of a dialogue, whose text is still to be written."""
+    flags: tuple[int, ...] = ()
+    """Of a dialogue that is written: what each of its sections is."""
 
 
 Record = RawDocument | Drop

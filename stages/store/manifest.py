@@ -42,6 +42,8 @@ PROMPT = "prompt"
 SEGMENT_PROMPT = "segments/prompt.npy"
 """(segments,) <i4 in the shards of packed prompts and targets: how many tokens of each segment stand
 before its source's own target."""
+LOSS_MASK = "loss_mask"
+"""The column, |u1, that says of each position of a row whether its token has a loss."""
 SENTENCES = "sentences"
 """Folder, in the shards of objectives that ask, of ptr.npy (documents + 1,) and ends.npy (sentences,),
 both <i8: after how many tokens of its document each sentence ends."""

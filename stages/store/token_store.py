@@ -7,6 +7,7 @@
     tokens/UNIT/sections/ptr.npy   (D + 1,) <i8, and
     tokens/UNIT/sections/ends.npy  (S,) <i8: after how many of a document's tokens each section ends, the
                                    EOS with the last; for sources with sections alone
+    tokens/UNIT/sections/learned.npy  (S,) |b1: whether a section is learned; for dialogues alone
 
 Groups are the training shards, then the validation shards. Within a group documents stand in the
 order of their hash, so a shard reads one contiguous range of every unit and merges.
@@ -79,8 +80,8 @@ class TokenUnit:
 
         Args:
             number: of the group.
-            count: sections of a document. Those of one alone are not looked for: what lies on disk may
-                be of another run.
+            count: sections of a document; 0 of dialogues, which have as many as they have. Those of one
+                alone are not looked for: what lies on disk may be of another run.
 
         Raises:
             FormatError: a file is missing, or an end that is none of the documents'.
@@ -90,13 +91,25 @@ class TokenUnit:
         if count == 1:
             return Ragged(np.arange(len(lengths) + 1), lengths)
         found = read_ends(self.folder / "sections", first, last)
-        ends = found.values.reshape(-1, count) if (np.diff(found.ptr) == count).all() else None
-        if ends is None or (np.diff(ends, prepend=0) < 0).any() or (ends[:, -1] != lengths).any():
+        counts = np.diff(found.ptr)
+        if not ((counts == count) if count else (counts > 0)).all() or not _rise(found, lengths):
             raise FormatError(
-                f"{self.folder / 'sections'}: must hold {count} rising ends of each document, the last"
-                " one its length; the store is damaged"
+                f"{self.folder / 'sections'}: must hold {count or 'some'} rising ends of each document,"
+                " the last one its length; the store is damaged"
             )
         return found
+
+    def learned(self, number: int) -> NDArray[np.bool_]:
+        """Return which sections of a group's dialogues are learned: (S,), as `sections` lists them.
+
+        Raises:
+            FormatError: the file is missing, or of other sections.
+        """
+        first, last = self.group_ptr[number : number + 2]
+        ptr = open_array(self.folder / "sections" / "ptr.npy", dtype="<i8")
+        count = int(ptr[-1]) if len(ptr) else 0
+        learned = open_array(self.folder / "sections" / "learned.npy", dtype="|b1", shape=(count,))
+        return learned[ptr[first] : ptr[last]].astype(np.bool_)
 
 
 def read_ends(folder: Path, first: int, last: int) -> Ragged:
@@ -110,6 +123,13 @@ def read_ends(folder: Path, first: int, last: int) -> Ragged:
     if len(ptr) != last - first + 1 or (np.diff(ptr) < 0).any() or ptr[0] < 0 or ptr[-1] > len(ends):
         raise FormatError(f"{folder}: the pointers lead elsewhere than to its ends; it is damaged")
     return Ragged(ptr - ptr[0], ends[ptr[0] : ptr[-1]].astype(np.int64))
+
+
+def _rise(ends: Ragged, lengths: NDArray[np.int64]) -> bool:
+    """Say whether the ends of each document rise to its length; each has one at the least."""
+    steps = np.diff(ends.values, prepend=0)
+    steps[ends.ptr[:-1]] = ends.values[ends.ptr[:-1]]
+    return bool((steps >= 0).all() and (ends.values[ends.ptr[1:] - 1] == lengths).all())
 
 
 def _leads(pointers: NDArray[np.int64], last: int) -> bool:
@@ -130,6 +150,7 @@ def write_unit(
     dtype: np.dtype[np.generic],
     group_ptr: NDArray[np.int64],
     sections: Ragged | None = None,
+    learned: NDArray[np.bool_] | None = None,
 ) -> None:
     """Write one unit, its documents and the ids of each in the order of the store.
 
@@ -155,3 +176,5 @@ def write_unit(
     if sections is not None:
         write_array(folder / "sections" / "ptr.npy", sections.ptr.astype("<i8"))
         write_array(folder / "sections" / "ends.npy", sections.values.astype("<i8"))
+    if learned is not None:
+        write_array(folder / "sections" / "learned.npy", learned.astype("|b1"))

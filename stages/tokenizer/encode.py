@@ -68,6 +68,8 @@ class Tokenizer:
     """No text gives an unknown id."""
     writes_all = True
     """Whether every text can be written, and its parts join to it."""
+    begins_with_space = False
+    """Whether a space is put before every text."""
 
     def __init__(
         self,

@@ -168,8 +168,8 @@ class ExistingTokenizer:
 
     def spelled_texts(self, texts: JoinedTexts) -> JoinedTexts:
         """Return what the ids of texts spell if these come back as they are."""
-        before = SPACE.encode() * self._begins_with_space
-        after = SPACE.encode() * (self._ends_with_space and not self._begins_with_space)
+        before = SPACE.encode() * self.begins_with_space
+        after = SPACE.encode() * (self._ends_with_space and not self.begins_with_space)
         if not before and not after:
             return texts
         return joined_texts([before + part + after for part in texts.parts()])
@@ -179,7 +179,7 @@ class ExistingTokenizer:
         return ids
 
     def _bare(self, text: str) -> str:
-        if self._begins_with_space:
+        if self.begins_with_space:
             return text.removeprefix(SPACE)
         return text.removesuffix(SPACE) if self._ends_with_space else text
 
@@ -188,7 +188,8 @@ class ExistingTokenizer:
         return Pieces(self.piece_bytes())
 
     @cached_property
-    def _begins_with_space(self) -> bool:
+    def begins_with_space(self) -> bool:
+        """Whether a space is put before every text."""
         (ids,) = self._file.encode_by_library(["a"])
         spelled = self._spelling.spell(ids).tobytes()  # nothing, of an unknown word
         return spelled.startswith(SPACE.encode()) or self._file.normalise("a").startswith(SPACE)

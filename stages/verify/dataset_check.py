@@ -113,9 +113,10 @@ class _Work:
     seed: int
     machine: Machine
     take: Take
+    inside: bool
 
 
-def check_dataset(
+def check_dataset(  # of which four have defaults
     folder: Path,
     *,
     splits: Sequence[str],
@@ -123,6 +124,7 @@ def check_dataset(
     seed: int,
     machine: Machine = CPU,
     take: Take | None = None,
+    inside: bool = False,
 ) -> Checked:
     """Train on a dataset and check what can be checked by training.
 
@@ -133,11 +135,12 @@ def check_dataset(
         seed: decides every draw.
         machine: where to train.
         take: makes rows to learn from of the loader's; None: rows with the objective's own labels.
+        inside: whether EOS stands inside of documents, as it closes answers of dialogues.
     """
     train = open_dataset(folder, split="train")
     settings = settings_of(train.objective, config)
     take = own_labels(settings.row_length) if take is None else take
-    work = _Work(folder, splits, settings, seed, machine, take)
+    work = _Work(folder, splits, settings, seed, machine, take, inside)
     about = {
         "device": machine.device,
         "gated": settings.gated,
@@ -188,7 +191,9 @@ def _learn_labels(work: _Work, dataset: ShardDataset) -> tuple[Numbers, list[Gat
     whole = work.take(dataset, np.arange(min(_ROWS, len(dataset))))
     eos = dataset.vocabulary.named("eos")
     with reproducible(machine.device):
-        isolation = check_isolation(learned.model, whole, kept=learned.windows.kept, eos=eos)
+        isolation = check_isolation(
+            learned.model, whole, kept=learned.windows.kept, eos=eos, inside=work.inside
+        )
     batch_rows = max(1, settings.batch_rows * length // dataset.manifest.seq_len)
     again = open_dataset(work.folder, split="train", check="size")
     practice = LabelPractice(batch_rows, settings, learned, again, seed, machine)

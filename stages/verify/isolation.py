@@ -47,9 +47,18 @@ class IsolationResult:
         )
 
 
-def ends_of_documents(rows: LabelledRows, eos: int) -> NDArray[np.int64]:
-    """Return (row, place) of the first token of each document that another one's EOS stands before."""
+def ends_of_documents(rows: LabelledRows, eos: int, *, inside: bool = False) -> NDArray[np.int64]:
+    """Return (row, place) of the first token of each document that another one's EOS stands before.
+
+    Args:
+        rows: as the loader gives them.
+        eos: closes each document.
+        inside: whether it stands inside of documents too, as it closes answers of dialogues. Then ends
+            are where segments end as well.
+    """
     ended = (rows.input_ids[:, :-1] == eos) & (rows.segment_ids[:, 1:] != PADDING)
+    if inside:
+        ended &= rows.segment_ids[:, 1:] != rows.segment_ids[:, :-1]
     ends: NDArray[np.int64] = np.argwhere(ended) + np.array([0, 1])
     return ends
 
@@ -75,7 +84,12 @@ def windows_at(rows: LabelledRows, ends: NDArray[np.int64]) -> LabelledRows:
 
 
 def check_isolation(
-    model: TinyTransformer, rows: LabelledRows, *, kept: NDArray[np.int64], eos: int
+    model: TinyTransformer,
+    rows: LabelledRows,
+    *,
+    kept: NDArray[np.int64],
+    eos: int,
+    inside: bool = False,
 ) -> IsolationResult | None:
     """Change what stands on one side of an end; give how far logits on the other side move.
 
@@ -84,13 +98,14 @@ def check_isolation(
         rows: as the loader gives them, not cut.
         kept: the ids that the model knows by their own.
         eos: closes each document.
+        inside: as of `ends_of_documents`.
 
     Returns:
         None if documents need not be isolated, or no row holds two.
     """
     if not rows.attention.endswith("within_document"):
         return None
-    ends = ends_of_documents(rows, eos)
+    ends = ends_of_documents(rows, eos, inside=inside)
     if not len(ends):
         return None
     ends = ends[np.linspace(0, len(ends) - 1, min(len(ends), MAX_WINDOWS)).astype(np.int64)]

@@ -204,12 +204,16 @@ class DocumentTally:
     Args:
         eos: the id that closes each document.
         begin: the id that begins each, if one does.
+        inside: whether the EOS may stand inside of documents too, as it closes answers of dialogues.
     """
 
     eos: int
     begin: int | None = None
+    inside: bool = False
     documents: int = 0
     num_eos: int = 0
+    num_inside: int = 0
+    """Of the token store's, those that close no document."""
     num_begin: int = 0
     wrong: dict[str, list[int]] = field(default_factory=dict)
     """Of each check: how many documents fail it, and the first of them."""
@@ -225,6 +229,8 @@ class DocumentTally:
             ends: (N,) where each document ends.
         """
         self.num_eos += int(np.count_nonzero(found == self.eos))
+        if self.inside:
+            self.num_inside += int(np.count_nonzero(stored == self.eos)) - len(ends)
         starts = np.concatenate([[0], ends[:-1]])
         empty = ends == starts
         last = np.full(len(ends), -1, np.int64)
@@ -256,8 +262,11 @@ class DocumentTally:
             Finding(check, f"{count:,} {whole} {said[check]}; the first is document {first}")
             for check, (count, first) in self.wrong.items()
         ]
-        if self.num_eos != self.documents:
-            message = f"{self.num_eos:,} EOS for {self.documents:,} documents; they must be one to one"
+        if self.num_eos != self.documents + self.num_inside:
+            inside = f" and {self.num_inside:,} answers" if self.inside else ""
+            message = (
+                f"{self.num_eos:,} EOS for {self.documents:,} documents{inside}; they must be one to one"
+            )
             found.append(Finding("eos", message))
         if self.begin is not None and self.num_begin != self.documents:
             message = f"the id {self.begin}, which begins each of {self.documents:,} documents, stands"

@@ -3,7 +3,8 @@
     labels given by the loader     -> losses with three seeds -+-> |loss - twin| <= max(0.15, 4 sd)
     labels from the stored tokens  -> loss of the twin        -+
 
-    unshifted   the inputs themselves, behind a prefix if there is one, without marks that have no loss
+    unshifted   the inputs themselves, behind a prefix if there is one, where a stored mask has a loss,
+                without marks that have none
     masked      what is stored where a label stands
     replaced    whether the input is another token than the one stored
 
@@ -75,21 +76,23 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
             there &= rows.in_prefix == 0
         if getattr(dataset.objective, "loss", "all") == "middle":  # tokens do not say where one begins
             there &= rows.labels != NO_LABEL
+        elif traits_of(dataset.objective).loss_mask:
+            there &= _stored(dataset, chosen, "loss_mask") == 1
         elif not getattr(dataset.objective, "train_on_sentinels", True):
             there &= ~np.isin(rows.input_ids, fim_ids(dataset.vocabulary)[:3])
         return replace(rows, labels=np.where(there, rows.input_ids, NO_LABEL))
-    stored = _stored(dataset, chosen)
+    stored = _stored(dataset, chosen, "input_ids")
     if convention == "replaced":
         return replace(rows, labels=np.where(there, rows.input_ids != stored, NO_LABEL))
     return replace(rows, labels=np.where(rows.labels != NO_LABEL, stored, NO_LABEL))
 
 
-def _stored(dataset: ShardDataset, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the tokens of rows as they stand on disk: (N, L)."""
+def _stored(dataset: ShardDataset, chosen: NDArray[np.int64], name: str) -> NDArray[np.int64]:
+    """Return a column of rows as it stands on disk: (N, L)."""
     places = [dataset.locate(int(row)) for row in chosen]
-    return np.concatenate(
-        [dataset.reader.stored(shard, np.array([row]), dataset.epoch).input_ids for shard, row in places]
-    ).astype(np.int64)
+    return np.stack([dataset.reader.mapped(shard).columns[name][row] for shard, row in places]).astype(
+        np.int64
+    )
 
 
 def check_twin(

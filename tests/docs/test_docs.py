@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from pipeline import cli
 from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
+from stages.chat.config import ChatConfig
 from stages.config import meanings_of
 from stages.dedup.lsh import MinHashConfig
 from stages.export.table import FORMATS
@@ -53,6 +54,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("", RunFile),
     ("[[sources]]", Source),
     ("[sources.language]", LanguageColumn),
+    ("[sources.chat]", ChatConfig),
     ("[resources]", Resources),
     ("[ingest]", Ingest),
     *((f'[[filters]] with kind = "{name}"', one.config) for name, one in FILTERS.items()),

@@ -61,6 +61,8 @@ _FORMS: dict[str, dict[str, Any]] = {
     "simcse": {"kind": "simcse"},
     "crops": {"kind": "simcse", "views": "cropped"},
     "triples": {"kind": "simcse", "views": "triples"},
+    "targets": {"kind": "clm", "loss": "targets"},
+    "targets-first": {"kind": "clm", "loss": "targets", "mask_first_token": True},
     "prompts": {"kind": "prefix_lm", "split": "source"},
     "prompts-packed": {"kind": "prefix_lm", "split": "source", "pack_documents": True},
     "prompts-seq2seq": {"kind": "prefix_lm", "split": "source", "architecture": "encoder_decoder"},

@@ -23,6 +23,7 @@ from stages.objectives.table import KINDS
 NAMES = (
     "clm",
     "clm-first",
+    "clm-targets",
     "unigram",
     "model",
     "fim",
@@ -58,6 +59,15 @@ def test_nothing_is_found_of_sound_datasets(material: Material, tmp_path: Path) 
     assert alarms(material, NAMES, root=tmp_path / "copy") == []
 
 
+OF_LOSSES = {
+    "the loss mask shifted by 1": "loss_mask",
+    "a loss on one token of a prompt": "loss_mask",
+    "a token of a target without a loss": "loss_mask",
+    "a loss on padding": "loss_mask",
+    "a border between documents moved by 1": "tokens",
+    "another parameter declared": "settings",
+}
+"""Of rows of which only some tokens have a loss, and the checks that name them."""
 CASES = [
     *(("clm", STORED_FORM, fault) for fault in (*STORED, *DESCRIBED)),
     *((name, WRITTEN_FORM, fault) for name in NAMES for fault in WRITTEN),
@@ -68,6 +78,7 @@ CASES = [
     ("nsp", STORED_FORM, "the ends of sentences cut in the store"),
     ("nsp", STORED_FORM, "the end of a sentence moved"),
     ("nsp", STORED_FORM, "the end of a sentence moved in the store too"),
+    *(("clm-targets", STORED_FORM, fault) for fault in OF_LOSSES),
     ("prompts", STORED_FORM, "a prompt off by 1"),
     ("prompts-packed", STORED_FORM, "a prompt of a segment off by 1"),
     ("ul2", STORED_FORM, "a component is another one"),
@@ -124,6 +135,11 @@ def test_a_fault_is_named_for_what_it_is(
     campaign: dict[tuple[str, str, str], Any], name: str, fault: str
 ) -> None:
     assert LAWS[name, fault] in campaign[name, WRITTEN_FORM, fault].checks
+
+
+@pytest.mark.parametrize("fault", OF_LOSSES)
+def test_a_loss_in_a_wrong_place_is_named(campaign: dict[tuple[str, str, str], Any], fault: str) -> None:
+    assert OF_LOSSES[fault] in campaign["clm-targets", STORED_FORM, fault].checks
 
 
 def test_every_fault_has_a_place_in_some_dataset_of_the_slice(

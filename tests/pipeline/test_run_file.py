@@ -277,6 +277,15 @@ def test_a_typo_in_an_override_is_explained_as_one_in_the_file(load: Load) -> No
     assert "packing.seqlen: no such key; did you mean 'seq_len'?" in message
 
 
+LOSS_MIXTURE = """kind = "mixture"
+[[datasets.objective.components]]
+[datasets.objective.components.objective]
+kind = "clm"
+[[datasets.objective.components]]
+[datasets.objective.components.objective]
+kind = "clm"
+loss = "targets"
+"""
 SPLIT_MIXTURE = """kind = "mixture"
 [[datasets.objective.components]]
 [datasets.objective.components.objective]
@@ -292,7 +301,9 @@ kind = "prefix_lm"
     ("columns", "text", "explanation"),
     [
         ("", 'kind = "prefix_lm"\nsplit = "source"', "no source has section_columns"),
+        ("", 'kind = "clm"\nloss = "targets"', "no source has section_columns"),
         ("", 'kind = "simcse"\nviews = "pairs"', "no source has 1 section_columns"),
+        ('section_columns = ["a"]', LOSS_MIXTURE, 'set split to "drawn" or loss to "all"'),
         (
             'section_columns = ["a"]',
             'kind = "simcse"\nviews = "triples"',

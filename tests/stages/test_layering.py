@@ -30,6 +30,7 @@ HOMES = {
     "sentencepiece": {"tokenizer"},
     "tokenizers": {"tokenizer"},
     "sentencex": {"tokenizer"},
+    "jinja2": {"chat"},
 }
 """Libraries and the folders of stages that may import them."""
 
@@ -44,6 +45,7 @@ BETWEEN_SIBLINGS = {
     ("export", "store"): "files are known by their digests, documents put together by one copy",
     ("export", "tokenizer"): "what an export says of the ids that frame documents",
     ("filtering", "cleaning"): "a text that a filter changed is cleaned again",
+    ("reading", "chat"): "a record may hold a dialogue in place of a text",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
     ("loading", "store"): "the loader reads what the store wrote",
     ("objectives", "packing"): "some kinds lay documents into rows by rules of their own",

@@ -24,13 +24,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.decode.dialogues import compare_dialogues
 from pipeline.steps.decode.texts import StoredTexts, compare_with_texts
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.ingest.check import check_ingested
 from pipeline.steps.names import read_rows
 from pipeline.steps.sentences.find import languages_of
+from pipeline.steps.tokenize.dialogues import normalised_texts
 from pipeline.steps.tokenize.encode import COPY, TokenizeUnit, groups_of
-from pipeline.steps.tokenizer.load import CHECK, load_pieces, load_tokenizer
+from pipeline.steps.tokenizer.load import CHECK, load_markup, load_pieces, load_tokenizer
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
@@ -40,7 +42,6 @@ from pipeline.steps.units import (
     kept_mask,
     named_table,
     rows_of_bytes,
-    sections_of,
     text_slices,
 )
 from stages.columns import STORED_DOCUMENTS
@@ -114,7 +115,8 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
             stored = StoredTexts.open(
                 unit, store, identities, begun=load_tokenizer(workspace).begin is not None
             )
-            found += compare_with_texts(workspace, stored, returned)
+            compare = compare_dialogues if unit.dialogues else compare_with_texts
+            found += compare(workspace, stored, returned)
         if work.sentences and not found:  # of other ids than the texts', sentences may not even be split
             found += _sentences(workspace, unit, store, table)
     except (FormatError, OSError, pa.ArrowException, KeyError) as error:
@@ -152,15 +154,17 @@ def _named(table: pa.Table) -> NDArray[np.bytes_]:
 
 def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
     """Return the kept documents' ids with the digests of the texts that their ids must decode to."""
-    tokenizer = load_tokenizer(workspace)
-    if not tokenizer.normalises:
+    encoder = load_markup(workspace)
+    if not encoder.tokenizer.normalises:
         table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"], use_threads=False)
         return _named(table.filter(pa.array(kept_mask(workspace, unit))))
     names = (
-        identity + content_digest("".join(map(tokenizer.normalise, sections)))
+        identity + content_digest(text)
         for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT])
         for part in text_slices(group)
-        for identity, sections in zip(part.column("id").to_pylist(), sections_of(part), strict=True)
+        for identity, text in zip(
+            part.column("id").to_pylist(), normalised_texts(encoder, part), strict=True
+        )
     )
     return np.fromiter(names, _BYTES)
 

@@ -17,8 +17,9 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.decode.texts import StoredTexts
 from pipeline.steps.findings import CheckRecord, found_in
 from pipeline.steps.tokenize.encode import LanguageTokens
-from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
-from pipeline.steps.units import Unit, fixed_bytes, sections_of
+from pipeline.steps.tokenizer.load import CHECK, load_markup
+from pipeline.steps.units import Unit, fixed_bytes, section_flags, sections_of
+from stages.chat.template import MARKUP
 from stages.identity import ID_BYTES
 from stages.seeding import threshold
 from stages.store.token_store import TokenUnit
@@ -69,16 +70,22 @@ def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
         TokenUnit.open(folder),
         pq.read_table(folder / "documents.parquet", columns=["id"], use_threads=False),
     )
-    tokenizer = load_tokenizer(workspace, use=CHECK)
+    encoder = load_markup(workspace, use=CHECK)
+    tokenizer = encoder.tokenizer
     identities = fixed_bytes(documents.column("id"), ID_BYTES)
     stored = StoredTexts.open(work.unit, store, identities, begun=tokenizer.begin is not None)
     wrong, count = [], 0
     for part, numbers in stored.kept(workspace):
         rows = np.flatnonzero(_is_sampled(part, work.shares))
         for row in rows.tolist():
-            (texts,) = sections_of(part.slice(row, 1))
+            document = part.slice(row, 1)
+            (texts,) = sections_of(document)
             ids = stored.ids(numbers[row : row + 1]).parts()
-            if not all(map(np.array_equal, tokenizer.encode_by_library(texts), ids)):
+            if work.unit.dialogues:
+                wanted = encoder.encode_by_library(texts, section_flags(document) & MARKUP != 0)
+            else:
+                wanted = tokenizer.encode_by_library(texts)
+            if not all(map(np.array_equal, wanted, ids)):
                 wrong.append(int(numbers[row]))
         count += len(rows)
     found = []

@@ -68,6 +68,8 @@ class StoredTexts:
     """After how many of its tokens each section of a document ends; None if each has one section."""
     begun: bool
     """Whether a special id begins each document."""
+    learned: NDArray[np.bool_] | None = None
+    """Which sections are learned, of dialogues."""
 
     @classmethod
     def open(
@@ -78,11 +80,14 @@ class StoredTexts:
         Raises:
             FormatError: the ends of their sections are missing or damaged.
         """
-        ends = None
-        if unit.sections > 1:
-            groups = range(len(store.group_ptr) - 1)
+        ends = learned = None
+        groups = range(len(store.group_ptr) - 1)
+        if unit.sections != 1:
             ends = joined([store.sections(group, count=unit.sections) for group in groups])
-        return cls(unit, store, np.ascontiguousarray(identities).view(NAME).ravel(), ends, begun)
+        if unit.dialogues:
+            learned = np.concatenate([store.learned(group) for group in groups])
+        names = np.ascontiguousarray(identities).view(NAME).ravel()
+        return cls(unit, store, names, ends, begun, learned)
 
     @property
     def file(self) -> str:
@@ -103,10 +108,24 @@ class StoredTexts:
         first = np.minimum(begins + self.begun, last)
         if self.ends is None:
             return Stored(self.store.ids, first, last)
-        stops = begins[:, None] + self.ends.values.reshape(len(self.identities), -1)[numbers]
-        stops[:, -1] -= 1
-        starts = np.concatenate([first[:, None], stops[:, :-1]], axis=1)
-        return Stored(self.store.ids, starts.ravel(), stops.ravel())
+        own = self.ends.take(numbers)
+        stops = np.repeat(begins, np.diff(own.ptr)) + own.values
+        stops[own.ptr[1:] - 1] -= 1
+        starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])
+        starts[own.ptr[:-1]] = first
+        return Stored(self.store.ids, starts, stops)
+
+    @property
+    def sections(self) -> Ragged:
+        """After how many of its tokens each section of a document ends, of a source with sections."""
+        assert self.ends is not None, "each document has one section"
+        return self.ends
+
+    def learned_of(self, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which sections of some dialogues are learned: (S,)."""
+        assert self.learned is not None, "there are no dialogues"
+        flags = Ragged(self.sections.ptr, self.learned.astype(np.int64))
+        return flags.take(numbers).values.astype(np.bool_)
 
     def finding(self, name: str, wrong: NDArray[np.int64], what: str) -> tuple[str, Finding]:
         """Return what is wrong of some documents, by their numbers, with the file."""

@@ -86,7 +86,7 @@ def _need(scope: Scope) -> Need:
 
 def section_loss(scope: Scope) -> str | None:
     """Say what comparing whole texts costs where sections matter, or None if nothing."""
-    names = [source.name for source in scope.file.sources if source.section_columns]
+    names = [source.name for source in scope.file.sources if source.section_columns or source.chat]
     if not (names and scope.file.dedup.near):
         return None
     return (

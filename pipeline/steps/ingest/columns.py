@@ -156,6 +156,8 @@ def column_counts(columns: ColumnsSeen) -> ColumnCounts:
 def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tuple[str, str]]:
     """Return the columns of a source, each with the key that names it."""
     columns = [("text_column", source.text_column)]
+    if source.chat is not None:
+        columns = [("chat.column", source.chat.column)]
     columns += [("section_columns", column) for column in source.section_columns]
     if source.id_column is not None:
         columns.append((ID, source.id_column))

@@ -17,13 +17,22 @@ from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.columns import ColumnCounts, column_counts
+from pipeline.steps.ingest.dialogues import DialogueWriter
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
 from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import fixed_bytes
+from pipeline.steps.units import RAGGED, fixed_bytes
 from stages.cleaning.text import CleanedText, cleaned
-from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
+from stages.columns import (
+    DIALOGUES,
+    DOCUMENTS,
+    SECTION_ENDS,
+    SECTION_FLAGS,
+    SECTIONED_DOCUMENTS,
+    Drop,
+    DropReason,
+)
 from stages.filtering.filter import Dropped
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
 from stages.identity import ID_BYTES, document_id, utf8_digest
@@ -58,6 +67,8 @@ class _RowGroup:
     """In UTF-8."""
     ends: list[list[int]] = field(default_factory=list)
     """Of the sections of each text, in characters."""
+    flags: list[tuple[int, ...]] = field(default_factory=list)
+    """Of the sections of each dialogue."""
     own_ids: list[str | None] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     bytes: int = 0
@@ -70,6 +81,18 @@ class _RowGroup:
         """Whether it is to be written."""
         few = self.bytes < BATCH_BYTES and self.names < BATCH_NAMES
         return not few or len(self.texts) >= BATCH_DOCUMENTS
+
+
+@dataclass(frozen=True)
+class _Making:
+    """What makes documents of the records of a part."""
+
+    part: InputPart
+    filters: PartFilters
+    drops: DropsFile
+    counts: Counter[str]
+    dialogues: DialogueWriter | None
+    """What writes dialogues, if the source has such."""
 
 
 class PartRecord(UnitRecord):
@@ -90,7 +113,7 @@ class PartRecord(UnitRecord):
     """That are left."""
     text_bytes: int
     sections: int
-    """Of each document."""
+    """Of each document; `RAGGED` if each has as many as it has."""
     cleaned: int
     """Documents whose text was changed."""
     drops: dict[str, int]
@@ -103,6 +126,8 @@ class PartRecord(UnitRecord):
     """What filters changed of the documents that are left, by name."""
     samples: tuple[Sample, ...] = ()
     """Of what each filter dropped."""
+    roles: dict[str, int] = Field(default_factory=dict)
+    """Turns of dialogues by role."""
 
 
 def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
@@ -112,6 +137,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
     received, kept = IdSum(), IdSum()
     reading = Reading(workspace, part)
     filters = part_filters(workspace, part)
+    dialogues = None if part.fields.chat is None else DialogueWriter(part.fields.chat)
     with ExitStack() as stack:
         drops = stack.enter_context(DropsFile(workspace.create(f"{folder}/drops.parquet"), part))
         signatures = None
@@ -126,7 +152,8 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
                 use_dictionary=REPEATED,
             )
         )
-        for batch in _batches(reading, part, filters, drops, counts, received):
+        making = _Making(part, filters, drops, counts, dialogues)
+        for batch in _batches(reading, making, received):
             counts["text_bytes"] += batch.bytes
             table = _table(batch, part)
             del batch  # its texts are in the table
@@ -145,13 +172,14 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         read=counts["read"],
         documents=counts["documents"],
         text_bytes=counts["text_bytes"],
-        sections=len(part.fields.text_columns),
-        cleaned=counts["cleaned"],
+        sections=RAGGED if dialogues else len(part.fields.text_columns),
+        cleaned=counts["cleaned"] + (dialogues.cleaned if dialogues else 0),
         drops=dict(sorted(drops.counts.items())),
         named=tuple(drops.named),
         unreadable=tuple(drops.unreadable),
         changes=dict(sorted(filters.changes.items())),
         samples=filters.samples,
+        roles=dict(sorted(dialogues.roles.items())) if dialogues else {},
         flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),
@@ -160,24 +188,19 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
     )
 
 
-def _batches(
-    reading: Reading,
-    part: InputPart,
-    filters: PartFilters,
-    drops: DropsFile,
-    counts: Counter[str],
-    received: IdSum,
-) -> Iterator[_RowGroup]:
+def _batches(reading: Reading, making: _Making, received: IdSum) -> Iterator[_RowGroup]:
     """Yield the part's documents in batches; what gives none goes to `drops`."""
     batch = _RowGroup()
     for record in reading.records():
         path = reading.file.path
-        counts["read"] += 1
-        received.add(document_id(part.source, path, record.position))
+        making.counts["read"] += 1
+        received.add(document_id(making.part.source, path, record.position))
+        if making.dialogues is not None and not isinstance(record, Drop):
+            record = making.dialogues.write(record)  # noqa: PLW2901  # nor is a dialogue beside its text
         if isinstance(record, Drop):
-            drops.add(record, path)
+            making.drops.add(record, path)
             continue
-        _add(batch, record, path, part, filters, drops, counts)
+        _add(batch, record, path, making)
         del record  # a long text is not held beside the batch that it goes to
         if batch.full:
             full, batch = [batch], _RowGroup()
@@ -187,23 +210,18 @@ def _batches(
 
 
 def _schema(part: InputPart) -> pa.Schema:
-    return DOCUMENTS.append(SECTION_ENDS) if part.fields.section_columns else DOCUMENTS
+    if part.fields.chat is not None:
+        return DIALOGUES
+    return SECTIONED_DOCUMENTS if part.fields.section_columns else DOCUMENTS
 
 
-def _add(
-    batch: _RowGroup,
-    document: RawDocument,
-    path: str,
-    part: InputPart,
-    filters: PartFilters,
-    drops: DropsFile,
-    counts: Counter[str],
-) -> None:
+def _add(batch: _RowGroup, document: RawDocument, path: str, making: _Making) -> None:
+    part, filters, drops = making.part, making.filters, making.drops
     sections = [cleaned(section) for section in (document.text, *document.sections)]
     text = sections[0].data if len(sections) == 1 else b"".join(part.data for part in sections)
-    counts["cleaned"] += any(section.changed for section in sections)
+    making.counts["cleaned"] += any(section.changed for section in sections)
     verdict = length_verdict(text, part.ingest) or _long_name(document, part)
-    if verdict is None and document.sections:
+    if verdict is None and document.sections and not document.flags:
         verdict = _empty_section(sections, part)
     if verdict is not None:
         drops.add(Drop(document.line, document.position, *verdict), path)
@@ -220,6 +238,7 @@ def _add(
     batch.positions.append(document.position)
     batch.texts.append(text)
     batch.ends.append(ends)
+    batch.flags.append(document.flags)
     batch.own_ids.append(document.own_id)
     batch.languages.append(language)
     batch.bytes += len(text)
@@ -271,6 +290,9 @@ def _table(batch: _RowGroup, part: InputPart) -> pa.Table:
         },
         schema=DOCUMENTS,
     )
-    if not part.fields.section_columns:
+    if _schema(part) == DOCUMENTS:
         return table
-    return table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))
+    table = table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))
+    if part.fields.chat is None:
+        return table
+    return table.append_column(SECTION_FLAGS, pa.array(batch.flags, SECTION_FLAGS.type))

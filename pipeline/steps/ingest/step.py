@@ -22,6 +22,7 @@ from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.recount import recount_ingested
+from pipeline.steps.ingest.roles import require_learned_roles
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
@@ -50,6 +51,8 @@ BATCH_FACTOR = 6
 READ_FACTOR = 8
 """Of the longest document: with a batch of 16 MiB one of 32 MiB took 322 MiB, when its row group was
 written; until then its text, of which Python may make four bytes a character, takes less."""
+CHAT_FACTOR = 8
+"""Of the longest dialogue: cleaned, written by its template with contents and with marks, and cut."""
 PAGE_FACTOR = 3
 """Of the pages of a table that are read as a whole: a dictionary of 281 MiB took 762 MiB."""
 NAMED = 20
@@ -60,6 +63,7 @@ _SOURCE = (
     "language",
     "text_split",
     "section_columns",
+    "chat",
     "encoding",
     "html_text",
 )
@@ -159,6 +163,7 @@ def _need(scope: Scope) -> Need:
     least = ZSTD_WINDOW + BATCH_FACTOR * BATCH_BYTES
     filters = [filter_of(one) for one in scope.file.filters]
     factor = READ_FACTOR + max((one.memory_factor for one in filters), default=0)
+    factor += CHAT_FACTOR * any(source.chat is not None for source in scope.file.sources)
     need = (
         least + factor * int(scope.file.ingest.max_document_bytes) + sum(one.memory for one in filters)
     )
@@ -230,6 +235,7 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         changes.update(part.changes)
         samples = list(least_samples([*samples, *part.samples]))
     columns.require_any()
+    require_learned_roles(file.sources, parts.values())
     read = sum(part.read for part in parts.values())
     named = [line for part in parts.values() for line in part.named]
     unreadable = [line for part in parts.values() for line in part.unreadable]

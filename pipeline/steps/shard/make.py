@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import Commit
 from pipeline.steps.records import UnitRecord
+from pipeline.steps.shard.loss_mask import write_loss_mask
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
@@ -40,6 +41,7 @@ from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
     FORMAT_VERSION,
+    LOSS_MASK,
     MANIFEST_NAME,
     OBJECTIVE_ID,
     SEGMENT_COLUMNS,
@@ -137,6 +139,8 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
     for name, column in by_row.items():
         write_array(folder / f"{name}.npy", column)
     _write_segments(folder / "segments", layout)
+    if traits.loss_mask:
+        write_loss_mask(folder / f"{LOSS_MASK}.npy", layout, group)
     if traits.segment_prompts:
         assert group.sections is not None
         write_array(folder / SEGMENT_PROMPT, prompt_lengths(layout, group.sections).astype("<i4"))
@@ -189,7 +193,9 @@ def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
     widths = widths_of(work.objective, work.packing.seq_len)
     parts = component_widths(work.objective, work.packing.seq_len)
     if not parts:
-        documents = Documents(group.lengths, group.sentences, group.sections, work.seed, work.group)
+        documents = Documents(
+            group.lengths, group.sentences, group.sections, group.learned, work.seed, work.group
+        )
         own = kind_of(work.objective).lay_out(documents, work.objective, widths)
         return own or LaidOut(_pack(group.lengths, group.sentences, work, widths.stored), {})
     component = np.array(
@@ -348,7 +354,7 @@ def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:
     if component_widths(work.objective, work.packing.seq_len):
         columns[OBJECTIVE_ID] = Column(dtype="|u1", shape=(), meaning="which component draws the row")
         return columns
-    return {**columns, **kind_of(work.objective).stored_columns(work.objective)}
+    return {**columns, **kind_of(work.objective).stored_columns(work.objective, widths)}
 
 
 def _tables(workspace: Workspace, work: ManifestWork, folder: str) -> dict[str, FileDigest]:

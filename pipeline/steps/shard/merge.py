@@ -14,6 +14,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import COLUMNS, Names, read_rows
 from pipeline.steps.units import Unit, fixed_bytes
 from stages.identity import ID_BYTES
+from stages.packing.sections import learned_sections
 from stages.ragged import Ragged, joined
 from stages.store.ranges import copy_ranges
 from stages.store.token_store import TokenUnit, read_ends
@@ -46,6 +47,8 @@ class MergedGroup:
     """Of each document, after how many of its tokens each ends; None if nobody asks."""
     sections: Ragged | None = None
     """The same of its sections."""
+    learned: NDArray[np.bool_] | None = None
+    """(S,) of each section, whether it has a loss where an objective asks."""
 
     def copy(
         self,
@@ -116,6 +119,7 @@ def merge_group(
     """Find one group of every unit and merge; equal hashes go by id."""
     sentences: list[Ragged] = []
     sections: list[Ragged] = []
+    learned: list[Ragged] = []
     stores, owners, begins, lengths = [], [], [], []
     identities, others = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, 2), np.uint64)]
     ranges: list[tuple[int, int]] = []
@@ -136,6 +140,8 @@ def merge_group(
             sentences.append(read_ends(workspace.path(unit.sentences), int(first), int(last)))
         if with_sections:
             sections.append(store.sections(group, count=unit.sections))
+            flags = store.learned(group) if unit.dialogues else learned_sections(sections[-1])
+            learned.append(Ragged(sections[-1].ptr, flags.astype(np.int64)))
     names, numbers = np.concatenate(identities), np.concatenate(others)
     halves = names.view(">u8")
     order = np.lexsort((halves[:, 1], halves[:, 0], numbers[:, 0]))
@@ -150,4 +156,5 @@ def merge_group(
         tuple(ranges),
         joined(sentences).take(order) if with_sentences else None,
         joined(sections).take(order) if with_sections else None,
+        joined(learned).take(order).values.astype(np.bool_) if with_sections else None,
     )

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.records import StepRecord, UnitRecord
-from pipeline.steps.tokenizer.load import load_tokenizer
+from pipeline.steps.tokenize.dialogues import token_counts
+from pipeline.steps.tokenizer.load import load_markup
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
@@ -25,7 +26,6 @@ from pipeline.steps.units import (
     kept_groups,
     read_table,
     rows_of_bytes,
-    sections_of,
     tally_of_texts,
 )
 from stages.identity import ID_BYTES
@@ -89,7 +89,7 @@ class SplitRecord(StepRecord):
 def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     """Count the tokens of each candidate cluster in one unit."""
     clusters = clusters_of(workspace, work.unit) if work.validation.fraction else None
-    tokenizer = load_tokenizer(workspace)
+    encoder = load_markup(workspace)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
@@ -102,8 +102,7 @@ def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
         others += tally_of_texts(described.filter(pa.array([not one for one in chosen], pa.bool_())))
         for row, cluster in enumerate(names):
             if chosen[row]:
-                (sections,) = sections_of(table.slice(row, 1))
-                counts[cluster][0] += sum(map(len, tokenizer.encode(sections))) + 1
+                counts[cluster][0] += sum(token_counts(encoder, table.slice(row, 1))) + 1
                 counts[cluster][1] += table.column("text_bytes")[row].as_py()
     clusters_ = sorted(counts)
     rows = np.array([counts[name] for name in clusters_], np.int64).reshape(-1, 2)

@@ -14,7 +14,8 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
-from pipeline.steps.tokenizer.load import load_tokenizer
+from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts
+from pipeline.steps.tokenizer.load import load_markup
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
@@ -24,12 +25,14 @@ from pipeline.steps.units import (
     joined_sections,
     kept_groups,
     rows_of_bytes,
-    sections_of,
+    section_flags,
+    section_ptr,
     stored_tally,
     tally_of_texts,
     text_slices,
 )
-from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
+from stages.chat.template import LEARNED
+from stages.columns import SECTION_ENDS, SECTION_FLAGS, STORED_DOCUMENTS
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
@@ -37,7 +40,7 @@ from stages.ragged import Ragged, batches, joined
 from stages.store.arrays import array_writer, as_integers, id_dtype, open_array
 from stages.store.ranges import copy_ranges
 from stages.store.token_store import write_unit
-from stages.tokenizer.existing import RunTokenizer
+from stages.tokenizer.markup import MarkupEncoder
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
 COPY = 0
@@ -74,6 +77,8 @@ class _Documents:
     """Tokens of each document."""
     ends: list[Ragged] = field(default_factory=list)
     """After how many of its tokens each section of a document ends; of sources with sections alone."""
+    learned: list[NDArray[np.bool_]] = field(default_factory=list)
+    """Which sections are learned; of dialogues alone."""
     fixed: list[NDArray[np.uint8]] = field(default_factory=list)
     """(N, 44) id, digest, position and number of the path of each."""
     paths: dict[str, int] = field(default_factory=dict)
@@ -123,7 +128,8 @@ class StoredRecord(UnitRecord):
 
 def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     """Encode one unit and write it to the token store."""
-    tokenizer = load_tokenizer(workspace)
+    encoder = load_markup(workspace)
+    tokenizer = encoder.tokenizer
     dtype, received = id_dtype(tokenizer.vocab_size), Tally(bytes=0)
     with workspace.scratch() as scratch:
         with array_writer(scratch / "ids.npy", dtype=dtype.str) as append:
@@ -131,7 +137,7 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
             for table in kept_groups(workspace, work.unit, _COLUMNS):
                 received += tally_of_texts(table)
                 for part in text_slices(table):
-                    _encode(tokenizer, part, documents)
+                    _encode(encoder, part, documents)
         documents.names.finish()
         ids = as_integers(open_array(scratch / "ids.npy"), scratch)
         lengths = np.concatenate([np.empty(0, np.int64), *documents.lengths])
@@ -147,21 +153,23 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     )
 
 
-def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> None:
+def _encode(encoder: MarkupEncoder, table: pa.Table, documents: _Documents) -> None:
     """Encode a slice of documents; what is held of it is numbers, all else goes to files."""
-    texts = joined_sections(table)
-    encoded = tokenizer.encode_texts(texts, dtype=documents.dtype)
-    sections = encoded.counts.reshape(table.num_rows, -1)
-    last = encoded.ends.reshape(table.num_rows, -1)[:, -1]
-    sections[:, -1] += 1
+    tokenizer, texts, ptr = encoder.tokenizer, joined_sections(table), section_ptr(table)
+    encoded = encoded_sections(encoder, texts, table, dtype=documents.dtype)
+    sections = encoded.counts
+    last = encoded.ends[ptr[1:] - 1]
+    sections[ptr[1:] - 1] += 1
     if tokenizer.begin is not None:
-        sections[:, 0] += 1
-    lengths = sections.sum(axis=1)
+        sections[ptr[:-1]] += 1
+    lengths = np.add.reduceat(sections, ptr[:-1])
     documents.append(_framed(encoded.ids, last, begin=tokenizer.begin, end=tokenizer.eos))
     documents.lengths.append(lengths)
     if SECTION_ENDS.name in table.column_names:
-        ends = np.cumsum(sections, axis=1).reshape(-1)
-        documents.ends.append(Ragged(np.arange(table.num_rows + 1) * sections.shape[1], ends))
+        before = np.repeat(np.cumsum(lengths) - lengths, np.diff(ptr))
+        documents.ends.append(Ragged(ptr, np.cumsum(sections) - before))
+    if SECTION_FLAGS.name in table.column_names:
+        documents.learned.append(section_flags(table) & LEARNED != 0)
     documents.space_symbols += texts.data.tobytes().count(SPACE_SYMBOL.encode())
     counts = {"documents": np.ones_like(lengths), "bytes": table.column("text_bytes").to_numpy()}
     counts["tokens"] = lengths
@@ -169,7 +177,7 @@ def _encode(tokenizer: RunTokenizer, table: pa.Table, documents: _Documents) -> 
         unknown = np.concatenate([[0], np.cumsum(encoded.ids == tokenizer.unk)])
         counts["unknown"] = np.diff(unknown[last], prepend=0)
     documents.count(table.column("language"), counts)
-    documents.fixed.append(_fixed(tokenizer, table, documents.paths))
+    documents.fixed.append(_fixed(encoder, table, documents.paths))
     documents.names.add(table)
 
 
@@ -186,11 +194,11 @@ def _framed(
     return np.insert(ids, places, np.tile([begin, end], len(last)))
 
 
-def _fixed(tokenizer: RunTokenizer, table: pa.Table, paths: dict[str, int]) -> NDArray[np.uint8]:
+def _fixed(encoder: MarkupEncoder, table: pa.Table, paths: dict[str, int]) -> NDArray[np.uint8]:
     """Return id, digest, position and number of the path of each document: (N, 44)."""
     digests = fixed_bytes(table.column("digest"), DIGEST_BYTES)
-    if tokenizer.normalises:
-        texts = ("".join(map(tokenizer.normalise, sections)) for sections in sections_of(table))
+    if encoder.tokenizer.normalises:
+        texts = normalised_texts(encoder, table)
         digests = np.frombuffer(b"".join(map(content_digest, texts)), np.uint8).reshape(-1, DIGEST_BYTES)
     positions = table.column("position").to_numpy().astype("<i8").view(np.uint8).reshape(-1, 8)
     files = _numbers_of(table.column("path"), paths).view(np.uint8).reshape(-1, 4)
@@ -286,11 +294,19 @@ def _write(
         ids=in_order(),
         dtype=documents.dtype,
         group_ptr=group_ptr,
-        sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,
+        sections=joined(documents.ends).take(order) if work.unit.sections != 1 else None,
+        learned=_learned(documents, order) if work.unit.dialogues else None,
     )
     written = workspace.create(work.unit.tokens) / "documents.parquet"
     size = sum(counts["bytes"] for counts in documents.languages.values())
     return stored_tally(written).model_copy(update={"bytes": size})
+
+
+def _learned(documents: _Documents, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which sections of the documents are learned, in the order of the store."""
+    learned = np.concatenate([np.empty(0, np.bool_), *documents.learned])
+    flags = Ragged(joined(documents.ends).ptr, learned.astype(np.int64))
+    return flags.take(order).values.astype(np.bool_)
 
 
 def _row_groups(

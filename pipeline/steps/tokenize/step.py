@@ -20,7 +20,10 @@ from pipeline.steps.tokenize.encode import (
     tokenize_unit,
 )
 from pipeline.steps.tokenize.recount import recount_stored
+from pipeline.steps.tokenizer.chats import chat_loss
 from pipeline.steps.units import Unit
+from stages.tokenizer.framing import trained_ids
+from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols
 
 
 class TokenizeRecord(StepRecord):
@@ -47,6 +50,14 @@ def store_need(scope: Scope) -> Need:
     return Need(encoding_need(file) + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
 
 
+def markup_loss(scope: Scope) -> str | None:
+    """Say what of the templates of dialogues does not fit the tokenizer, or None if nothing."""
+    if scope.adopted is not None:
+        return scope.adopted.chat_loss
+    names = dict(enumerate((UNK, BOS, EOS, PAD, *control_symbols())))
+    return chat_loss(scope.file.sources, names.values(), trained_ids(scope.file.framing), names)
+
+
 def _overlaps(scope: Scope) -> Sequence[str]:
     return (INGEST.name, DEDUP.name, SPLIT.name) if streams(scope) else ()
 
@@ -65,7 +76,9 @@ def _work(job: Job) -> Work[TokenizeRecord]:
     for unit in stored.values():
         for name, counts in unit.languages.items():
             languages.setdefault(name, Counter()).update(**counts)
+    loss = markup_loss(job.scope)
     record = TokenizeRecord(
+        warnings=(loss,) if loss else (),
         documents=sum(unit.documents for unit in stored.values()),
         tokens=sum(unit.tokens for unit in stored.values()),
         space_symbols=sum(unit.space_symbols for unit in stored.values()),
@@ -88,6 +101,7 @@ TOKENIZE = Step(
     record=TokenizeRecord,
     reads=always((SPLIT.name,)),
     settings=_settings,
+    warning=markup_loss,
     need=store_need,
     work=_work,
     overlaps=_overlaps,

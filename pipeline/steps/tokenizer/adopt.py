@@ -26,6 +26,8 @@ class Adoption:
     vocab_size: int
     loss: str | None
     """What its normaliser loses, for people."""
+    chat_loss: str | None = None
+    """What of the templates of dialogues does not fit it, likewise."""
 
 
 def adopt_tokenizer(workspace: Workspace, work: Adoption) -> TokenizerRecord:

@@ -7,6 +7,7 @@ from pipeline.engine.tasks import Workspace
 from stages.errors import FormatError
 from stages.pieces import Pieces
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
+from stages.tokenizer.markup import MarkupEncoder
 
 FOLDER = "tokenizer"
 SPECIAL_IDS = "tokenizer/special_ids.json"
@@ -79,3 +80,13 @@ def load_pieces(workspace: Workspace, *, use: str = MAKE) -> Pieces:
         workspace.cache[key] = Pieces(tokenizer.piece_bytes())
     pieces: Pieces = workspace.cache[key]
     return pieces
+
+
+def load_markup(workspace: Workspace, *, use: str = MAKE) -> MarkupEncoder:
+    """Return what encodes dialogues with the run's tokenizer, made once a worker for each use."""
+    tokenizer = load_tokenizer(workspace, use=use)
+    key = f"markup {id(tokenizer)}"
+    if key not in workspace.cache:
+        workspace.cache[key] = MarkupEncoder(tokenizer)
+    encoder: MarkupEncoder = workspace.cache[key]
+    return encoder

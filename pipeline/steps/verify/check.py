@@ -33,9 +33,18 @@ from stages.objectives.table import needs_sentences, read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
 from stages.packing.sections import prompt_lengths
 from stages.ragged import batches
-from stages.store.manifest import MANIFEST_NAME, SENTENCES, UNIGRAM, Manifest, read_manifest, sum_totals
+from stages.store.manifest import (
+    LOSS_MASK,
+    MANIFEST_NAME,
+    SENTENCES,
+    UNIGRAM,
+    Manifest,
+    read_manifest,
+    sum_totals,
+)
 from stages.tokenizer.framing import BEGIN
 from stages.verify import mechanics
+from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
 
 _BATCH_TOKENS = 1 << 18
@@ -165,9 +174,10 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     except (DataError, OSError, pa.ArrowException) as error:
         return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))
     findings += _documents(workspace, work, place, listed, group)
-    findings += _contents(place, rows, manifest, group, unigram=mapped.unigram)
+    findings += _contents(place, work, rows, manifest, group, unigram=mapped.unigram)
     if not findings:  # what is damaged has been named, and may lead anywhere
         findings += _sentences(place, mapped, group)
+        findings += _losses(place, mapped, rows, group)
     if not findings:
         findings += _laid_out(place, work, manifest, mapped, group)
     if shard.documents != len(group.lengths):
@@ -219,6 +229,7 @@ def _documents(
 
 def _contents(
     place: str,
+    work: ShardCheck,
     rows: SegmentedRows,
     manifest: Manifest,
     group: MergedGroup,
@@ -238,7 +249,8 @@ def _contents(
         special = np.array(sorted(manifest.special_ids.values()))
         counted = mechanics.check_unigram(rows, unigram, special=special)
         found += [(f"{place}/{UNIGRAM}", f) for f in counted]
-    tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN))
+    inside = any(unit.dialogues for unit in work.units)
+    tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN), inside)
     reassembly = mechanics.Reassembly(rows, group.lengths)
     for first, last in batches(group.lengths, _BATCH_TOKENS):
         ends = np.cumsum(group.lengths[first:last])
@@ -253,6 +265,20 @@ def _sentences(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[
         return
     if not (np.array_equal(found.ptr, wanted.ptr) and np.array_equal(found.values, wanted.values)):
         yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
+
+
+def _losses(
+    place: str, mapped: MappedShard, rows: SegmentedRows, group: MergedGroup
+) -> Iterator[tuple[str, Finding]]:
+    """Tokens have a loss where the sections of the token store say so."""
+    mask = mapped.columns.get(LOSS_MASK)
+    if mask is None or group.sections is None or group.learned is None:
+        return
+    marked = SegmentedRows(mask, rows.segments)
+    found = check_loss_mask(
+        marked, lengths=group.lengths, sections=group.sections, learned=group.learned
+    )
+    yield from ((f"{place}/{LOSS_MASK}.npy", finding) for finding in found)
 
 
 def _laid_out(

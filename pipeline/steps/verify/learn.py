@@ -34,6 +34,8 @@ class LearningCheck:
     splits: tuple[str, ...]
     config: LearningConfig
     seed: int
+    inside: bool = False
+    """Whether EOS stands inside of documents, as it closes answers of dialogues."""
 
 
 def learn(workspace: Workspace, work: LearningCheck) -> LearnedRecord:
@@ -49,6 +51,7 @@ def learn(workspace: Workspace, work: LearningCheck) -> LearnedRecord:
         splits=work.splits,
         config=work.config,
         seed=work.seed,
+        inside=work.inside,
         machine=Machine("cuda" if cuda else "cpu", bfloat16=cuda),
     )
     return LearnedRecord.model_validate(checked.record)

@@ -86,7 +86,8 @@ def _work(job: Job) -> Work[VerdictRecord]:
     found = (*texts.findings, *(finding for one in (*heads.values(), *rows) for finding in one.findings))
     learned = None
     if not found and file.verify.learning:
-        check = LearningCheck(dataset.name, splits, file.verify, file.seed)
+        inside = any(unit.dialogues for unit in units)
+        check = LearningCheck(dataset.name, splits, file.verify, file.seed, inside)
         task = job.task("learning", learn, check)
         done = yield Phase(f"learn from {dataset.name}", [task], Where.TRAINER)
         learned = done[task.unit].read(LearnedRecord)

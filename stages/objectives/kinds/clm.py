@@ -6,19 +6,23 @@ from stages.objectives.clm import CausalLM, label_causally
 from stages.objectives.kind import Kind
 from stages.objectives.laws.causal import CausalTally
 from stages.objectives.laws.rows import Broken, no_label_is_pad, segments, unshifted
-from stages.objectives.learning import NEXT_TOKENS
+from stages.objectives.learning import NEXT_TOKENS, PROMPTED_TOKENS
 from stages.objectives.questions import Form, Questions
 from stages.objectives.rows import Columns, Restored, StoredRows, Widths
 from stages.objectives.traits import Traits
 from stages.objectives.vocabulary import Vocabulary
+from stages.store.manifest import LOSS_MASK, Column
 
 
 def _traits(config: CausalLM) -> Traits:
+    targets = config.loss == "targets"
     return Traits(
         "causal_within_document",
         "unshifted",
         dynamic=False,
-        copied=True,
+        sections=-1 if targets else 0,
+        loss_mask=targets,
+        copied=not targets,
         unlabelled_starts=config.mask_first_token,
         eos_may_pad=True,
         may_begin=True,
@@ -45,6 +49,13 @@ def _laws(rows: StoredRows, columns: Columns, config: CausalLM, vocabulary: Voca
     yield from unshifted(rows, columns)
 
 
+def _stored_columns(config: CausalLM, widths: Widths) -> dict[str, Column]:
+    if config.loss == "all":
+        return {}
+    meaning = "1 where a token has a loss, else 0"
+    return {LOSS_MASK: Column(dtype="|u1", shape=(widths.stored,), meaning=meaning)}
+
+
 CLM = Kind(
     config=CausalLM,
     traits=_traits,
@@ -53,9 +64,10 @@ CLM = Kind(
     draw=_draw,
     compiled=None,
     restore=_restore,
-    learning=lambda _: NEXT_TOKENS,
+    learning=lambda config: NEXT_TOKENS if config.loss == "all" else PROMPTED_TOKENS,
     questions=lambda _: Questions(Form.NEXT),
     laws=_laws,
+    stored_columns=_stored_columns,
     tally=CausalTally,
     mixes=True,
 )

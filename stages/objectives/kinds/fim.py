@@ -29,6 +29,7 @@ def _traits(config: FIM) -> Traits:
         "unshifted",
         growth=CHARACTER_GROWTH if by_characters else GROWTH,
         written_for="parts of the text are encoded anew by the tokenizer" if by_characters else "",
+        takes_dialogues=False,
         sources=tuple(config.sources),
         encodes_text=by_characters,
     )

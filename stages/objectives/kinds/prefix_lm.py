@@ -13,7 +13,7 @@ from stages.objectives.laws.rows import (
     unshifted,
 )
 from stages.objectives.laws.targets import count_prefixes
-from stages.objectives.learning import TARGET_TOKENS, LearningSettings
+from stages.objectives.learning import PROMPTED_TOKENS, TARGET_TOKENS
 from stages.objectives.packed_prefixes import (
     documents_keep_prompts,
     restore_documents,
@@ -42,8 +42,6 @@ from stages.packing.sections import prompt_lengths
 from stages.packing.single import pack_single
 from stages.store.manifest import PROMPT, Column
 
-_PREFIX = LearningSettings(max_ids=1024, labelled_tokens=60_000, min_order_ablation=0.3)
-
 
 def _alone(config: PrefixLM) -> bool:
     return config.architecture == "decoder_only"
@@ -61,6 +59,7 @@ def _traits(config: PrefixLM) -> Traits:
         "unshifted" if _alone(config) else TARGETS,
         single=not (config.pack_rows or config.pack_documents),
         sections=-1 if config.split == "source" else 0,
+        takes_dialogues=config.split != "source",
         may_begin=_alone(config),
         segment_prompts=config.split == "source" and config.pack_documents,
     )
@@ -138,7 +137,8 @@ def _lay_out(documents: Documents, config: PrefixLM, widths: Widths) -> LaidOut 
     return LaidOut(layout, {PROMPT: prompt_lengths(layout, documents.sections)})
 
 
-def _stored_columns(config: PrefixLM) -> dict[str, Column]:
+def _stored_columns(config: PrefixLM, widths: Widths) -> dict[str, Column]:
+    del widths
     if config.split != "source" or config.pack_documents:
         return {}
     meaning = "tokens before the target that the source names; 0 if it names none"
@@ -153,7 +153,7 @@ PREFIX_LM = Kind(
     draw=_draw,
     compiled=_compiled,
     restore=_restore,
-    learning=lambda config: _PREFIX if _alone(config) else TARGET_TOKENS,
+    learning=lambda config: PROMPTED_TOKENS if _alone(config) else TARGET_TOKENS,
     questions=lambda config: Questions(Form.PREFIX if _alone(config) else Form.REST),
     matches=_matches,
     lay_out=_lay_out,

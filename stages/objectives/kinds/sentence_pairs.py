@@ -157,8 +157,8 @@ def _lay_out_order(documents: Documents, config: SentenceOrder, widths: Widths) 
     return _lay_out(documents, widths, short_rate=config.short_rate, borrow_rate=0.0)
 
 
-def _room(config: NextSentence) -> dict[str, Column]:
-    del config
+def _room(config: NextSentence, widths: Widths) -> dict[str, Column]:
+    del config, widths
     meaning = "tokens of another document that the row has room for"
     return {ROOM: Column(dtype="<i4", shape=(), meaning=meaning)}
 

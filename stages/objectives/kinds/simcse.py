@@ -19,6 +19,7 @@ def _traits(config: SimCSE) -> Traits:
         dynamic=config.views == "cropped" and config.crop_ratio < 1.0,
         single=True,
         sections=config.num_views if config.from_source else 0,
+        takes_dialogues=not config.from_source,
     )
 
 

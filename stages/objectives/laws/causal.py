@@ -19,7 +19,7 @@ class CausalTally:
 
     def __init__(self, objective: CausalLM, vocabulary: Vocabulary, convention: str) -> None:
         del vocabulary
-        self._every_token = not objective.mask_first_token
+        self._starts = not objective.mask_first_token
         self._offset = OFFSETS[convention]
         self._found: list[Finding] = []
 
@@ -40,16 +40,17 @@ class CausalTally:
             columns["labels"],
             covered=rows.covered,
             declared_offset=self._offset,
-            every_token=self._every_token,
+            every_token=self._starts and rows.loss_mask is None,
         )
-        if found or self._every_token:
+        if found or (self._starts and rows.loss_mask is None):
             return found
-        wanted = rows.covered.copy()
-        wanted[segment_starts(rows)] = False
+        wanted = rows.covered if rows.loss_mask is None else rows.covered & (rows.loss_mask == 1)
+        if not self._starts:
+            wanted[segment_starts(rows)] = False
         wrong = int(np.count_nonzero((columns["labels"] != IGNORED) != wanted))
         if not wrong:
             return []
-        message = f"{wrong:,} tokens have no label, or are the first of a document and have one"
+        message = f"{wrong:,} tokens have no label, or are to have none and have one"
         return [Finding("label_missing", message)]
 
 
@@ -91,6 +92,8 @@ def check_labels(
     on_padding = int(np.count_nonzero(~covered & (labels != IGNORED)))
     if on_padding:
         findings.append(Finding("label_on_padding", f"{on_padding:,} labels lie on padding"))
+    if not (labels != IGNORED).any():  # pieces of prompts alone
+        return findings
     shares = copy_shares(input_ids, labels, range(3))
     if shares[declared_offset] < 1.0:
         best = max(shares, key=lambda offset: shares[offset])

@@ -10,6 +10,7 @@ from stages.store.digests import digest_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, DrawnShard, write_drawn
 from stages.store.manifest import (
     FORMAT_VERSION,
+    LOSS_MASK,
     MANIFEST_NAME,
     SEGMENT_COLUMNS,
     SENTENCES,
@@ -27,6 +28,7 @@ SPECIAL = {
 }
 ROW_LENGTH = 4
 MODEL = b"not a model, but its bytes"
+MASK = Column(dtype="|u1", shape=(ROW_LENGTH,), meaning="losses")
 Documents = Sequence[Sequence[int]]
 """Of a shard, the ids of each, its EOS among them."""
 
@@ -37,6 +39,7 @@ def build_dataset(
     *,
     vocab_size: int = 300,
     sentences: Mapping[str, Sequence[Sequence[Sequence[int]]]] | None = None,
+    losses: Mapping[str, Sequence[Documents]] | None = None,
     name: str = "tiny",
     seed: int = 7,
 ) -> Path:
@@ -47,23 +50,28 @@ def build_dataset(
         splits: of each split its shards.
         vocab_size: which decides the dtype.
         sentences: of each document, after how many tokens each sentence ends; of a dataset for `nsp`.
+        losses: of each document, 1 for each token with a loss and 0 for each other; of a dataset with a
+            loss on targets.
         name: of the dataset.
         seed: of the manifest.
     """
     (root / "tokenizer").mkdir(parents=True, exist_ok=True)
     (root / "tokenizer" / "tokenizer.model").write_bytes(MODEL)
+    ids = Column(dtype=id_dtype(vocab_size).str, shape=(ROW_LENGTH,), meaning="ids")
+    loss = {} if losses is None else {"loss": "targets"}
     for split, shards in splits.items():
         folder = root / "datasets" / name / split
         written = []
         for number, documents in enumerate(shards):
             path = f"epoch-0000/{number:05d}"
             ends = None if sentences is None else sentences[split][number]
-            written.append(_write_shard(folder, path, documents, vocab_size=vocab_size, ends=ends))
+            learned = None if losses is None else losses[split][number]
+            written.append(_write_shard(folder, path, documents, vocab_size, ends=ends, losses=learned))
         manifest = Manifest(
             format_version=FORMAT_VERSION,
             name=name,
             split=split,
-            objective={"kind": "clm" if sentences is None else "nsp", "form": "row"},
+            objective={"kind": "clm" if sentences is None else "nsp", "form": "row", **loss},
             seed=seed,
             epochs=1,
             attention="causal_within_document",
@@ -77,9 +85,7 @@ def build_dataset(
                 sha256=digest_file(root / "tokenizer" / "tokenizer.model").sha256,
             ),
             tables={},
-            columns={
-                "input_ids": Column(dtype=id_dtype(vocab_size).str, shape=(ROW_LENGTH,), meaning="ids")
-            },
+            columns={"input_ids": ids, **({} if losses is None else {LOSS_MASK: MASK})},
             shards=tuple(written),
             totals=sum_totals(tuple(written)),
         ).signed()
@@ -90,7 +96,13 @@ def build_dataset(
 
 
 def _write_shard(
-    folder: Path, path: str, documents: Documents, *, vocab_size: int, ends: Documents | None
+    folder: Path,
+    path: str,
+    documents: Documents,
+    vocab_size: int,
+    *,
+    ends: Documents | None,
+    losses: Documents | None,
 ) -> Shard:
     """Write documents in pieces of up to a row, one a row, the rows in an order of their own."""
     pieces = [
@@ -100,8 +112,11 @@ def _write_shard(
     ]
     pieces = pieces[1::2] + pieces[0::2]
     rows = np.full((len(pieces), ROW_LENGTH), PAD, id_dtype(vocab_size))
-    for row, (_, _, tokens) in enumerate(pieces):
+    mask = np.zeros(rows.shape, np.uint8)
+    for row, (number, offset, tokens) in enumerate(pieces):
         rows[row, : len(tokens)] = tokens
+        if losses is not None:
+            mask[row, : len(tokens)] = losses[number][offset : offset + len(tokens)]
     columns = {
         "row_ptr": range(len(pieces) + 1),
         "start": [0] * len(pieces),
@@ -110,6 +125,8 @@ def _write_shard(
         "doc_offset": [offset for _, offset, _ in pieces],
     }
     write_array(folder / path / "input_ids.npy", rows)
+    if losses is not None:
+        write_array(folder / path / f"{LOSS_MASK}.npy", mask)
     for name, dtype in SEGMENT_COLUMNS.items():
         write_array(folder / path / "segments" / f"{name}.npy", np.array(columns[name], dtype))
     if ends is not None:

@@ -324,7 +324,7 @@ def test_a_check_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_stands_beside_the_rows_comes_with_them(tmp_path: Path) -> None:
-    """Objectives ask for it row by row: a component, a prompt's length, room for borrowed text."""
+    """Objectives ask for it row by row: a component, a prompt's length, room to borrow, a loss mask."""
     path = write_dataset(tmp_path)
     place, numbers = path / "train" / MANIFEST_NAME, np.arange(len(ROWS))
     content = json.loads(place.read_text(encoding="utf-8"))
@@ -332,6 +332,7 @@ def test_what_stands_beside_the_rows_comes_with_them(tmp_path: Path) -> None:
         "objective_id": ("|u1", numbers),
         "prompt": ("<i4", 10 + numbers),
         "room": ("<i4", 20 + numbers),
+        "loss_mask": ("|u1", numbers[:, None] + [0, 100]),
     }
     first = 0
     for shard in content["shards"]:
@@ -340,16 +341,23 @@ def test_what_stands_beside_the_rows_comes_with_them(tmp_path: Path) -> None:
             write_array(file, values[first : first + shard["rows"]].astype(dtype))
             shard["files"][file.name] = digest_file(file).model_dump(mode="json")
         first += shard["rows"]
-    for name, (dtype, _) in columns.items():
-        content["columns"][name] = {"dtype": dtype, "shape": [], "meaning": "of a row"}
+    for name, (dtype, values) in columns.items():
+        shape = list(values.shape[1:])
+        content["columns"][name] = {"dtype": dtype, "shape": shape, "meaning": "of a row"}
     place.unlink()
     write_manifest(place, Manifest.model_validate(content).signed())
     stored = open_dataset(path).reader.stored(1, np.array([2, 0]), 0)
-    given = {"objective_id": stored.components, "prompt": stored.prompt, "room": stored.room}
+    given = {
+        "objective_id": stored.components,
+        "prompt": stored.prompt,
+        "room": stored.room,
+        "loss_mask": stored.loss_mask,
+    }
     assert {name: None if column is None else column.tolist() for name, column in given.items()} == {
         "objective_id": [4, 2],
         "prompt": [14, 12],
         "room": [24, 22],
+        "loss_mask": [[4, 104], [2, 102]],
     }
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from stages.errors import FormatError
 from stages.objectives.clm import CausalLM, label_causally
 from stages.objectives.rows import IGNORED, StoredRows
 from tests.stages.objectives.built_rows import EOS, PAD, any_rows
@@ -65,6 +66,45 @@ def test_the_first_token_of_each_segment_may_go_without_loss() -> None:
         [IGNORED, 2, IGNORED, 2, IGNORED, 13],
         [IGNORED] * 6,
     ]
+
+
+MASK = np.array([[0, 0, 1, 1, 0, 0], [0, 1, 0, 0, 1, 1], [0, 0, 0, 0, 0, 0]], np.uint8)
+
+
+def test_only_what_the_loss_mask_marks_has_a_label() -> None:
+    rows = replace(ROWS, loss_mask=MASK)
+    labels = label_causally(rows, CausalLM(loss="targets"))["labels"]
+    assert labels.tolist() == [
+        [IGNORED, IGNORED, 12, 2, IGNORED, IGNORED],
+        [IGNORED, 2, IGNORED, IGNORED, 12, 13],
+        [IGNORED] * 6,
+    ]
+    assert labels.dtype == np.int32
+
+
+def test_of_what_is_marked_a_first_token_may_go_without_loss_too() -> None:
+    rows = replace(ROWS, loss_mask=MASK)
+    labels = label_causally(rows, CausalLM(loss="targets", mask_first_token=True))["labels"]
+    assert labels[1].tolist() == [IGNORED, 2, IGNORED, IGNORED, IGNORED, 13]
+
+
+def test_a_mark_on_padding_gives_no_label() -> None:
+    rows = replace(ROWS, loss_mask=np.ones_like(MASK))
+    labels = label_causally(rows, CausalLM(loss="targets"))["labels"]
+    assert labels.tolist() == label_causally(ROWS, CausalLM())["labels"].tolist()
+
+
+def test_rows_that_do_not_say_where_targets_are_are_refused() -> None:
+    with pytest.raises(FormatError, match="have a column loss_mask, but the manifest names none"):
+        label_causally(ROWS, CausalLM(loss="targets"))
+
+
+def test_a_loss_on_all_tokens_is_not_named_so_that_manifests_of_before_stay_as_they_are() -> None:
+    assert CausalLM().model_dump(mode="json") == {"kind": "clm", "mask_first_token": False}
+    named = {"kind": "clm", "mask_first_token": False, "loss": "targets"}
+    assert CausalLM(loss="targets").model_dump(mode="json") == named
+    assert CausalLM.model_validate(named) == CausalLM(loss="targets")
+    assert CausalLM.model_validate({"kind": "clm"}) == CausalLM()
 
 
 def test_the_inputs_stay_as_they_are() -> None:

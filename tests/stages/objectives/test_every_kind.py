@@ -42,6 +42,8 @@ EXTREME: ModeToken = "mode_x"
 SEQ2SEQ = PrefixLM(architecture="encoder_decoder", target_density=0.25, mode_token=REST)
 _FORMS: dict[str, Objective] = {
     "clm-first": CausalLM(mask_first_token=True),
+    "clm-targets": CausalLM(loss="targets"),
+    "clm-targets-first": CausalLM(loss="targets", mask_first_token=True),
     **{f"mlm-{selection}": MaskedLM(selection=selection) for selection in Selection},
     "electra": ReplacedTokens(mask_probability=0.5),
     "unigram": ReplacedTokens(generator=Generator.UNIGRAM, selection=Selection.EXACT),
@@ -90,6 +92,8 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
             ids[row, filled - 1] = EOS
         ends = np.unique([*generator.integers(1, max(filled, 2), segments - 1), filled])
         rows.append(np.diff(ends[ends <= filled], prepend=0).tolist() if filled else [])
+    ends_of_rows = np.array([sum(lengths) for lengths in rows], np.int64)
+    learned = (generator.random(ids.shape) < 0.5) & (np.arange(stored) < ends_of_rows[:, None])
     return StoredRows(
         ids,
         np.cumsum([0, *map(len, rows)], dtype=np.int64),
@@ -100,6 +104,7 @@ def any_rows(draw: st.DrawFn, objective: Objective) -> StoredRows:
         shard=draw(st.sampled_from([0, 2**24 - 1])),
         components=components if component_widths(objective, SEQ_LEN) else None,
         unigram=UNIGRAM,
+        loss_mask=learned.astype(np.uint8) if traits_of(objective).loss_mask else None,
     )
 
 

@@ -55,6 +55,9 @@ def unshifted(rows: StoredRows, columns: Columns, objective: Objective) -> int:
         wanted &= ~np.isin(ids, OF_FIM)
     if isinstance(objective, PrefixLM):
         wanted &= np.arange(ids.shape[1]) >= columns["prefix_length"][:, None]
+    if isinstance(objective, CausalLM) and objective.loss == "targets":
+        assert rows.loss_mask is not None
+        wanted &= rows.loss_mask == 1
     if isinstance(objective, CausalLM) and objective.mask_first_token:
         for row in range(len(ids)):
             lengths = rows.segment_length[rows.segment_ptr[row] : rows.segment_ptr[row + 1]]

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.packing.sections import pack_side_by_side, prompt_lengths
+from stages.packing.sections import learned_sections, pack_side_by_side, prompt_lengths
 from stages.packing.single import pack_single
 from stages.ragged import Ragged, ragged_of
 
@@ -23,6 +23,18 @@ def plain_prompt(sizes: list[int], offset: int, length: int) -> int:
         return 0
     inside = sum(offset <= token < sum(sizes[:-1]) for token in range(offset, offset + length))
     return max(inside, 1)
+
+
+@settings(deadline=None)
+@given(documents)
+def test_the_last_section_of_a_document_has_a_loss_and_no_other(sizes: list[list[int]]) -> None:
+    _, sections = sections_of(sizes)
+    wanted = [number == len(each) - 1 for each in sizes for number in range(len(each))]
+    assert learned_sections(sections).tolist() == wanted
+
+
+def test_a_document_without_a_section_has_none_with_a_loss() -> None:
+    assert learned_sections(ragged_of([[], [3, 6], [], [4], []])).tolist() == [False, True, True]
 
 
 @settings(deadline=None, max_examples=300)

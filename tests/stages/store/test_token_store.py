@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stages.columns import STORED_DOCUMENTS
 from stages.errors import FormatError
+from stages.ragged import ragged_of
 from stages.store.arrays import write_array
 from stages.store.token_store import TokenUnit, write_unit
 
@@ -151,3 +152,55 @@ def test_a_document_of_one_section_ends_with_it_whatever_lies_on_disk(folder: Pa
     for unit in (TokenUnit.open(folder), sectioned(folder, SECTIONS[::-1])):
         found = unit.sections(2, count=1)
         assert [found[number].tolist() for number in range(2)] == [[4], [1]]
+
+
+RAGGED = [[1, 3], [2], [0, 2, 4], [1]]
+"""Of each document as many ends as it has."""
+LEARNED = [False, True, True, False, True, False, True]
+
+
+def dialogues(folder: Path, ptr: list[int], learned: list[bool] = LEARNED) -> TokenUnit:
+    """Write dialogues into a unit, and open it."""
+    write_array(folder / "sections" / "learned.npy", np.array(learned, "|b1"))
+    return sectioned(folder, RAGGED, ptr)
+
+
+def test_dialogues_have_any_number_of_sections_and_say_which_are_learned(folder: Path) -> None:
+    unit = dialogues(folder, [0, 2, 3, 6, 7])
+    for group, documents, flags in ((0, RAGGED[:2], LEARNED[:3]), (2, RAGGED[2:], LEARNED[3:])):
+        found = unit.sections(group, count=0)
+        assert [found[number].tolist() for number in range(2)] == documents
+        assert unit.learned(group).tolist() == flags
+    assert unit.learned(1).tolist() == []
+
+
+def test_what_is_written_of_dialogues_comes_back(tmp_path: Path) -> None:
+    ids = [np.array(document, "<u2") for document in DOCUMENTS]
+    write_unit(
+        tmp_path,
+        [table_of(DOCUMENTS)],
+        ids=ids,
+        dtype=np.dtype("<u2"),
+        group_ptr=GROUP_PTR,
+        sections=ragged_of(RAGGED),
+        learned=np.array(LEARNED),
+    )
+    unit = TokenUnit.open(tmp_path)
+    assert unit.sections(0, count=0).values.tolist() == [1, 3, 2]
+    assert unit.learned(2).tolist() == LEARNED[3:]
+
+
+@pytest.mark.parametrize(
+    ("ptr", "group"), [([0, 2, 2, 6, 7], 0), ([0, 3, 3, 6, 7], 0), ([0, 2, 3, 5, 7], 2)]
+)
+def test_a_dialogue_without_a_section_or_with_another_s_is_refused(
+    folder: Path, ptr: list[int], group: int
+) -> None:
+    unit = dialogues(folder, ptr)
+    with pytest.raises(FormatError, match="some rising ends"):
+        unit.sections(group, count=0)
+
+
+def test_flags_of_other_sections_are_refused(folder: Path) -> None:
+    with pytest.raises(FormatError, match=r"learned\.npy"):
+        dialogues(folder, [0, 2, 3, 6, 7], LEARNED[1:]).learned(0)

@@ -89,3 +89,18 @@ def test_a_model_that_reads_nothing_shows_nothing() -> None:
     assert [gate.passed for gate in IsolationResult(9, 0.0, 0.0).gates] == [True, False]
     assert [gate.passed for gate in IsolationResult(9, 0.0, 0.1).gates] == [True, True]
     assert [gate.passed for gate in IsolationResult(9, 1e-9, 0.1).gates] == [False, True]
+
+
+def test_an_eos_inside_of_a_document_is_no_end_of_one() -> None:
+    rows = packed("causal_within_document")
+    tokens = rows.input_ids.copy()
+    tokens[:, 9::24] = EOS
+    answered = replace(rows, input_ids=tokens, labels=tokens)
+    model = tiny(NUM_IDS, attention=rows.attention)
+    strict, inside = (
+        check_isolation(model, answered, kept=KEPT, eos=EOS, inside=flag) for flag in (False, True)
+    )
+    assert strict is not None
+    assert inside is not None
+    assert (inside.ends, inside.max_change) == (18, 0.0)
+    assert strict.max_change > 0.0

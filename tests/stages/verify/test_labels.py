@@ -255,6 +255,36 @@ def test_causal_inputs_that_are_not_the_stored_ids_are_found() -> None:
         assert {finding.check for finding in found} == expected
 
 
+def of_targets(rows: StoredRows, labels: NDArray[np.int64], *, first: bool = True) -> set[str]:
+    """Return what is found of labels, of rows that say which tokens have a loss."""
+    config = CausalLM(loss="targets", mask_first_token=not first)
+    items = shown(rows, {"input_ids": rows.input_ids, "labels": labels}, vocabulary=VOCABULARY)
+    found = label_findings(config, [items], convention="unshifted", vocabulary=VOCABULARY, widths=WIDTHS)
+    return {finding.check for finding in found}
+
+
+def test_causal_labels_are_held_to_the_loss_mask_token_by_token() -> None:
+    rows = stored_rows(6)
+    mask = rows.covered & (np.random.default_rng(2).random(rows.input_ids.shape) < 0.3)
+    rows = replace(rows, loss_mask=mask.astype(np.uint8))
+    labels = np.where(mask, rows.input_ids, IGNORED)
+    assert of_targets(rows, labels) == set()
+    for marked in (mask, ~mask & rows.covered):
+        wrong, (row, place) = labels.copy(), np.argwhere(marked)[7]
+        wrong[row, place] = IGNORED if mask[row, place] else rows.input_ids[row, place]
+        assert of_targets(rows, wrong) == {"label_missing"}
+    assert of_targets(rows, np.where(rows.covered, rows.input_ids, IGNORED)) == {"label_missing"}
+    starts = labels.copy()
+    starts[:, [0, LENGTH // 2 + 1]] = IGNORED
+    assert of_targets(rows, starts, first=False) == set()
+
+
+def test_rows_of_prompts_alone_have_no_label_and_no_finding() -> None:
+    rows = stored_rows(3)
+    rows = replace(rows, loss_mask=np.zeros(rows.input_ids.shape, np.uint8))
+    assert of_targets(rows, np.full(rows.input_ids.shape, IGNORED)) == set()
+
+
 def test_two_epochs_are_seen_where_epochs_differ() -> None:
     assert (num_epochs(CausalLM()), num_epochs(MaskedLM())) == (1, 2)
 

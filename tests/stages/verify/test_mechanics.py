@@ -373,3 +373,16 @@ def test_a_table_of_frequencies_counts_ordinary_ids_alone() -> None:
     with_special = np.cumsum([0, 0, 2, 2, 0, 2, 1, 1, 0])
     (found,) = check_unigram(rows, with_special, special=special)
     assert found.message.startswith("2 ids stand in the rows another number of times")
+
+
+def test_an_eos_that_closes_an_answer_is_counted_as_the_token_store_has_it() -> None:
+    documents, ends = np.array([5, EOS, 6, EOS, 7, EOS]), np.array([4, 6])
+    tally = DocumentTally(EOS, inside=True)
+    tally.add(documents, documents, ends)
+    assert tally.findings() == []
+    tally.add(np.array([5, EOS, EOS]), np.array([5, 6, EOS]), np.array([3]))
+    said = [finding.message for finding in tally.findings() if finding.check == "eos"]
+    assert said == ["5 EOS for 3 documents and 1 answers; they must be one to one"]
+    strict = DocumentTally(EOS)
+    strict.add(documents, documents, ends)
+    assert [finding.check for finding in strict.findings()] == ["eos"]

@@ -1,0 +1,30 @@
+"""Shard, the part of losses: which tokens of rows have one, as the sections of their documents say."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.steps.shard.merge import MergedGroup
+from stages.packing.layout import Layout
+from stages.packing.sections import learned_runs
+from stages.ragged import batches, runs
+from stages.store.arrays import write_array
+
+_BLOCK = 1 << 20
+"""Tokens that are marked together."""
+
+
+def write_loss_mask(path: Path, layout: Layout, group: MergedGroup) -> None:
+    """Write 1 for each token with a loss, 0 for all else: (rows, length) |u1, through a mapped file."""
+    assert group.sections is not None
+    assert group.learned is not None
+    shape = (layout.num_rows, layout.row_length)
+    if not layout.num_rows:
+        write_array(path, np.empty(shape, "|u1"))
+        return
+    places, counts = learned_runs(layout, group.sections, group.learned)
+    mask = np.lib.format.open_memmap(path, "w+", np.dtype("|u1"), shape)  # a new file is all zeros
+    flat = np.asarray(mask).reshape(-1)
+    for first, last in batches(counts, _BLOCK):
+        flat[runs(places[first:last], counts[first:last])] = 1
+    mask.flush()

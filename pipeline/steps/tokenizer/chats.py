@@ -1,0 +1,75 @@
+"""Chats and the tokenizer: which ids the markup of templates gives, and what does not fit together."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from pipeline.run_file.config import Source
+from stages.chat.rendering import marked_pieces
+from stages.chat.table import TEMPLATES
+from stages.tokenizer.framing import BEGIN
+from stages.tokenizer.roles import Described, Roles
+
+_SHOWN = 5
+
+
+def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Roles:
+    """Return the roles with what the markup of templates stands in kept from text.
+
+    A file may set a piece apart and yet find it in texts: then a message could close its own turn.
+
+    Args:
+        sources: of the run.
+        found: what the tokenizer's file says.
+        roles: its special ids.
+    """
+    taken = {*roles.ids.values(), found.declared.get("unk")}
+    pieces = {piece for one in sources if one.chat for piece in marked_pieces(one.chat, found.marks)}
+    numbers = sorted({found.marks[piece] for piece in pieces} - taken)
+    if not numbers:
+        return roles
+    return Roles(roles.ids | {f"reserved_{number}": number for number in numbers}, roles.unsure)
+
+
+def chat_loss(
+    sources: Sequence[Source], pieces: Collection[str], ids: Mapping[str, int], names: Mapping[int, str]
+) -> str | None:
+    """Say what of the templates does not fit the tokenizer or the framing, or None if nothing.
+
+    Args:
+        sources: of the run.
+        pieces: what the tokenizer sets apart from text.
+        ids: its special ids by role.
+        names: the pieces of these.
+    """
+    said = [text for source in sources if source.chat for text in _losses(source, pieces, ids, names)]
+    return "; ".join(said) or None
+
+
+def _losses(
+    source: Source, pieces: Collection[str], ids: Mapping[str, int], names: Mapping[int, str]
+) -> Iterator[str]:
+    chat = source.chat
+    assert chat is not None, "is asked of dialogues alone"
+    template, key = TEMPLATES.get(chat.template), f"sources.{source.name}.chat"
+    wanted = [chat.eos_token] if chat.eos_token else []
+    if template is not None:
+        wanted = list(template.pieces)
+    absent = [piece for piece in wanted if piece not in pieces]
+    if absent:
+        yield (
+            f"{key}: the tokenizer has no special piece {', '.join(absent[:_SHOWN])}, so this markup is"
+            " encoded as text; take a tokenizer that has, or add them to its file"
+        )
+    eos = names.get(ids["eos"])
+    closes = chat.eos_token if template is None else template.closes
+    if closes is not None and eos != closes:
+        yield (
+            f"{key}: the template closes its last answer with {closes}, and the framing with {eos}; if"
+            f" the model expects {closes}, set tokenizer.special.eos"
+        )
+    if closes is None and eos in wanted:
+        yield f"{key}: {eos} closes turns, and the framing puts it behind every document once more"
+    if template is not None and template.begins is not None and BEGIN not in ids:
+        yield (
+            f"{key}: the template begins with {template.begins}, which is left to the framing, and that"
+            ' puts nothing before documents; set framing.begin = "bos"'
+        )

@@ -1,0 +1,63 @@
+"""Chat: which field holds a dialogue, what writes it out as a text, and whose turns are learned."""
+
+from pydantic import Field, field_validator, model_validator
+
+from stages.chat.dialogue import is_role
+from stages.chat.table import TEMPLATES
+from stages.config import Config
+
+JINJA = "jinja"
+"""The template that `jinja` holds."""
+_ASSISTANT = ("assistant",)
+ENDINGS = (".jinja", ".jinja2", ".j2")
+"""Of the files that hold a template."""
+
+
+class ChatConfig(Config):
+    """Dialogues in place of texts; see docs/chat.md."""
+
+    column: str = Field("messages", min_length=1)
+    """The field that holds the dialogue: a list of objects with `role` and `content`, or `from` and
+    `value`."""
+    template: str
+    """What writes a dialogue out as a text: chatml, llama3, mistral, or the path of a Jinja template
+    relative to the run file (.jinja, .jinja2 or .j2). What `jinja` holds is the template "jinja"."""
+    learn: tuple[str, ...] = Field(_ASSISTANT, min_length=1)
+    """Roles whose turns are learned. A Jinja template says it itself, with {% generation %}."""
+    eos_token: str | None = Field(None, min_length=1)
+    """What `eos_token` is in a Jinja template that uses it. Where it ends the text, it is left to the
+    framing."""
+    jinja: str | None = Field(None, min_length=1)
+    """A Jinja template itself; that of a file is put here when the run is planned."""
+
+    @property
+    def path(self) -> str | None:
+        """The file that the template is to be read from, if it is to be."""
+        return None if self.template in TEMPLATES or self.template == JINJA else self.template
+
+    @field_validator("learn")
+    @classmethod
+    def _name_roles(cls, roles: tuple[str, ...]) -> tuple[str, ...]:
+        for role in roles:
+            if not is_role(role):
+                raise ValueError(f"{role!r} is no role: a letter, then letters, digits, '_' or '-'")
+        return roles
+
+    @model_validator(mode="after")
+    def _one_template(self) -> "ChatConfig":
+        known = ", ".join(TEMPLATES)
+        if self.path is not None and ("\0" in self.path or not self.path.endswith(ENDINGS)):
+            raise ValueError(
+                f"template = {self.template!r}: must be {known}, or the path of a Jinja template that"
+                f" ends in {', '.join(ENDINGS)}"
+            )
+        if (self.template == JINJA) != (self.jinja is not None):
+            raise ValueError('template = "jinja" and jinja = "..." are given together or not at all')
+        if self.template in TEMPLATES and self.eos_token is not None:
+            raise ValueError(f"eos_token is for Jinja templates; {self.template} has its own")
+        if self.template not in TEMPLATES and self.learn != _ASSISTANT:
+            raise ValueError(
+                "learn is for named templates; a Jinja template says what is learned itself, with"
+                " {% generation %} ... {% endgeneration %}"
+            )
+        return self

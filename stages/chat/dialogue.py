@@ -1,0 +1,83 @@
+"""Dialogues: the turns of a record, from the two ways in which records hold them.
+
+[{"role": "user", "content": "Hi"}, ..]      user      Hi
+[{"from": "human", "value": "Hi"}, ..]       user      Hi         (ShareGPT: human, gpt, system)
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+MOST_TURNS = 16_384
+"""Of a dialogue: each is an object of some hundred bytes, however short its content."""
+_ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_SHAREGPT = {"human": "user", "gpt": "assistant"}
+_SHOWN = 60
+
+
+class ChatTurn(NamedTuple):
+    """One message of a dialogue."""
+
+    role: str
+    content: str
+
+
+class NoDialogueError(ValueError):
+    """What a record holds is no dialogue; the message says which of its messages, and why."""
+
+
+def is_role(name: str) -> bool:
+    """Say whether a name can be that of a role: it holds no markup."""
+    return _ROLE.fullmatch(name) is not None
+
+
+def dialogue_of(messages: list[object]) -> tuple[ChatTurn, ...]:
+    """Return the turns that a list of messages holds.
+
+    Raises:
+        NoDialogueError: it is empty or too long, or one of the messages is none.
+    """
+    if not messages:
+        raise NoDialogueError("it has no message")
+    if len(messages) > MOST_TURNS:
+        raise NoDialogueError(f"it has {len(messages):,} messages, over {MOST_TURNS:,}")
+    return tuple(_turn(message, number) for number, message in enumerate(messages, 1))
+
+
+def _turn(message: object, number: int) -> ChatTurn:
+    if not isinstance(message, Mapping):
+        raise NoDialogueError(f"message {number:,} is {_kind(message)}, not an object")
+    if message.get("role") is None and message.get("from") is not None:
+        role_key, content_key, names = "from", "value", _SHAREGPT
+    else:
+        role_key, content_key, names = "role", "content", {}
+    role = message.get(role_key)
+    if not isinstance(role, str):
+        raise NoDialogueError(f"{role_key} of message {number:,} is {_kind(role)}, not a string")
+    role = names.get(role, role)
+    if not is_role(role):
+        raise NoDialogueError(
+            f"{role_key} of message {number:,} is {role[:_SHOWN]!r}; a role is a letter and up to 63"
+            " letters, digits, '_' or '-'"
+        )
+    where = f"{content_key} of message {number:,} ({role})"
+    return ChatTurn(role, _content(message.get(content_key), where))
+
+
+def _content(value: object, where: str) -> str:
+    """Return the text of a message: a string, or parts of type "text", which are joined."""
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, list):
+        raise NoDialogueError(f"{where} is {_kind(value)}, not a string")
+    parts = []
+    for part in value:
+        text = part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None
+        if not isinstance(text, str):
+            raise NoDialogueError(f"{where} has a part that is no text")
+        parts.append(text)
+    return "".join(parts)
+
+
+def _kind(value: object) -> str:
+    return "absent" if value is None else f"of type {type(value).__name__}"

@@ -1,0 +1,216 @@
+r"""Jinja templates, as transformers runs them, and which of their characters are content or learned.
+
+A template is run twice: as it is, and with a mark of one private character in place of each content that
+is not blank. What stands between the marks is markup, and must be the same both times; so a template
+that cuts, changes or inspects a content refuses the dialogue, and so does one that leaves a message out.
+Around a content the template may strip white space.
+
+    as it is        <|user|>\nHi <|end|>
+    with marks      <|user|>\n?<|end|>         ? is " Hi ", which stands there as "Hi "
+
+{% generation %} .. {% endgeneration %} encloses what is learned. `bos_token` is empty, since framing
+puts it before documents. What would differ from day to day or run to run is refused: `strftime_now`,
+`random`.
+
+Source: transformers 4.57, `utils/chat_template_utils.py`, for the environment and the block.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import filterfalse
+from typing import Never
+
+import jinja2
+from jinja2 import meta, nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from stages.chat.dialogue import ChatTurn
+from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged
+from stages.errors import ConfigError
+
+_BEGINS, _ENDS = "_generation_begins", "_generation_ends"
+"""Variables of a rendering: what stands around blocks that are learned."""
+_PRIVATE = range(0xF0000, 0xFFFFE)
+"""Characters that mean nothing of themselves."""
+_SHOWN = 200
+
+
+class Generation(Extension):
+    """The block {% generation %}."""
+
+    tags = {"generation"}  # noqa: RUF012  # as the library declares it
+
+    def parse(self, parser: jinja2.parser.Parser) -> nodes.Node:
+        """Return the block as a call of `_learned` with what is in it."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_learned"), [], [], body).set_lineno(line)
+
+    @jinja2.pass_context
+    def _learned(self, context: jinja2.runtime.Context, caller: jinja2.runtime.Macro) -> str:
+        return f"{context.get(_BEGINS, '')}{caller()}{context.get(_ENDS, '')}"
+
+
+class JinjaTemplate:
+    """A template.
+
+    Args:
+        source: its text.
+        eos_token: what it calls so, if it does.
+
+    Raises:
+        ConfigError: it is none, does not say what is learned, or uses `eos_token` that is not given.
+    """
+
+    def __init__(self, source: str, eos_token: str | None) -> None:
+        self._eos = eos_token
+        environment = _environment()
+        try:
+            tree = environment.parse(source)
+            self._template = environment.from_string(source)
+        except jinja2.TemplateError as error:
+            line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
+            raise ConfigError(f"not a Jinja template{line}: {error.message}") from error
+        if not any(node.name == "_learned" for node in tree.find_all(nodes.ExtensionAttribute)):
+            raise ConfigError(
+                "has no {% generation %} ... {% endgeneration %}, so nobody knows what of a dialogue is"
+                " learned; put them around what the model is to say, the end of its turn included"
+            )
+        if eos_token is None and "eos_token" in meta.find_undeclared_variables(tree):
+            raise ConfigError(
+                'uses eos_token, which it would not have; set eos_token of chat, such as "</s>"'
+            )
+
+    def render(self, turns: Sequence[ChatTurn]) -> list[ChatSection]:
+        """Return a dialogue as sections, none of them empty.
+
+        Raises:
+            RefusedError: the template raises, or does more with contents than to put them somewhere.
+        """
+        plain = self._run(turns)
+        taken = set(plain).union(*(turn.content for turn in turns))
+        free = filterfalse(taken.__contains__, map(chr, _PRIVATE))
+        try:
+            begins, ends, *marks = (next(free) for _ in range(len(turns) + 2))
+        except RuntimeError as error:  # of the generator: there are not as many
+            raise RefusedError("it holds too many private characters of Unicode") from error
+        marked = [
+            ChatTurn(turn.role, mark if turn.content.strip() else turn.content)
+            for turn, mark in zip(turns, marks, strict=True)
+        ]
+        shown = self._run(marked, begins=begins, ends=ends)
+        contents = {
+            mark: turn.content for turn, mark in zip(turns, marks, strict=True) if turn.content.strip()
+        }
+        _require_all(turns, marks, contents, shown)
+        sections = merged(_sections(shown, plain, contents, begins=begins, ends=ends))
+        if self._eos is not None and sections and sections[-1].flags & MARKUP:
+            last = sections.pop()
+            sections = merged([*sections, ChatSection(last.text.removesuffix(self._eos), last.flags)])
+        return sections
+
+    def _run(self, turns: Sequence[ChatTurn], *, begins: str = "", ends: str = "") -> str:
+        messages = [turn._asdict() for turn in turns]
+        variables = {_BEGINS: begins, _ENDS: ends, "bos_token": ""}
+        if self._eos is not None:
+            variables["eos_token"] = self._eos
+        try:
+            text = self._template.render(
+                messages=messages,
+                tools=None,
+                documents=None,
+                add_generation_prompt=False,
+                **variables,
+            )
+            text.encode()  # a surrogate is no character
+        except MemoryError:
+            raise
+        except Exception as error:  # a template may raise anything
+            said = " ".join(str(error).split())[:_SHOWN]
+            kind = "" if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: "
+            raise RefusedError(f"the template refuses it: {kind}{said}") from error
+        return text
+
+
+def _environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+    )
+    environment.filters["tojson"] = _to_json
+    environment.globals["raise_exception"] = _raise_exception
+    environment.globals["strftime_now"] = _strftime_now
+    del environment.filters["random"], environment.globals["lipsum"]
+    return environment
+
+
+def _raise_exception(message: str) -> Never:
+    raise jinja2.TemplateError(message)
+
+
+def _strftime_now(_: str) -> Never:
+    raise jinja2.TemplateError("strftime_now would give another text on another day; write the date")
+
+
+def _to_json(  # as templates call it
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,  # noqa: FBT001, FBT002
+) -> str:
+    """Return a value as JSON, without the escapes for HTML that Jinja's own filter writes."""
+    return json.dumps(
+        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+    )
+
+
+def _require_all(
+    turns: Sequence[ChatTurn], marks: Sequence[str], contents: dict[str, str], shown: str
+) -> None:
+    for number, (turn, mark) in enumerate(zip(turns, marks, strict=True), 1):
+        if mark in contents and mark not in shown:
+            raise RefusedError(f"the template leaves out message {number:,}, of role {turn.role!r}")
+
+
+def _sections(
+    shown: str, plain: str, contents: dict[str, str], *, begins: str, ends: str
+) -> Iterator[ChatSection]:
+    """Yield the sections of a text, found by what stands where the marks do.
+
+    Args:
+        shown: the text with marks.
+        plain: the text itself.
+        contents: what each mark stands for.
+        begins: stands before what is learned.
+        ends: stands behind it.
+    """
+    parts = [part for part in re.split(f"([{''.join([begins, ends, *contents])}])", shown) if part]
+    place = depth = 0
+    for number, part in enumerate(parts):
+        if part in (begins, ends):
+            depth += 1 if part == begins else -1
+            continue
+        learned = LEARNED if depth else 0
+        if part in contents:
+            following = next((text for text in parts[number + 1 :] if text not in (begins, ends)), "")
+            behind = "" if following in contents else following
+            content = _content_at(plain, place, contents[part], behind)
+            yield ChatSection(content, learned)
+            place += len(content)
+        elif plain.startswith(part, place):
+            yield ChatSection(part, MARKUP | learned)
+            place += len(part)
+        else:
+            raise RefusedError("the template changes or inspects a content, so it cannot be told apart")
+    if place != len(plain):
+        raise RefusedError("the template changes or inspects a content, so it cannot be told apart")
+
+
+def _content_at(plain: str, place: int, content: str, behind: str) -> str:
+    """Return how a content stands in a text: as it is, or without the white space around it."""
+    for form in (content, content.strip(), content.lstrip(), content.rstrip()):
+        if plain.startswith(form, place) and plain.startswith(behind, place + len(form)):
+            return form
+    raise RefusedError("the template changes or inspects a content, so it cannot be told apart")

@@ -1,0 +1,79 @@
+r"""Templates: how a dialogue becomes one text, in sections that say what each is.
+
+    <|im_start|>user\n   Hi        <|im_end|>\n<|im_start|>assistant\n   Hello     <|im_end|>   \n
+    markup                content   markup                                content   markup       markup
+    .                     .         .                                     learned   learned      .
+
+What is learned is what a model is to say: the content of a chosen turn, and the markup that closes the
+turn; not its header, which it is given. A template leaves out what the framing of the run puts around
+every document: the piece that begins a text, and one that the framing closes documents with.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stages.chat.dialogue import ChatTurn
+
+LEARNED, MARKUP = 1, 2
+"""Bits of a section's flags."""
+
+
+class ChatSection(NamedTuple):
+    """A stretch of a dialogue's text."""
+
+    text: str
+    flags: int
+
+
+class RefusedError(ValueError):
+    """A template cannot write a dialogue; the message says why."""
+
+
+Render = Callable[[Sequence[ChatTurn]], list[ChatSection]]
+"""Writes a dialogue; raises `RefusedError`."""
+
+
+@dataclass(frozen=True)
+class ChatTemplate:
+    """A template that is known by name."""
+
+    name: str
+    pieces: tuple[str, ...]
+    """What of its markup a tokenizer has an id for."""
+    parts: Callable[[Sequence[ChatTurn], Collection[str]], Iterable[ChatSection]]
+    """Returns the text of a dialogue, given the roles that are learned."""
+    begins: str | None = None
+    """The piece that begins a text, which the framing puts there."""
+    closes: str | None = None
+    """The piece that closes an answer; behind the last one the framing puts it."""
+
+    def render(self, turns: Sequence[ChatTurn], learn: Collection[str]) -> list[ChatSection]:
+        """Return a dialogue as sections, none of them empty.
+
+        Raises:
+            RefusedError: the format has no place for one of its turns.
+        """
+        return merged(self.parts(turns, learn))
+
+
+def merged(parts: Iterable[ChatSection]) -> list[ChatSection]:
+    """Return sections without the empty ones; neighbours of the same flags are one."""
+    found: list[ChatSection] = []
+    for part in parts:
+        if found and part.text and found[-1].flags == part.flags:
+            found[-1] = ChatSection(found[-1].text + part.text, part.flags)
+        elif part.text:
+            found.append(part)
+    return found
+
+
+def markup(text: str) -> ChatSection:
+    """Return markup that is not learned."""
+    return ChatSection(text, MARKUP)
+
+
+def turn_of(content: str, closing: str, *, learned: bool) -> Iterable[ChatSection]:
+    """Return what of a turn a model says, if it is that of the model: its content and what closes it."""
+    flag = LEARNED if learned else 0
+    return ChatSection(content, flag), ChatSection(closing, MARKUP | flag)

@@ -1,0 +1,133 @@
+"""What Jinja templates promise: content told from markup and from what is learned, or a refusal."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.chat.dialogue import ChatTurn
+from stages.chat.jinja_file import JinjaTemplate
+from stages.chat.table import TEMPLATES
+from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError
+from stages.errors import ConfigError
+from tests.stages.chat.chat_files import JINJA
+
+TURNS = [ChatTurn("user", " Hi\n"), ChatTurn("assistant", "\tHello  ")]
+C, L, M = 0, LEARNED, MARKUP
+EOS = "</s>"
+
+contents = st.text(st.characters(codec="utf-8"), max_size=12)
+
+
+@pytest.mark.parametrize("name", JINJA)
+@given(st.lists(contents, min_size=1, max_size=5), st.sampled_from([[], ["system"]]))
+def test_the_jinja_of_a_named_template_gives_its_text_and_what_is_learned(
+    name: str, said: list[str], system: list[str]
+) -> None:
+    roles = [*system, *["user", "assistant"] * 3]
+    turns = [ChatTurn(role, content) for role, content in zip(roles, said, strict=False)]
+    if roles[: len(turns)] == ["system"]:
+        turns.append(ChatTurn("user", "x"))
+    template = JinjaTemplate(JINJA[name], EOS if name == "mistral" else None)
+    found = template.render(turns)
+    wanted = TEMPLATES[name].render(turns, ("assistant",))
+    assert "".join(part.text for part in found) == "".join(part.text for part in wanted)
+    assert learned(found) == learned(wanted)
+
+
+def learned(sections: list[ChatSection]) -> list[bool]:
+    """Return of each character whether it is learned."""
+    return [bool(flags & LEARNED) for text, flags in sections for _ in text]
+
+
+def test_white_space_around_a_content_is_content_only_where_it_stands() -> None:
+    source = (
+        "{% generation %}{% for m in messages %}[{{ m.content|trim }}]\n[{{ m.content }}]{% endfor %}"
+        "{% endgeneration %}"
+    )
+    found = JinjaTemplate(source, None).render(TURNS[:1])
+    assert found == [("[", M | L), ("Hi", L), ("]\n[", M | L), (" Hi\n", L), ("]", M | L)]
+
+
+def test_a_content_is_never_markup_whatever_it_holds() -> None:
+    source = "{% for m in messages %}<|x|>{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+    turns = [ChatTurn("user", "<|x|>"), ChatTurn("user", "\U000f0000 \U000f0001")]
+    assert JinjaTemplate(source, None).render(turns) == [
+        ("<|x|>", M),
+        ("<|x|>", L),
+        ("<|x|>", M),
+        ("\U000f0000 \U000f0001", L),
+    ]
+
+
+def test_a_last_eos_is_left_to_framing_and_bos_is_empty() -> None:
+    source = (
+        "{{ bos_token }}{% for m in messages %}{% generation %}{{ m.content + eos_token }}"
+        "{% endgeneration %}{% endfor %}"
+    )
+    found = JinjaTemplate(source, EOS).render([ChatTurn("user", "a"), ChatTurn("user", EOS)])
+    assert found == [("a", L), (EOS, M | L), (EOS, L)]
+
+
+def test_blocks_are_tracked_in_macros_too() -> None:
+    source = (
+        "{% macro turn(m) %}<{{ m.role }}>{% generation %}{{ m.content }}{% endgeneration %}"
+        "{% endmacro %}"
+        "{% for m in messages %}{{ turn(m) }}{% endfor %}"
+    )
+    found = JinjaTemplate(source, None).render([ChatTurn("user", "a")])
+    assert found == [("<user>", M), ("a", L)]
+
+
+def test_loops_may_be_left_and_json_is_plain() -> None:
+    source = (
+        "{% generation %}{% for m in messages %}{% if loop.index > 1 %}{% break %}{% endif %}"
+        "{{ {'a': '<é>'} | tojson }}{{ m.content }}{% endfor %}{% endgeneration %}"
+    )
+    found = JinjaTemplate(source, None).render([ChatTurn("user", "x"), ChatTurn("user", " ")])
+    assert "".join(part.text for part in found) == '{"a": "<é>"}x'
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("{{ messages[0].content }}", "leaves out message 2, of role 'assistant'"),
+        ("{% for m in messages %}{{ m.content[:3] }}{% endfor %}", "changes or inspects a content"),
+        ("{% for m in messages %}{{ m.content | upper }}{% endfor %}", "changes or inspects a content"),
+        ("{% for m in messages %}{{ m.content ~ m.content|length }}{% endfor %}", "changes or inspects"),
+        (
+            "{% for m in messages %}{{ m.content }}{{ 'x' if 'H' in m.content }}{% endfor %}",
+            "changes or inspects",
+        ),
+        (
+            "{% for m in messages %}{{ m.content }}{% endfor %}{{ 'x' if 'H' in messages[1].content }}",
+            "changes or inspects",
+        ),
+        ("{{ raise_exception('no tools here') }}", "the template refuses it: no tools here"),
+        ("{{ strftime_now('%Y') }}", "another text on another day"),
+        ("{{ 1 + messages[0].content }}", "the template refuses it: TypeError"),
+        ("{{ messages[7].content }}", "the template refuses it: .*has no element 7"),
+        ("{{ '\\ud800' }}", "the template refuses it: UnicodeEncodeError"),
+        ("{{ ''.__class__.__mro__ }}", "the template refuses it: .*unsafe"),
+        ("{{ messages.append(1) }}", "the template refuses it: .*unsafe"),
+    ],
+)
+def test_a_dialogue_that_cannot_be_told_apart_is_refused(body: str, message: str) -> None:
+    template = JinjaTemplate(f"{{% generation %}}{body}{{% endgeneration %}}", None)
+    with pytest.raises(RefusedError, match=message):
+        template.render(TURNS)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{% for %}", "not a Jinja template, line 1"),
+        ("\n{% generation %}", "not a Jinja template, line 2"),
+        ("{{ x | random }}", "not a Jinja template, line 1: No filter named 'random'"),
+        ("{{ messages[0].content }}", "has no {% generation %}"),
+        ("{# {% generation %} #}{{ messages }}", "has no {% generation %}"),
+        ("{% generation %}{{ eos_token }}{% endgeneration %}", "set eos_token of chat"),
+    ],
+)
+def test_a_template_that_is_none_is_refused(source: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        JinjaTemplate(source, None)

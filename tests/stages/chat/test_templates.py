@@ -1,0 +1,142 @@
+"""What named templates promise: the text of their format, section by section, with the turns learned."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from pydantic import ValidationError
+
+from stages.chat.config import ChatConfig
+from stages.chat.dialogue import ChatTurn
+from stages.chat.rendering import marked_pieces, open_template
+from stages.chat.table import TEMPLATES
+from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged
+
+TURNS = (
+    ChatTurn("system", "Be kind."),
+    ChatTurn("user", " Hi\n"),
+    ChatTurn("assistant", " Hello "),
+    ChatTurn("user", "And?"),
+    ChatTurn("assistant", "Yes"),
+)
+C, L, M = 0, LEARNED, MARKUP
+
+
+def sections(template: str, turns: Sequence[ChatTurn] = TURNS, **changes: object) -> list[ChatSection]:
+    """Return a dialogue as a template writes it."""
+    return open_template(ChatConfig.model_validate({"template": template, **changes}))(turns)
+
+
+def test_chatml_writes_each_turn_alike() -> None:
+    assert sections("chatml", TURNS[1:3]) == [
+        ("<|im_start|>user\n", M),
+        (" Hi\n", C),
+        ("<|im_end|>\n<|im_start|>assistant\n", M),
+        (" Hello ", L),
+        ("<|im_end|>", M | L),
+        ("\n", M),
+    ]
+
+
+def test_llama3_strips_contents_and_leaves_the_begin_to_framing() -> None:
+    head = "<|start_header_id|>{}<|end_header_id|>\n\n"
+    assert sections("llama3", TURNS[1:3]) == [
+        (head.format("user"), M),
+        ("Hi", C),
+        ("<|eot_id|>" + head.format("assistant"), M),
+        ("Hello", L),
+        ("<|eot_id|>", M | L),
+    ]
+
+
+def test_mistral_puts_the_system_before_the_last_user_and_leaves_both_ends_to_framing() -> None:
+    assert sections("mistral") == [
+        ("[INST]", M),
+        ("  Hi\n", C),
+        ("[/INST]", M),
+        (" Hello", L),
+        ("</s>", M | L),
+        ("[INST]", M),
+        (" Be kind.\n\nAnd?", C),
+        ("[/INST]", M),
+        (" Yes", L),
+    ]
+
+
+def test_mistral_closes_with_a_user_too() -> None:
+    assert (
+        "".join(part.text for part in sections("mistral", TURNS[:2]))
+        == "[INST] Be kind.\n\n Hi\n[/INST]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("turns", "message"),
+    [
+        (TURNS[2:], "message 1 is of role 'assistant', and 'user' must come"),
+        ((TURNS[0], TURNS[2]), "message 2 is of role 'assistant'"),
+        ((TURNS[1], TURNS[1]), "message 2 is of role 'user', and 'assistant' must come"),
+        ((TURNS[1], TURNS[0]), "message 2 is of role 'system'"),
+        (TURNS[:1], "there is no message of role 'user'"),
+    ],
+)
+def test_mistral_refuses_turns_that_do_not_alternate(turns: Sequence[ChatTurn], message: str) -> None:
+    with pytest.raises(RefusedError, match=message):
+        sections("mistral", turns)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_the_chosen_turns_are_learned_with_what_closes_them(template: str) -> None:
+    found = sections(template, learn=["user", "system"])
+    learned = "".join(text for text, flags in found if flags & LEARNED)
+    wanted = {
+        "chatml": "Be kind.<|im_end|> Hi\n<|im_end|>And?<|im_end|>",
+        "llama3": "Be kind.<|eot_id|>Hi<|eot_id|>And?<|eot_id|>",
+        "mistral": "  Hi\n[/INST] Be kind.\n\nAnd?[/INST]",
+    }
+    assert learned == wanted[template]
+    assert not any(flags & LEARNED for _, flags in sections(template, learn=["critic"]))
+
+
+def test_mistral_tells_a_system_that_is_learned_from_a_user_that_is_not() -> None:
+    found = sections("mistral", TURNS[:2], learn=["system"])
+    assert found == [("[INST]", M), (" Be kind.", L), ("\n\n Hi\n", C), ("[/INST]", M)]
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_no_section_is_empty_and_no_neighbours_are_alike(template: str) -> None:
+    turns = [ChatTurn("user", ""), ChatTurn("assistant", "x"), ChatTurn("user", "y")]
+    found = sections(template, turns)
+    assert len(found) > 3
+    assert all(text for text, _ in found)
+    assert all(one.flags != two.flags for one, two in pairwise(found))
+
+
+def test_neighbours_of_the_same_flags_are_one() -> None:
+    parts = [("a", C), ("", M), ("b", C), ("c", M), ("", M), ("d", M)]
+    assert merged(ChatSection(*part) for part in parts) == [("ab", C), ("cd", M)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"template": "chatlm"}, "must be chatml, llama3, mistral, or the path"),
+        ({"template": "jinja"}, "are given together"),
+        ({"template": "chatml", "jinja": "x"}, "are given together"),
+        ({"template": "my.jinja", "learn": ["user"]}, "learn is for named templates"),
+        ({"template": "chatml", "eos_token": "</s>"}, "eos_token is for Jinja templates"),
+        ({"template": "chatml", "learn": []}, "at least 1 item"),
+        ({"template": "chatml", "learn": ["the user"]}, "'the user' is no role"),
+    ],
+)
+def test_a_config_that_cannot_be_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ChatConfig.model_validate(changes)
+
+
+def test_pieces_of_markup_are_those_that_the_tokenizer_knows() -> None:
+    known = {"<|im_end|>", "[INST]", "<think>", ""}
+    assert marked_pieces(ChatConfig(template="chatml"), known) == {"<|im_end|>"}
+    text = "{% generation %}[INST]{% endgeneration %}"
+    jinja = ChatConfig(template="jinja", jinja=text, eos_token="<|im_end|>")  # noqa: S106  # no password
+    assert marked_pieces(jinja, known) == {"<|im_end|>", "[INST]"}

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from pipeline.report.content import PieceContent, RowContent, SequenceContent, TokenContent
-from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable
+from stages.columns import keep_columns_of, kept_names
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED
@@ -92,11 +93,18 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceConten
         name: np.load(path / "segments" / f"{name}.npy", mmap_mode="r")
         for name in ("row_ptr", "start", "length", "doc", "doc_offset")
     }
-    table = pq.read_table(path / "documents.parquet", columns=list(_COLUMNS))
+    listed = path / "documents.parquet"
+    kept = keep_columns_of(pq.read_schema(listed).names)
+    table = pq.read_table(listed, columns=[*_COLUMNS, *kept_names(kept)])
     for segment in range(*segments["row_ptr"][row : row + 2]):
         (document,) = table.slice(int(segments["doc"][segment]), 1).to_pylist()
         names = ("start", "length", "doc_offset")
         places = {name: int(segments[name][segment]) for name in names}
+        if kept:
+            values = {
+                column: document.pop(name) for column, name in zip(kept, kept_names(kept), strict=True)
+            }
+            document["record"] = values
         yield cast("PieceContent", {**places, **document})
 
 
@@ -193,14 +201,21 @@ def print_row(content: RowContent, *, as_json: bool) -> None:
 
 
 def _table(documents: list[PieceContent]) -> PlainTable:
-    table = PlainTable("stored at", "document", "language", "place")
+    kept = any("record" in part for part in documents)
+    table = PlainTable("stored at", "document", "language", "place", *(["record"] if kept else []))
     for part in documents:
         first, length = part["doc_offset"], part["length"]
+        values = {name: value for name, value in part.get("record", {}).items() if value is not None}
         table.add(
             f"{part['start']} .. {part['start'] + length - 1}",
             f"{part['own_id'] or part['id']}: {first:,} .. {first + length - 1:,} of {part['tokens']:,}",
             part["language"],
             f"{part['source']}: {part['path']} at {part['position']:,}",
+            *(
+                ["; ".join(f"{name}: {shortened(value)}" for name, value in values.items())]
+                if kept
+                else []
+            ),
         )
     return table
 

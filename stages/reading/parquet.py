@@ -111,9 +111,14 @@ def _slice_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
 
 
 def _columns(group: pq.RowGroupMetaData, fields: FieldMapping) -> list[pq.ColumnChunkMetaData]:
-    """Return the columns that a source takes."""
+    """Return the columns that a source takes, with all that is inside of those that go along."""
     columns = [group.column(n) for n in range(group.num_columns)]
-    return [column for column in columns if column.path_in_schema in wanted_columns(fields)]
+    taken, outside = wanted_columns(fields), tuple(f"{name}." for name in fields.keep_columns)
+    return [
+        column
+        for column in columns
+        if column.path_in_schema in taken or column.path_in_schema.startswith(outside)
+    ]
 
 
 def _held_bytes(file: BinaryIO, group: pq.RowGroupMetaData, fields: FieldMapping) -> int:

@@ -19,11 +19,12 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.columns import ColumnCounts, column_counts
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
+from pipeline.steps.ingest.kept import KeptRows, LongValues, add_long
 from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import fixed_bytes
 from stages.cleaning.text import CleanedText, cleaned
-from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason
+from stages.columns import DOCUMENTS, SECTION_ENDS, Drop, DropReason, ingested_schema, kept_names
 from stages.filtering.filter import Dropped
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
 from stages.identity import ID_BYTES, document_id, utf8_digest
@@ -60,6 +61,7 @@ class _RowGroup:
     """Of the sections of each text, in characters."""
     own_ids: list[str | None] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
+    kept: KeptRows = field(default_factory=KeptRows)
     bytes: int = 0
     """Of the texts."""
     names: int = 0
@@ -68,7 +70,7 @@ class _RowGroup:
     @property
     def full(self) -> bool:
         """Whether it is to be written."""
-        few = self.bytes < BATCH_BYTES and self.names < BATCH_NAMES
+        few = self.bytes < BATCH_BYTES and self.names + self.kept.bytes < BATCH_NAMES
         return not few or len(self.texts) >= BATCH_DOCUMENTS
 
 
@@ -91,6 +93,10 @@ class PartRecord(UnitRecord):
     text_bytes: int
     sections: int
     """Of each document."""
+    keep_columns: tuple[str, ...] = ()
+    """Fields of the records whose values go along."""
+    too_long: dict[str, LongValues] = Field(default_factory=dict)
+    """By field, values that are too long to."""
     cleaned: int
     """Documents whose text was changed."""
     drops: dict[str, int]
@@ -109,6 +115,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
     """Read, clean and filter one part, and sign its documents."""
     folder = f"ingest/{part.name}"
     counts: Counter[str] = Counter()
+    too_long: dict[str, LongValues] = {}
     received, kept = IdSum(), IdSum()
     reading = Reading(workspace, part)
     filters = part_filters(workspace, part)
@@ -128,6 +135,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         )
         for batch in _batches(reading, part, filters, drops, counts, received):
             counts["text_bytes"] += batch.bytes
+            add_long(too_long, batch.kept.too_long)
             table = _table(batch, part)
             del batch  # its texts are in the table
             if signatures:
@@ -146,6 +154,8 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         documents=counts["documents"],
         text_bytes=counts["text_bytes"],
         sections=len(part.fields.text_columns),
+        keep_columns=part.fields.keep_columns,
+        too_long=too_long,
         cleaned=counts["cleaned"],
         drops=dict(sorted(drops.counts.items())),
         named=tuple(drops.named),
@@ -187,7 +197,8 @@ def _batches(
 
 
 def _schema(part: InputPart) -> pa.Schema:
-    return DOCUMENTS.append(SECTION_ENDS) if part.fields.section_columns else DOCUMENTS
+    fields = part.fields
+    return ingested_schema(sections=bool(fields.section_columns), keep_columns=fields.keep_columns)
 
 
 def _add(
@@ -222,6 +233,8 @@ def _add(
     batch.ends.append(ends)
     batch.own_ids.append(document.own_id)
     batch.languages.append(language)
+    if part.fields.keep_columns:
+        batch.kept.add(document, path, part)
     batch.bytes += len(text)
     batch.names += len(document.own_id or "") + len(language) + 8 * len(sections)
 
@@ -271,6 +284,8 @@ def _table(batch: _RowGroup, part: InputPart) -> pa.Table:
         },
         schema=DOCUMENTS,
     )
-    if not part.fields.section_columns:
-        return table
-    return table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))
+    if part.fields.section_columns:
+        table = table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))
+    for number, name in enumerate(kept_names(part.fields.keep_columns)):
+        table = table.append_column(pa.field(name, pa.string()), batch.kept.column(number))
+    return table

@@ -62,6 +62,7 @@ _SOURCE = (
     "section_columns",
     "encoding",
     "html_text",
+    "keep_columns",
 )
 """What of a source decides its documents."""
 

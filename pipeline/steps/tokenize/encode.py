@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.names import Names
+from pipeline.steps.names import COLUMNS, Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
 from pipeline.steps.tokenizer.load import load_tokenizer
@@ -29,7 +29,7 @@ from pipeline.steps.units import (
     tally_of_texts,
     text_slices,
 )
-from stages.columns import SECTION_ENDS, STORED_DOCUMENTS
+from stages.columns import SECTION_ENDS, STORED_DOCUMENTS, kept_names, with_kept
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
@@ -50,6 +50,7 @@ row groups costs more than reading rows of other shards."""
 _FIXED = ID_BYTES + DIGEST_BYTES + 8 + 4
 """Bytes of what is as long for every document: id, digest, position and the number of its path."""
 _COLUMNS = ("id", "own_id", "language", "path", "position", "digest", "text_bytes", *SECTIONED_TEXT)
+"""Of every document; what goes along of its record comes to these."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,11 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     """Encode one unit and write it to the token store."""
     tokenizer = load_tokenizer(workspace)
     dtype, received = id_dtype(tokenizer.vocab_size), Tally(bytes=0)
+    kept = kept_names(work.unit.keep_columns)
     with workspace.scratch() as scratch:
         with array_writer(scratch / "ids.npy", dtype=dtype.str) as append:
-            documents = _Documents(dtype, append, Names(scratch / "names"))
-            for table in kept_groups(workspace, work.unit, _COLUMNS):
+            documents = _Documents(dtype, append, Names(scratch / "names", (*COLUMNS, *kept)))
+            for table in kept_groups(workspace, work.unit, (*_COLUMNS, *kept)):
                 received += tally_of_texts(table)
                 for part in text_slices(table):
                     _encode(tokenizer, part, documents)
@@ -257,7 +259,7 @@ def _write(
     counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     group_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    paths = pa.array(documents.paths, pa.string())
+    paths, keep_columns = pa.array(documents.paths, pa.string()), work.unit.keep_columns
 
     def tables() -> Iterator[pa.Table]:
         for rows in _row_groups(documents.names.blocks(order), group_ptr):
@@ -270,8 +272,9 @@ def _write(
                 "digest": fixed_array(fixed[rows, ID_BYTES:-12]),
                 "order": orders[rows],
                 "tokens": lengths[rows],
+                **{name: documents.names.take(name, rows) for name in kept_names(keep_columns)},
             }
-            yield pa.table(columns, schema=STORED_DOCUMENTS)
+            yield pa.table(columns, schema=with_kept(STORED_DOCUMENTS, keep_columns))
 
     def in_order() -> Iterator[NDArray[np.integer]]:
         for first, end in batches(lengths[order], _GATHERED):
@@ -286,6 +289,7 @@ def _write(
         ids=in_order(),
         dtype=documents.dtype,
         group_ptr=group_ptr,
+        keep_columns=keep_columns,
         sections=joined(documents.ends).take(order) if work.unit.sections > 1 else None,
     )
     written = workspace.create(work.unit.tokens) / "documents.parquet"

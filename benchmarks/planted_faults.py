@@ -54,7 +54,9 @@ class Case:
 
 def faults_of(form: str) -> dict[str, Plant]:
     """Return the faults by name."""
-    return {STORED_FORM: {**STORED, **DESCRIBED, **OF_RECORDS}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[form]
+    return {STORED_FORM: {**STORED, **DESCRIBED, **OF_RECORDS}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[
+        form
+    ]
 
 
 def plant(

@@ -82,7 +82,9 @@ OF_RECORDS: dict[str, Plant] = {
     "values of two records exchanged in the list": _in_list(_exchanged),
     "a value of a record null in the list": _in_list(_null),
     "values of records not listed": lambda copy: copy.change_documents(_column_gone),
-    "values of records listed that the run does not keep": lambda copy: copy.change_documents(_column_more),
+    "values of records listed that the run does not keep": lambda copy: copy.change_documents(
+        _column_more
+    ),
     "a value of a record replaced in the store and the list": _in_store(_other),
     "values of two records exchanged in the store and the list": _in_store(_exchanged),
 }

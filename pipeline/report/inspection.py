@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rich.text import Text
 
 from pipeline.report.content import PieceContent, RowContent, SequenceContent, TokenContent
-from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
+from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable
@@ -186,6 +186,8 @@ def print_row(content: RowContent, *, as_json: bool) -> None:
     if numbers:
         console.line(", ".join(numbers))
     console.show(_table(content["documents"]))
+    for line in _kept(content["documents"]):
+        console.line(line)
     for sequence in content["sequences"]:
         count, padding = len(sequence["tokens"]), sequence["padding"]
         console.line()
@@ -201,23 +203,25 @@ def print_row(content: RowContent, *, as_json: bool) -> None:
 
 
 def _table(documents: list[PieceContent]) -> PlainTable:
-    kept = any("record" in part for part in documents)
-    table = PlainTable("stored at", "document", "language", "place", *(["record"] if kept else []))
+    table = PlainTable("stored at", "document", "language", "place")
     for part in documents:
         first, length = part["doc_offset"], part["length"]
-        values = {name: value for name, value in part.get("record", {}).items() if value is not None}
         table.add(
             f"{part['start']} .. {part['start'] + length - 1}",
             f"{part['own_id'] or part['id']}: {first:,} .. {first + length - 1:,} of {part['tokens']:,}",
             part["language"],
             f"{part['source']}: {part['path']} at {part['position']:,}",
-            *(
-                ["; ".join(f"{name}: {shortened(value)}" for name, value in values.items())]
-                if kept
-                else []
-            ),
         )
     return table
+
+
+def _kept(documents: list[PieceContent]) -> Iterator[str]:
+    """Yield a line for each document of which values of its record go along."""
+    for part in {part["id"]: part for part in documents}.values():
+        values = {name: value for name, value in part.get("record", {}).items() if value is not None}
+        if values:
+            said = "; ".join(f"{name} = {value}" for name, value in values.items())
+            yield f"{part['own_id'] or part['id']}: {said}"
 
 
 def _text(cells: list[TokenContent]) -> Text:

@@ -64,14 +64,14 @@ def _text(value: object) -> str | None:
 def _is_small(value: object) -> bool:
     """Say whether a value of JSON may be short: neither deep nor of many parts. None are written out."""
     level, size = [value], 0
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         size += sum(len(one) for one in level if isinstance(one, str | list | tuple | dict))
         if size > MOST_BYTES:
             return False
         level = [inner for one in level for inner in _inside(one)]
         if not level:
             return True
-    return False
+    return not any(isinstance(one, list | tuple | dict) for one in level)
 
 
 def _inside(value: object) -> Sequence[object]:

@@ -1,6 +1,6 @@
 """What parallel columns promise: two texts of a record stay together, from every format to the rows.
 
-`translation.en` is the text and `translation.fr` its section. A translation's prompt is the first and its
+`translation.en` is the text, `translation.fr` its section. A translation's prompt is the first and its
 target the second, for both architectures and packed; a pair of views shows the two side by side.
 """
 
@@ -23,7 +23,7 @@ from tests.conftest import bundled_lines, run_small
 pytestmark = pytest.mark.slow
 
 PAIRS = 120
-SHORT = 160
+SHORT = 120
 """Characters of a text: both fit in a row."""
 TEXTS = [json.loads(line)["text"][:SHORT] for line in bundled_lines("text/*", 60)][: 2 * PAIRS]
 ROWS = [
@@ -54,11 +54,11 @@ SETTINGS: dict[str, Any] = {
     "sources": [SOURCE],
     "datasets": DATASETS,
     "dedup": {"exact": False, "near": False},
-    "tokenizer": {"train": {"vocab_size": 1024, "sample_size": "128KiB"}},
+    "tokenizer": {"train": {"vocab_size": 2048, "sample_size": "128KiB"}},
     "validation": {"fraction": 0.0},
     "packing": {"seq_len": 256, "shards": 1},
     "ingest": {"unit_size": "8KiB"},
-    "verify": {"gated": False},
+    "verify": {"labelled_tokens": 1_500, "heldout_rows": 30, "max_ids": 256},
 }
 
 

@@ -134,7 +134,7 @@ def test_what_is_absent_is_null() -> None:
         ([10**300] * 14, False),
     ],
 )
-def test_what_is_over_the_bounds_is_none_and_said_to_be(value: Any, stays: bool) -> None:
+def test_what_is_over_the_bounds_is_none_and_said_to_be(value: Any, *, stays: bool) -> None:
     kept = kept_of({"v": value, "meta": {"w": "beside"}})
     if stays:
         assert kept.too_long == ()
@@ -209,7 +209,7 @@ TYPED: list[tuple[pa.DataType, Any, str]] = [
     (pa.map_(pa.string(), pa.int64()), [("k", 1)], '[["k",1]]'),
     (pa.date32(), 5, "1970-01-06"),
     (pa.timestamp("ns"), 1_234_567_890_123_456_789, "2009-02-13 23:31:30.123456789"),
-    (pa.timestamp("s", "America/New_York"), 0, "1970-01-01 00:00:00Z"),
+    (pa.timestamp("ms", "America/New_York"), 5, "1970-01-01 00:00:00.005Z"),
     (pa.decimal128(10, 2), "1.10", "1.10"),
 ]
 

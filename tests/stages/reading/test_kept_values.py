@@ -8,6 +8,7 @@ import io
 import json
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, DataError
 from stages.reading.arrow import ARROW
 from stages.reading.columns_seen import ColumnsSeen
 from stages.reading.jsonl import JSON_LINES
 from stages.reading.kept_values import DEEPEST, MOST_BYTES, KeptValues, kept_values
 from stages.reading.lines import Line
 from stages.reading.parquet import PARQUET
-from stages.reading.records import FieldMapping, RawDocument, Record
+from stages.reading.records import FieldMapping, FieldsForFilters, RawDocument, Record
 
 FIELDS = FieldMapping(keep_columns=("v", "meta.w"))
 SHORT = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -259,6 +260,25 @@ def test_values_of_bad_utf8_cost_one_document() -> None:
         assert getattr(dropped, "reason", None) == "bad_utf8"
         assert isinstance(found, RawDocument)
         assert found.kept.texts[0] in ("a", '["a"]')
+
+
+@pytest.mark.parametrize(
+    "fields", [FieldMapping(keep_columns=("v",)), FieldsForFilters(asked=("v",))], ids=["kept", "asked"]
+)
+@pytest.mark.parametrize("nested_in_list", [False, True])
+def test_a_damaged_column_is_refused_and_leads_nowhere(
+    fields: FieldMapping, *, nested_in_list: bool
+) -> None:
+    values = pa.array(["hello", "there!", "you"])
+    if nested_in_list:
+        values = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), values)
+    data = write_arrow(pa.table({"text": ["a", "b", "c"], "v": values})).getvalue()
+    offsets, wild = (np.array(ends, "<i4").tobytes() for ends in ([0, 5, 11, 14], [0, 1 << 30, 11, 14]))
+    assert data.count(offsets) == 1
+    file = io.BytesIO(data.replace(offsets, wild))
+    slices, _ = ARROW.slices(file, fields, unit=1 << 20, name="a.table", key="sources.s")
+    with pytest.raises(DataError, match=r"a\.table: cannot be read as its ending says"):
+        [*ARROW.records(file, slices[0], fields, max_bytes=99, name="a.table")]
 
 
 @pytest.mark.parametrize(

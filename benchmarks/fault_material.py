@@ -74,6 +74,8 @@ OBJECTIVES = with_every_kind(_FORMS)
 """Every kind, in every form that is laid out or drawn in its own way."""
 EPOCHS = 2
 LANGUAGE = {"column": "lang"}
+KEPT = {"mixed": ["url"], "pairs": ["id", "url"]}
+"""Fields whose values go along, by source."""
 TEXTS, SECTIONED, CODE = 10, 4, 4
 """Lines of each bundled file."""
 TOKENIZER = {"vocab_size": 1500, "sample_size": "256KiB", "character_coverage": 0.98}
@@ -125,6 +127,7 @@ def read_material(output: Path, file: RunFile) -> Material:
 def _run_file(seed: int, names: Iterable[str]) -> RunFile:
     def source(name: str, *sections: str) -> dict[str, Any]:
         found = {"name": name, "paths": [f"{name}.jsonl"], "id_column": "id", "language": LANGUAGE}
+        found["keep_columns"] = KEPT.get(name, [])
         return {**found, "section_columns": list(sections)} if sections else found
 
     return RunFile.model_validate(
@@ -162,7 +165,10 @@ def _write_corpus(folder: Path) -> None:
 def _records(path: Path) -> list[dict[str, Any]]:
     lines = split_lines(stream_chunks(path), max_bytes=1 << 24)
     records = [json.loads(line.data) for line in islice(lines, TEXTS + SECTIONED)]
-    return [{**record, "text": record["text"][:_MOST]} for record in records]
+    return [
+        {**record, "text": record["text"][:_MOST], "url": f"https://example.org/{record['id']}"}
+        for record in records
+    ]
 
 
 def _cut(record: dict[str, Any], count: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from code_faults import CODE
 from described_faults import DESCRIBED
 from fault_copies import NUMBER, Copy, NoPlaceError, copied
 from fault_material import OBJECTIVES, Material, make_material
+from record_faults import OF_RECORDS
 from stored_faults import STORED, Plant
 from written_faults import WRITTEN
 
@@ -53,7 +54,9 @@ class Case:
 
 def faults_of(form: str) -> dict[str, Plant]:
     """Return the faults by name."""
-    return {STORED_FORM: {**STORED, **DESCRIBED}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[form]
+    return {STORED_FORM: {**STORED, **DESCRIBED, **OF_RECORDS}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[
+        form
+    ]
 
 
 def plant(

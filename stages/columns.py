@@ -1,5 +1,6 @@
 """The tables that pass between steps: their columns and types, and how their texts lie in memory."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -60,9 +61,6 @@ SECTION_ENDS = pa.field("section_ends", pa.list_(pa.field("end", pa.int64(), nul
 
 SECTION_FLAGS = pa.field("section_flags", pa.list_(pa.field("flags", pa.uint8(), nullable=False)))
 """And one more for dialogues: what each section is, as bits; 1 is learned, 2 is markup."""
-
-SECTIONED_DOCUMENTS = DOCUMENTS.append(SECTION_ENDS)
-DIALOGUES = SECTIONED_DOCUMENTS.append(SECTION_FLAGS)
 
 DROPS = pa.schema(
     [
@@ -130,6 +128,33 @@ SHARD_DOCUMENTS = pa.schema(
     ]
 )
 """The documents of a row shard; `doc` is what segments refer to."""
+
+_KEPT = "record."
+"""Before the name of a field of the records, in a table of documents; no column of ours begins so."""
+
+
+def kept_names(keep_columns: Sequence[str]) -> tuple[str, ...]:
+    """Return what fields of the records that go along are called in tables: url -> record.url."""
+    return tuple(f"{_KEPT}{column}" for column in keep_columns)
+
+
+def keep_columns_of(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the fields of the records that are among the columns of a table of documents."""
+    return tuple(name.removeprefix(_KEPT) for name in names if name.startswith(_KEPT))
+
+
+def with_kept(schema: pa.Schema, keep_columns: Sequence[str]) -> pa.Schema:
+    """Return the columns of a table of documents with those of the values that go along behind."""
+    for name in kept_names(keep_columns):
+        schema = schema.append(pa.field(name, pa.string()))
+    return schema
+
+
+def ingested_schema(*, sections: bool, flags: bool, keep_columns: Sequence[str] = ()) -> pa.Schema:
+    """Return the columns of what ingest writes for a unit."""
+    schema = DOCUMENTS.append(SECTION_ENDS) if sections else DOCUMENTS
+    schema = schema.append(SECTION_FLAGS) if flags else schema
+    return with_kept(schema, keep_columns)
 
 
 def utf8_of(column: pa.ChunkedArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -351,6 +351,8 @@ def _check_text(source: Source, name: str, format_: str) -> None:
         key = f"id_column = {source.id_column!r}"
     elif source.section_columns:
         key = f"section_columns = {list(source.section_columns)}"
+    elif source.keep_columns:
+        key = f"keep_columns = {list(source.keep_columns)}"
     if key is not None:
         raise ConfigError(
             f"sources.{source.name}.{key}: {name} is {format_} and has no columns; make its files a"

@@ -310,6 +310,8 @@ class PieceContent(TypedDict):
     path: str
     position: int
     tokens: int
+    record: NotRequired[dict[str, str | None]]
+    """Of the document's record, what goes along with it, if anything does."""
 
 
 class TokenContent(TypedDict):

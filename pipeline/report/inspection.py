@@ -19,6 +19,7 @@ from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable
+from stages.columns import keep_columns_of, kept_names
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED
@@ -92,11 +93,18 @@ def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceConten
         name: np.load(path / "segments" / f"{name}.npy", mmap_mode="r")
         for name in ("row_ptr", "start", "length", "doc", "doc_offset")
     }
-    table = pq.read_table(path / "documents.parquet", columns=list(_COLUMNS))
+    listed = path / "documents.parquet"
+    kept = keep_columns_of(pq.read_schema(listed).names)
+    table = pq.read_table(listed, columns=[*_COLUMNS, *kept_names(kept)])
     for segment in range(*segments["row_ptr"][row : row + 2]):
         (document,) = table.slice(int(segments["doc"][segment]), 1).to_pylist()
         names = ("start", "length", "doc_offset")
         places = {name: int(segments[name][segment]) for name in names}
+        if kept:
+            values = {
+                column: document.pop(name) for column, name in zip(kept, kept_names(kept), strict=True)
+            }
+            document["record"] = values
         yield cast("PieceContent", {**places, **document})
 
 
@@ -178,6 +186,8 @@ def print_row(content: RowContent, *, as_json: bool) -> None:
     if numbers:
         console.line(", ".join(numbers))
     console.show(_table(content["documents"]))
+    for line in _kept(content["documents"]):
+        console.line(line)
     for sequence in content["sequences"]:
         count, padding = len(sequence["tokens"]), sequence["padding"]
         console.line()
@@ -203,6 +213,15 @@ def _table(documents: list[PieceContent]) -> PlainTable:
             f"{part['source']}: {part['path']} at {part['position']:,}",
         )
     return table
+
+
+def _kept(documents: list[PieceContent]) -> Iterator[str]:
+    """Yield a line for each document of which values of its record go along."""
+    for part in {part["id"]: part for part in documents}.values():
+        values = {name: value for name, value in part.get("record", {}).items() if value is not None}
+        if values:
+            said = "; ".join(f"{name} = {value}" for name, value in values.items())
+            yield f"{part['own_id'] or part['id']}: {said}"
 
 
 def _text(cells: list[TokenContent]) -> Text:

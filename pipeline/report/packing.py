@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pipeline.report.content import PackedContent, PackingContent, SplitContent
 from pipeline.steps.names import read_rows
-from stages.columns import SHARD_DOCUMENTS
+from stages.columns import SHARD_DOCUMENTS, keep_columns_of, with_kept
 from stages.errors import FormatError
 from stages.loading.mapped import map_shard
 from stages.store.manifest import LOSS_MASK, Manifest, Shard, read_manifest
@@ -153,7 +153,8 @@ def _add_shard(
     counted = count_documents(rows, shard.documents, loss_mask=mapped.columns.get(LOSS_MASK))
     first = 0
     path = folder / shard.path / "documents.parquet"
-    if not pq.read_schema(path).equals(SHARD_DOCUMENTS):
+    schema = pq.read_schema(path)
+    if not schema.equals(with_kept(SHARD_DOCUMENTS, keep_columns_of(schema.names))):
         raise FormatError(f"{path}: other columns than the format has")
     for table in read_rows(path, [*_BY, "tokens"], 0, shard.documents):
         part = slice(first, first + table.num_rows)

@@ -126,7 +126,9 @@ def _fingerprint(file: FoundFile, attempt: str) -> str:
     """Name what is known of a file by all that decides it; of one attempt if its stamp says nothing."""
     cut: list[object] = []
     if isinstance(file.reader, TableReader):
-        cut = [file.unit_size, file.fields.model_dump(mode="json", exclude={"html_text"})]
+        unset = {name for name in ("keep_columns", "chat") if not getattr(file.fields, name)}
+        idle = {"html_text", *unset}
+        cut = [file.unit_size, file.fields.model_dump(mode="json", exclude=idle)]
     elif file.is_cut_by_bytes:
         cut = [file.unit_size]
     elif file.is_transcoded:

@@ -1,4 +1,4 @@
-"""Names: own ids, languages and paths of many documents, in mapped files.
+"""Names: own ids, languages, paths and values of the records of many documents, in mapped files.
 
 All are as long as the input makes them, so a column of them may be larger than any worker; what is held
 of a document is 17 bytes a column, and the strings of those that are taken. On the way from one order of
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from stages.columns import keep_columns_of
 from stages.ragged import batches
 from stages.store.ranges import copy_ranges
 
@@ -21,6 +22,10 @@ TABLE_BYTES = 128 << 20
 """Names in a row group of a table of documents: more than a million of them have, as a rule."""
 READ_ROWS = 8_192
 """Rows that are read at a time: 66 MiB of the longest own ids, languages and paths that there can be."""
+KEPT_ROW = 40
+"""Of a value of its record, for each document of which names are held: its place, length and null."""
+_ORDINARY = 2
+"""Columns whose values may have thousands of bytes, own ids and paths; each one more has as many."""
 
 
 class _Strings:
@@ -108,6 +113,7 @@ class Names:
 
 def read_rows(path: Path, columns: Sequence[str], first: int, last: int) -> Iterator[pa.Table]:
     """Return rows [first, last) of a table of documents, some at a time."""
+    most = READ_ROWS * _ORDINARY // (_ORDINARY + len(keep_columns_of(columns)))
     with pq.ParquetFile(path) as file:
         start, groups = 0, []
         offset = None
@@ -118,7 +124,7 @@ def read_rows(path: Path, columns: Sequence[str], first: int, last: int) -> Iter
                 offset = start if offset is None else offset
             start = end
         place = offset or 0
-        for batch in file.iter_batches(READ_ROWS, groups, columns=columns, use_threads=False):
+        for batch in file.iter_batches(max(most, 1), groups, columns=columns, use_threads=False):
             low, high = max(first - place, 0), min(last - place, batch.num_rows)
             if low < high:
                 yield pa.Table.from_batches([batch.slice(low, high - low)]).select(list(columns))

@@ -51,6 +51,8 @@ class Unit:
     text_bytes: int
     sections: int = 1
     """Of each of its documents; `RAGGED` of dialogues."""
+    keep_columns: tuple[str, ...] = ()
+    """Fields of its records whose values go along."""
 
     @property
     def dialogues(self) -> bool:
@@ -102,6 +104,7 @@ class UnitSize(Config):
     documents: int
     text_bytes: int
     sections: int
+    keep_columns: tuple[str, ...] = ()
 
     @classmethod
     def taken(cls) -> set[str]:
@@ -122,6 +125,11 @@ def units_of(sizes: Iterable[UnitSize]) -> tuple[Unit, ...]:
         units.append(Unit(first=first, **size.model_dump()))
         first += size.documents
     return tuple(units)
+
+
+def kept_of_all(units: Iterable[Unit]) -> tuple[str, ...]:
+    """Return the fields of the records whose values go along, of any unit, each once."""
+    return tuple(dict.fromkeys(column for unit in units for column in unit.keep_columns))
 
 
 def fixed_bytes(column: pa.ChunkedArray, width: int) -> NDArray[np.uint8]:

@@ -13,6 +13,8 @@ from stages.chat.dialogue import NoDialogueError
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
 from stages.reading.dialogue_cells import checked_messages, holds_messages, turns_at
+from stages.reading.kept_cells import KEPT_TYPES, can_be_kept, checked_column, kept_column
+from stages.reading.kept_values import kept_values
 from stages.reading.nested import column_of, field_names, find_fields
 from stages.reading.records import (
     FieldMapping,
@@ -48,7 +50,7 @@ def reading_table(name: str) -> Iterator[None]:
 def wanted_columns(fields: FieldMapping) -> list[str]:
     """Return the columns that a source takes, each once."""
     language = fields.language.column if isinstance(fields.language, LanguageColumn) else None
-    names = [*fields.text_columns, fields.id_column, language, *fields.beside]
+    names = [*fields.text_columns, fields.id_column, language, *fields.beside, *fields.keep_columns]
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
@@ -76,6 +78,13 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
         _check(schema, fields.language.column, name, f"{key}.language.column", integers=False)
     for column in fields.beside:
         _only_field(schema, column, name, f"filters of {key}: column")
+    for column in fields.keep_columns:
+        setting = f"{key}.keep_columns"
+        kind = _only_field(schema, column, name, setting).type
+        if not can_be_kept(kind):
+            raise ConfigError(
+                f"{setting} = {column!r}: {name} holds {kind} there; it must hold {KEPT_TYPES}"
+            )
 
 
 def read_rows(
@@ -90,7 +99,8 @@ def read_rows(
         max_bytes: longest text taken.
     """
     columns = [_cells(batch, column) for column in _columns(fields)]
-    beside = [column_of(batch, column) for column in fields.beside]
+    beside = [checked_column(column_of(batch, column)) for column in fields.beside]
+    kept = [kept_column(column_of(batch, column)) for column in fields.keep_columns]
     messages = None if fields.chat is None else checked_messages(column_of(batch, fields.chat.column))
     for row in range(batch.num_rows):
         cells = [cells(row) for cells in columns]
@@ -98,7 +108,7 @@ def read_rows(
             record = _record(cells, fields, first + row, max_bytes)
         else:
             record = _dialogue(messages.slice(row, 1), cells, fields, first + row, max_bytes)
-        yield _with_values(record, beside, row) if beside else record
+        yield _with_values(record, beside, kept, row) if beside or kept else record
 
 
 def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: bool) -> None:
@@ -130,15 +140,18 @@ def _only_field(schema: pa.Schema, column: str, name: str, key: str) -> pa.Field
     return found[0]
 
 
-def _with_values(record: Record, columns: Sequence[pa.Array], row: int) -> Record:
-    """Return a document with what its row has in the columns that filters read."""
+def _with_values(
+    record: Record, beside: Sequence[pa.Array], kept: Sequence[pa.Array], row: int
+) -> Record:
+    """Return a document with what its row has in the columns that filters read, and that go along."""
     if isinstance(record, Drop):
         return record
     try:
-        values = tuple(column[row].as_py() for column in columns)
+        values = tuple(column[row].as_py() for column in beside)
+        own = kept_values([column[row].as_py() for column in kept])
     except UnicodeDecodeError as error:
         return bad_utf8(record.line, record.position, error)
-    return replace(record, values=values)
+    return replace(record, values=values, kept=own)
 
 
 def _columns(fields: FieldMapping) -> tuple[str | None, ...]:

@@ -1,10 +1,14 @@
 """Fields: the document of a record whose fields have names, or the reason why it gives none."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+from pydantic_core import from_json
 
 from stages.chat.dialogue import NoDialogueError, dialogue_of
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ID, LANGUAGE, ColumnsSeen
+from stages.reading.kept_values import UNWRITABLE, KeptValues, kept_values, may_be_inexact
 from stages.reading.lines import Line
 from stages.reading.nested import find_column
 from stages.reading.records import FieldMapping, RawDocument, Record, language_of, own_id_of
@@ -35,7 +39,26 @@ def document_of(
     language = _language(record, fields, columns)
     first, *rest = texts
     values = tuple(find_column(record, name)[1] for name in fields.beside)
-    return RawDocument(piece.number, piece.position, first, own_id, language, tuple(rest), values)
+    document = RawDocument(piece.number, piece.position, first, own_id, language, tuple(rest), values)
+    return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
+
+
+def _kept(record: Mapping[str, object], piece: Line, fields: FieldMapping) -> KeptValues:
+    """Return what of a record goes along; an integer of any length with all its digits.
+
+    orjson reads integers of more than 64 bits as floats, so a record with such is read once more. Only
+    records of JSON have any: the values of CSV are strings.
+    """
+    values = [find_column(record, name)[1] for name in fields.keep_columns]
+    inexact = may_be_inexact(values)
+    if any(inexact):
+        try:
+            exact = from_json(piece.content)
+        except ValueError:  # of thousands of digits, or of hundreds of lists inside of each other
+            values = [UNWRITABLE if lost else one for one, lost in zip(values, inexact, strict=True)]
+        else:
+            values = [find_column(exact, name)[1] for name in fields.keep_columns]
+    return kept_values(values)
 
 
 def _missing(
@@ -67,7 +90,8 @@ def _dialogue(
     own_id = _own_id(record, fields, columns)
     language = _language(record, fields, columns)
     values = tuple(find_column(record, name)[1] for name in fields.beside)
-    return RawDocument(piece.number, piece.position, "", own_id, language, (), values, turns)
+    document = RawDocument(piece.number, piece.position, "", own_id, language, (), values, turns)
+    return replace(document, kept=_kept(record, piece, fields)) if fields.keep_columns else document
 
 
 def _own_id(

@@ -111,7 +111,7 @@ def _slice_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
 
 
 def _columns(group: pq.RowGroupMetaData, fields: FieldMapping) -> list[pq.ColumnChunkMetaData]:
-    """Return the columns that a source takes."""
+    """Return the columns that a source takes, with all that is inside of those that go along."""
     columns = [group.column(n) for n in range(group.num_columns)]
     return [column for column in columns if _is_of(column, wanted_columns(fields), fields)]
 
@@ -152,7 +152,7 @@ def _text_bytes(group: pq.RowGroupMetaData, fields: FieldMapping) -> int:
 
 
 def _is_of(column: pq.ColumnChunkMetaData, names: Sequence[str], fields: FieldMapping) -> bool:
-    """Say whether a column of values is of one that is named; that of dialogues has several."""
+    """Say whether a column of values is of one that is named; lists and structs have several of them."""
     path: str = column.path_in_schema
-    dialogues = None if fields.chat is None else fields.chat.column
-    return path in names or (dialogues in names and path.startswith(f"{dialogues}."))
+    several = fields.keep_columns if fields.chat is None else (*fields.keep_columns, fields.chat.column)
+    return path in names or any(name in names and path.startswith(f"{name}.") for name in several)

@@ -14,6 +14,7 @@ from stages.chat.dialogue import ChatTurn
 from stages.columns import Drop, DropReason
 from stages.config import Config
 from stages.reading.encodings import foreign_encoding
+from stages.reading.kept_values import NOTHING_KEPT, KeptValues
 
 _TEXT = "text"
 UNDETERMINED = "und"
@@ -49,6 +50,11 @@ class FieldMapping(Config):
     a source names may be inside of others, as `meta.id`; one at the top level whose own name holds the
     dots comes first. It is refused if no record of the source has it. A document whose id is over 4,096
     bytes is dropped and counted."""
+    keep_columns: tuple[str, ...] = Field((), max_length=16)
+    """Fields whose values go along with the document to the documents.parquet of its shard, a column
+    each: `url` as `record.url`, `meta.quality` as `record.meta.quality`. A string is itself, any other
+    value its JSON text; absent and null are null. A value over 4,096 bytes, or nested over 64 deep, is
+    null too, and counted. A field is refused if no record of the source has it."""
     language: str | LanguageColumn = UNDETERMINED
     """One language for the whole source, or the field that names it. A document whose language is over
     256 bytes is dropped and counted."""
@@ -72,12 +78,22 @@ class FieldMapping(Config):
         twice = {name for name in self.text_columns if self.text_columns.count(name) > 1}
         if twice:
             raise ValueError(f"section_columns: {min(twice)!r} is a section of the text already")
-        if "" in self.section_columns:
-            raise ValueError("section_columns: '' names no field")
         if self.chat is not None and (self.text_column, self.section_columns) != (_TEXT, ()):
             raise ValueError(
                 "chat and text_column or section_columns are both given: a source has texts or dialogues"
             )
+        for key, names in (
+            ("section_columns", self.section_columns),
+            ("keep_columns", self.keep_columns),
+        ):
+            if "" in names:
+                raise ValueError(f"{key}: '' names no field")
+        twice = {name for name in self.keep_columns if self.keep_columns.count(name) > 1}
+        if twice:
+            raise ValueError(f"keep_columns: {min(twice)!r} stands twice")
+        texts = sorted(set(self.keep_columns) & set(self.text_columns))
+        if texts:
+            raise ValueError(f"keep_columns: {texts[0]!r} is a text of the document already")
         return self
 
 
@@ -112,6 +128,8 @@ class RawDocument:
     """Of a dialogue, whose text is still to be written."""
     flags: tuple[int, ...] = ()
     """Of a dialogue that is written: what each of its sections is."""
+    kept: KeptValues = NOTHING_KEPT
+    """Of the fields that go along."""
 
 
 Record = RawDocument | Drop

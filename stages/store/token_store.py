@@ -3,7 +3,7 @@
     tokens/UNIT/ids.npy            (T,) all documents of the unit end to end, each closed by its EOS
     tokens/UNIT/offsets.npy        (D + 1,) <i8, document d is ids[offsets[d] : offsets[d + 1]]
     tokens/UNIT/group_ptr.npy      (G + 1,) <i8, group g holds documents group_ptr[g] .. [g + 1]
-    tokens/UNIT/documents.parquet  one row a document (columns.STORED_DOCUMENTS)
+    tokens/UNIT/documents.parquet  one row a document (columns.STORED_DOCUMENTS, values of its record)
     tokens/UNIT/sections/ptr.npy   (D + 1,) <i8, and
     tokens/UNIT/sections/ends.npy  (S,) <i8: after how many of a document's tokens each section ends, the
                                    EOS with the last; for sources with sections alone
@@ -13,7 +13,7 @@ Groups are the training shards, then the validation shards. Within a group docum
 order of their hash, so a shard reads one contiguous range of every unit and merges.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stages.columns import STORED_DOCUMENTS
+from stages.columns import STORED_DOCUMENTS, with_kept
 from stages.errors import FormatError
 from stages.ragged import Ragged
 from stages.store.arrays import array_writer, as_integers, open_array, write_array
@@ -149,12 +149,12 @@ def write_unit(
     ids: Iterable[NDArray[np.integer]],
     dtype: np.dtype[np.generic],
     group_ptr: NDArray[np.int64],
-    sections: Ragged | None = None,
-    learned: NDArray[np.bool_] | None = None,
+    keep_columns: Sequence[str] = (),
 ) -> None:
     """Write one unit, its documents and the ids of each in the order of the store.
 
-    Each table of documents becomes a row group: what is read of them at a time.
+    Each table of documents becomes a row group: what is read of them at a time. It has the values of
+    `keep_columns` behind the columns of every unit.
     """
     folder.mkdir(parents=True, exist_ok=True)
     parts = [np.empty(0, np.int64)]
@@ -166,15 +166,25 @@ def write_unit(
             del table  # whoever writes it lets go of it
             yield held.pop()
 
-    write_tables(folder / "documents.parquet", STORED_DOCUMENTS, counted())
+    schema = with_kept(STORED_DOCUMENTS, keep_columns)
+    write_tables(folder / "documents.parquet", schema, counted())
     tokens = np.concatenate(parts)
     with array_writer(folder / "ids.npy", dtype=dtype.str) as append:
         for document in ids:
             append(document)
     write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
     write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
-    if sections is not None:
-        write_array(folder / "sections" / "ptr.npy", sections.ptr.astype("<i8"))
-        write_array(folder / "sections" / "ends.npy", sections.values.astype("<i8"))
+
+
+def write_sections(folder: Path, ends: Ragged, *, learned: NDArray[np.bool_] | None = None) -> None:
+    """Write after how many of its tokens each section of a unit's documents ends.
+
+    Args:
+        folder: the unit's.
+        ends: of each document, in the order of the store.
+        learned: (S,) which sections are learned; of dialogues alone.
+    """
+    write_array(folder / "sections" / "ptr.npy", ends.ptr.astype("<i8"))
+    write_array(folder / "sections" / "ends.npy", ends.values.astype("<i8"))
     if learned is not None:
         write_array(folder / "sections" / "learned.npy", learned.astype("|b1"))

@@ -68,6 +68,18 @@ def test_a_range_of_rows_is_that_range(
             assert all(part.column_names == ["b", "a"] for part in parts)
 
 
+def test_fewer_rows_are_read_at_a_time_where_values_of_records_go_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "READ_ROWS", 12)
+    columns = {name: ["x"] * 40 for name in ("own_id", "record.a", "record.b", "record.c", "record.d")}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    for names, rows in ((["own_id"], 12), (["own_id", "record.a"], 8), (list(columns), 4)):
+        parts = list(read_rows(tmp_path / "t.parquet", names, 0, 40))
+        assert max(part.num_rows for part in parts) == rows
+        assert sum(part.num_rows for part in parts) == 40
+
+
 @pytest.mark.parametrize("count", [0, 5])
 def test_one_table_and_none_are_written_as_pyarrow_writes_them(tmp_path: Path, count: int) -> None:
     table = pa.table({"a": pa.array(range(count), pa.int64())})

@@ -44,7 +44,7 @@ from pipeline.steps.units import (
     rows_of_bytes,
     text_slices,
 )
-from stages.columns import STORED_DOCUMENTS
+from stages.columns import STORED_DOCUMENTS, kept_names, with_kept
 from stages.errors import FormatError
 from stages.findings import Finding
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
@@ -56,7 +56,7 @@ _NAME = {"id": ID_BYTES, "digest": DIGEST_BYTES}
 """The columns that name a document and its text, with their widths."""
 _BYTES: np.dtype[np.bytes_] = np.dtype(f"S{sum(_NAME.values())}")
 _INGESTED = ("own_id", "language", "path", "position")
-"""Columns of the token store's documents that are ingest's."""
+"""Columns of the token store's documents that are ingest's, without what goes along of records."""
 _NUMBERS = ("id", "digest", "order", "tokens")
 """Its columns that are as long for every document: the others may be as long as the input makes them."""
 
@@ -104,7 +104,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
         path = workspace.path(listed)
         with named_table(path):
             schema = pq.read_schema(path)
-        if not schema.equals(STORED_DOCUMENTS):
+        if not schema.equals(with_kept(STORED_DOCUMENTS, unit.keep_columns)):
             message = f"columns {schema.names} are not those of the store, or of other types"
             return DecodedRecord(findings=found_in([(listed, Finding("readable", message))]))
         table = pq.read_table(path, columns=list(_NUMBERS), use_threads=False)
@@ -189,24 +189,25 @@ def _described(
         yield Finding("order", "says other order hashes than those of its documents")
     if not np.array_equal(table.column("tokens").to_numpy(), np.diff(store.offsets)):
         yield Finding("token_conservation", "says other numbers of tokens than the offsets")
-    kept = _described_as(kept_groups(workspace, work.unit, ["id", *_INGESTED]))
+    columns = (*_INGESTED, *kept_names(work.unit.keep_columns))
+    kept = _described_as(kept_groups(workspace, work.unit, ["id", *columns]), columns)
     path = workspace.path(f"{work.unit.tokens}/documents.parquet")
-    stored = _described_as(read_rows(path, ["id", *_INGESTED], 0, len(identities)))
-    wrong = [name for name in _INGESTED if not np.array_equal(stored[name], kept[name])]
+    stored = _described_as(read_rows(path, ["id", *columns], 0, len(identities)), columns)
+    wrong = [name for name in columns if not np.array_equal(stored[name], kept[name])]
     if wrong:
         message = f"says another {', '.join(wrong)} of some documents than ingest"
         yield Finding("documents", message)
 
 
-def _described_as(tables: Iterable[pa.Table]) -> dict[str, NDArray[np.uint64]]:
+def _described_as(tables: Iterable[pa.Table], columns: Sequence[str]) -> dict[str, NDArray[np.uint64]]:
     """Return a digest of what each document is described as, by column, in the order of their ids."""
-    names, digests = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, len(_INGESTED)), np.uint64)]
+    names, digests = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, len(columns)), np.uint64)]
     for table in tables:
         names.append(fixed_bytes(table.column("id"), ID_BYTES))
-        digests.append(np.column_stack([_value_digests(table.column(name)) for name in _INGESTED]))
+        digests.append(np.column_stack([_value_digests(table.column(name)) for name in columns]))
     order = np.argsort(np.concatenate(names).view(NAME).reshape(-1), kind="stable")
     ordered = np.concatenate(digests)[order]
-    return {name: ordered[:, number] for number, name in enumerate(_INGESTED)}
+    return {name: ordered[:, number] for number, name in enumerate(columns)}
 
 
 def _value_digests(column: pa.ChunkedArray) -> NDArray[np.uint64]:

@@ -18,8 +18,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.units import RAGGED, Unit, row_groups
-from stages.columns import DIALOGUES, DOCUMENTS, SECTIONED_DOCUMENTS
+from pipeline.steps.units import Unit, row_groups
+from stages.columns import ingested_schema
 from stages.errors import FormatError
 from stages.findings import Finding
 from stages.identity import document_id
@@ -49,7 +49,8 @@ def check_ingested(workspace: Workspace, unit: Unit) -> list[tuple[str, Finding]
 
 def _documents(workspace: Workspace, unit: Unit) -> Iterator[Finding]:
     schema = pq.read_schema(workspace.path(unit.table))
-    wanted = {1: DOCUMENTS, RAGGED: DIALOGUES}.get(unit.sections, SECTIONED_DOCUMENTS)
+    sections = unit.sections != 1
+    wanted = ingested_schema(sections=sections, flags=unit.dialogues, keep_columns=unit.keep_columns)
     if not schema.equals(wanted):
         message = f"columns {schema.names} are not those of ingest, or of other types"
         yield Finding("readable", message)

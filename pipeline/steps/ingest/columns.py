@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.run_file.config import Source
+from pipeline.steps.ingest.kept import LongValues, add_long
 from stages.config import Config
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import columns_for
 from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSeen
+from stages.reading.kept_values import DEEPEST, MOST_BYTES
 from stages.reading.records import LanguageColumn
 
 _BESIDE = "filters"
 """Stands for the setting of a column that filters alone read."""
-_GIVES = {ID: "no id of their own", LANGUAGE: "no language"}
+_KEPT = "keep_columns"
+_GIVES = {ID: "no id of their own", LANGUAGE: "no language", _KEPT: "no such value"}
 
 
 class ColumnCounts(Config):
@@ -46,6 +49,14 @@ class CountedColumns(Protocol):
     def columns(self) -> ColumnCounts:
         """What was counted of them."""
 
+    @property
+    def documents(self) -> int:
+        """Its documents."""
+
+    @property
+    def too_long(self) -> dict[str, LongValues]:
+        """Values that were to go along with them, by column."""
+
 
 @dataclass
 class _Seen:
@@ -61,6 +72,9 @@ class _Seen:
     """For each setting, the records without id or language, by what its column holds."""
     first_wrong: dict[str, str] = field(default_factory=dict)
     """For each setting, the first file of a record whose column holds another type."""
+    documents: int = 0
+    too_long: dict[str, LongValues] = field(default_factory=dict)
+    """For each column whose values go along, those that are too long."""
 
     def wrong(self, key: str) -> Counter[str]:
         """Return the records whose column holds another type, by type."""
@@ -98,6 +112,8 @@ class SourceColumns:
         for key, kinds in counts.untaken.items():
             seen.untaken.setdefault(key, Counter()).update(kinds)
         seen.first_wrong = {**counts.first_wrong, **seen.first_wrong}
+        seen.documents += unit.documents
+        add_long(seen.too_long, unit.too_long)
 
     def require_any(self, *, least: int = 1) -> None:
         """Refuse a column that no record of its source has, or that never holds what it must.
@@ -137,6 +153,13 @@ class SourceColumns:
                             f" {seen.records:,} records ({number / seen.records:.2%}), first in {first};"
                             f" these have {_GIVES[key]}"
                         )
+            found += [
+                f"sources.{source.name}.{_KEPT} = {column!r}: over {MOST_BYTES:,} bytes, or nested over"
+                f" {DEEPEST} deep, in {long.documents:,} of {seen.documents:,} documents"
+                f" ({long.documents / seen.documents:.2%}), first in {long.first}; these have"
+                f" {_GIVES[_KEPT]}"
+                for column, long in seen.too_long.items()
+            ]
         return found
 
 
@@ -163,6 +186,7 @@ def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tupl
         columns.append((ID, source.id_column))
     if isinstance(source.language, LanguageColumn):
         columns.append((LANGUAGE, source.language.column))
+    columns += [(_KEPT, column) for column in source.keep_columns]
     return [*columns, *((_BESIDE, column) for column in columns_for(filters, source.name))]
 
 

@@ -20,18 +20,19 @@ from pipeline.steps.ingest.columns import ColumnCounts, column_counts
 from pipeline.steps.ingest.dialogues import DialogueWriter
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
+from pipeline.steps.ingest.kept import KeptRows, LongValues, add_long
 from pipeline.steps.ingest.reading import InputPart, Reading
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import RAGGED, fixed_bytes
 from stages.cleaning.text import CleanedText, cleaned
 from stages.columns import (
-    DIALOGUES,
     DOCUMENTS,
     SECTION_ENDS,
     SECTION_FLAGS,
-    SECTIONED_DOCUMENTS,
     Drop,
     DropReason,
+    ingested_schema,
+    kept_names,
 )
 from stages.filtering.filter import Dropped
 from stages.filtering.length import EMPTY, LengthFilter, length_verdict
@@ -71,6 +72,7 @@ class _RowGroup:
     """Of the sections of each dialogue."""
     own_ids: list[str | None] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
+    kept: KeptRows = field(default_factory=KeptRows)
     bytes: int = 0
     """Of the texts."""
     names: int = 0
@@ -79,7 +81,7 @@ class _RowGroup:
     @property
     def full(self) -> bool:
         """Whether it is to be written."""
-        few = self.bytes < BATCH_BYTES and self.names < BATCH_NAMES
+        few = self.bytes < BATCH_BYTES and self.names + self.kept.bytes < BATCH_NAMES
         return not few or len(self.texts) >= BATCH_DOCUMENTS
 
 
@@ -114,6 +116,10 @@ class PartRecord(UnitRecord):
     text_bytes: int
     sections: int
     """Of each document; `RAGGED` if each has as many as it has."""
+    keep_columns: tuple[str, ...] = ()
+    """Fields of the records whose values go along."""
+    too_long: dict[str, LongValues] = Field(default_factory=dict)
+    """By field, values that are too long to."""
     cleaned: int
     """Documents whose text was changed."""
     drops: dict[str, int]
@@ -134,6 +140,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
     """Read, clean and filter one part, and sign its documents."""
     folder = f"ingest/{part.name}"
     counts: Counter[str] = Counter()
+    too_long: dict[str, LongValues] = {}
     received, kept = IdSum(), IdSum()
     reading = Reading(workspace, part)
     filters = part_filters(workspace, part)
@@ -155,6 +162,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         making = _Making(part, filters, drops, counts, dialogues)
         for batch in _batches(reading, making, received):
             counts["text_bytes"] += batch.bytes
+            add_long(too_long, batch.kept.too_long)
             table = _table(batch, part)
             del batch  # its texts are in the table
             if signatures:
@@ -173,6 +181,8 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         documents=counts["documents"],
         text_bytes=counts["text_bytes"],
         sections=RAGGED if dialogues else len(part.fields.text_columns),
+        keep_columns=part.fields.keep_columns,
+        too_long=too_long,
         cleaned=counts["cleaned"] + (dialogues.cleaned if dialogues else 0),
         drops=dict(sorted(drops.counts.items())),
         named=tuple(drops.named),
@@ -210,9 +220,12 @@ def _batches(reading: Reading, making: _Making, received: IdSum) -> Iterator[_Ro
 
 
 def _schema(part: InputPart) -> pa.Schema:
-    if part.fields.chat is not None:
-        return DIALOGUES
-    return SECTIONED_DOCUMENTS if part.fields.section_columns else DOCUMENTS
+    fields = part.fields
+    return ingested_schema(
+        sections=bool(fields.section_columns) or fields.chat is not None,
+        flags=fields.chat is not None,
+        keep_columns=fields.keep_columns,
+    )
 
 
 def _add(batch: _RowGroup, document: RawDocument, path: str, making: _Making) -> None:
@@ -241,6 +254,8 @@ def _add(batch: _RowGroup, document: RawDocument, path: str, making: _Making) ->
     batch.flags.append(document.flags)
     batch.own_ids.append(document.own_id)
     batch.languages.append(language)
+    if part.fields.keep_columns:
+        batch.kept.add(document, path, part)
     batch.bytes += len(text)
     batch.names += len(document.own_id or "") + len(language) + 8 * len(sections)
 
@@ -290,9 +305,11 @@ def _table(batch: _RowGroup, part: InputPart) -> pa.Table:
         },
         schema=DOCUMENTS,
     )
-    if _schema(part) == DOCUMENTS:
-        return table
-    table = table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))
-    if part.fields.chat is None:
-        return table
-    return table.append_column(SECTION_FLAGS, pa.array(batch.flags, SECTION_FLAGS.type))
+    schema = _schema(part)
+    if SECTION_ENDS.name in schema.names:
+        table = table.append_column(SECTION_ENDS, pa.array(batch.ends, SECTION_ENDS.type))
+    if SECTION_FLAGS.name in schema.names:
+        table = table.append_column(SECTION_FLAGS, pa.array(batch.flags, SECTION_FLAGS.type))
+    for number, name in enumerate(kept_names(part.fields.keep_columns)):
+        table = table.append_column(pa.field(name, pa.string()), batch.kept.column(number))
+    return table

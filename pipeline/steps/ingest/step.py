@@ -66,6 +66,7 @@ _SOURCE = (
     "chat",
     "encoding",
     "html_text",
+    "keep_columns",
 )
 """What of a source decides its documents."""
 

@@ -15,8 +15,8 @@ from pipeline.steps.shard.loss_mask import write_loss_mask
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
-from pipeline.steps.units import Unit, from_hex, hex_strings
-from stages.columns import SHARD_DOCUMENTS
+from pipeline.steps.units import Unit, from_hex, hex_strings, kept_of_all
+from stages.columns import SHARD_DOCUMENTS, kept_names, with_kept
 from stages.config import Config
 from stages.ledger import Flow, IdSum, Tally, tally_of
 from stages.mixing.placement import component_hash
@@ -162,7 +162,7 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
             yield table
 
     with workspace.scratch() as scratch:
-        write_tables(folder / "documents.parquet", SHARD_DOCUMENTS, documents(scratch))
+        write_tables(folder / "documents.parquet", shard_schema(work.units), documents(scratch))
     flow = Flow(
         input=tally_of(group.id, tokens=stored),
         output=listed.tally(tokens=tokens),
@@ -265,7 +265,7 @@ def _write_segments(folder: Path, layout: Layout) -> None:
 
 def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> Iterator[pa.Table]:
     """Return what a shard says of its documents, in tables whose names have some bytes together."""
-    names = group.own_names(scratch)
+    names, keep_columns = group.own_names(scratch, units), kept_of_all(units)
     sources = [unit.source for unit in units]
     of_unit = np.array([len(source.encode()) for source in sources], np.int64)
     first = 0
@@ -283,9 +283,15 @@ def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> It
                 "position": group.position[part],
                 "copy": np.full(len(rows), COPY, np.int32),
                 "tokens": group.lengths[part],
+                **{name: names.take(name, rows) for name in kept_names(keep_columns)},
             },
-            schema=SHARD_DOCUMENTS,
+            schema=shard_schema(units),
         )
+
+
+def shard_schema(units: Iterable[Unit]) -> pa.Schema:
+    """Return the columns of a shard's list of documents: of all units' records what goes along."""
+    return with_kept(SHARD_DOCUMENTS, kept_of_all(units))
 
 
 def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:

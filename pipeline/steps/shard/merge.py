@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import COLUMNS, Names, read_rows
-from pipeline.steps.units import Unit, fixed_bytes
+from pipeline.steps.units import Unit, fixed_bytes, kept_of_all
+from stages.columns import kept_names
 from stages.identity import ID_BYTES
 from stages.packing.sections import learned_sections
 from stages.ragged import Ragged, joined
@@ -98,14 +100,29 @@ class MergedGroup:
         )
         return flat
 
-    def own_names(self, folder: Path) -> Names:
-        """Return own ids, languages and paths of the documents, by `row`; they lie in `folder`."""
-        names = Names(folder, _NAMES)
-        for store, (first, last) in zip(self.stores, self.ranges, strict=True):
-            for table in read_rows(store.folder / "documents.parquet", _NAMES, first, last):
-                names.add(table)
+    def own_names(self, folder: Path, units: Sequence[Unit]) -> Names:
+        """Return own ids, languages, paths and values of the records of the documents, by `row`.
+
+        Args:
+            folder: where they lie.
+            units: the stores'; each may have values of other fields, which are null in the rest.
+        """
+        every = kept_names(kept_of_all(units))
+        names = Names(folder, (*_NAMES, *every))
+        for unit, store, (first, last) in zip(units, self.stores, self.ranges, strict=True):
+            columns = (*_NAMES, *kept_names(unit.keep_columns))
+            for table in read_rows(store.folder / "documents.parquet", columns, first, last):
+                names.add(_with_nulls(table, every))
         names.finish()
         return names
+
+
+def _with_nulls(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return a table with all columns of some names; those that it lacks are null."""
+    for name in names:
+        if name not in table.column_names:
+            table = table.append_column(name, pa.nulls(table.num_rows, pa.string()))
+    return table
 
 
 def merge_group(

@@ -6,7 +6,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.names import TABLE_BYTES
+from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.make import (
@@ -56,7 +56,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 def rows_need(scope: Scope) -> int:
     """Return the bytes that a worker takes to lay out the rows of a shard."""
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
-    return (DOCUMENT_ROW + sections) * MAX_DOCUMENTS + TABLE_BYTES
+    kept = {column for source in scope.file.sources for column in source.keep_columns}
+    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * MAX_DOCUMENTS + TABLE_BYTES
 
 
 def _need(scope: Scope) -> Need:

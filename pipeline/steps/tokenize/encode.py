@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.names import Names
+from pipeline.steps.names import COLUMNS, Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
 from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts
@@ -32,14 +32,14 @@ from pipeline.steps.units import (
     text_slices,
 )
 from stages.chat.template import LEARNED
-from stages.columns import SECTION_ENDS, SECTION_FLAGS, STORED_DOCUMENTS
+from stages.columns import SECTION_ENDS, SECTION_FLAGS, STORED_DOCUMENTS, kept_names, with_kept
 from stages.identity import DIGEST_BYTES, ID_BYTES, content_digest
 from stages.ledger import Flow, Tally
 from stages.mixing.placement import order_of, shard_of
 from stages.ragged import Ragged, batches, joined
 from stages.store.arrays import array_writer, as_integers, id_dtype, open_array
 from stages.store.ranges import copy_ranges
-from stages.store.token_store import write_unit
+from stages.store.token_store import write_sections, write_unit
 from stages.tokenizer.markup import MarkupEncoder
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
@@ -53,6 +53,7 @@ row groups costs more than reading rows of other shards."""
 _FIXED = ID_BYTES + DIGEST_BYTES + 8 + 4
 """Bytes of what is as long for every document: id, digest, position and the number of its path."""
 _COLUMNS = ("id", "own_id", "language", "path", "position", "digest", "text_bytes", *SECTIONED_TEXT)
+"""Of every document; what goes along of its record comes to these."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,11 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     encoder = load_markup(workspace)
     tokenizer = encoder.tokenizer
     dtype, received = id_dtype(tokenizer.vocab_size), Tally(bytes=0)
+    kept = kept_names(work.unit.keep_columns)
     with workspace.scratch() as scratch:
         with array_writer(scratch / "ids.npy", dtype=dtype.str) as append:
-            documents = _Documents(dtype, append, Names(scratch / "names"))
-            for table in kept_groups(workspace, work.unit, _COLUMNS):
+            documents = _Documents(dtype, append, Names(scratch / "names", (*COLUMNS, *kept)))
+            for table in kept_groups(workspace, work.unit, (*_COLUMNS, *kept)):
                 received += tally_of_texts(table)
                 for part in text_slices(table):
                     _encode(encoder, part, documents)
@@ -265,7 +267,7 @@ def _write(
     counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
     group_ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
-    paths = pa.array(documents.paths, pa.string())
+    paths, keep_columns = pa.array(documents.paths, pa.string()), work.unit.keep_columns
 
     def tables() -> Iterator[pa.Table]:
         for rows in _row_groups(documents.names.blocks(order), group_ptr):
@@ -278,8 +280,9 @@ def _write(
                 "digest": fixed_array(fixed[rows, ID_BYTES:-12]),
                 "order": orders[rows],
                 "tokens": lengths[rows],
+                **{name: documents.names.take(name, rows) for name in kept_names(keep_columns)},
             }
-            yield pa.table(columns, schema=STORED_DOCUMENTS)
+            yield pa.table(columns, schema=with_kept(STORED_DOCUMENTS, keep_columns))
 
     def in_order() -> Iterator[NDArray[np.integer]]:
         for first, end in batches(lengths[order], _GATHERED):
@@ -288,16 +291,19 @@ def _write(
             copy_ranges(ids, part, begins[rows], np.cumsum(lengths[rows]) - lengths[rows], lengths[rows])
             yield part
 
+    folder = workspace.create(work.unit.tokens)
     write_unit(
-        workspace.create(work.unit.tokens),
+        folder,
         tables(),
         ids=in_order(),
         dtype=documents.dtype,
         group_ptr=group_ptr,
-        sections=joined(documents.ends).take(order) if work.unit.sections != 1 else None,
-        learned=_learned(documents, order) if work.unit.dialogues else None,
+        keep_columns=keep_columns,
     )
-    written = workspace.create(work.unit.tokens) / "documents.parquet"
+    if work.unit.sections != 1:
+        learned = _learned(documents, order) if work.unit.dialogues else None
+        write_sections(folder, joined(documents.ends).take(order), learned=learned)
+    written = folder / "documents.parquet"
     size = sum(counts["bytes"] for counts in documents.languages.values())
     return stored_tally(written).model_copy(update={"bytes": size})
 

@@ -25,6 +25,11 @@ from pipeline.steps.units import Unit
 from stages.tokenizer.framing import trained_ids
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols
 
+UNIT_FACTOR = 2
+KEPT_FACTOR = 0.5
+"""Of the unit, for each field of its records whose values go along: 40 bytes a document, whose record
+has 80 or more on average."""
+
 
 class TokenizeRecord(StepRecord):
     """The token store."""
@@ -47,7 +52,9 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 def store_need(scope: Scope) -> Need:
     """Return the need of a worker that holds a unit of the token store."""
     file = scope.file
-    return Need(encoding_need(file) + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
+    kept = max(len(source.keep_columns) for source in file.sources)
+    factor = UNIT_FACTOR + KEPT_FACTOR * kept
+    return Need(encoding_need(file) + int(factor * int(file.ingest.unit_size)), "lower ingest.unit_size")
 
 
 def markup_loss(scope: Scope) -> str | None:

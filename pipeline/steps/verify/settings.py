@@ -15,11 +15,10 @@ import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
-from pipeline.steps.shard.make import ManifestWork, documents_of, manifest_of
+from pipeline.steps.shard.make import ManifestWork, documents_of, manifest_of, shard_schema
 from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.tokenizer.load import SPECIAL_IDS, load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit
-from stages.columns import SHARD_DOCUMENTS
 from stages.errors import FormatError
 from stages.findings import Finding
 from stages.objectives.objective import Objective
@@ -164,8 +163,9 @@ def check_documents(
     scratch: Path,
 ) -> Iterator[Finding]:
     """The list of a shard's documents says of each what the run does."""
-    belong, names = len(group.lengths), [name for name in SHARD_DOCUMENTS.names if name in schema.names]
-    wrong = set(SHARD_DOCUMENTS.names) - set(names)
+    every = shard_schema(units).names
+    belong, names = len(group.lengths), [name for name in every if name in schema.names]
+    wrong = set(every) ^ set(schema.names)
     listed = pq.read_metadata(path).num_rows
     first = 0
     for wanted in documents_of(group, units, scratch):
@@ -184,7 +184,7 @@ def check_documents(
     if listed != belong or first != belong:
         yield _other_documents(listed, belong, min(listed, belong))
     elif wrong:
-        columns = ", ".join(name for name in SHARD_DOCUMENTS.names if name in wrong)
+        columns = ", ".join(name for name in dict.fromkeys([*every, *schema.names]) if name in wrong)
         yield Finding("documents", f"says another {columns} of some documents than the run")
 
 

@@ -15,7 +15,7 @@ from stages.columns import STORED_DOCUMENTS
 from stages.errors import FormatError
 from stages.ragged import ragged_of
 from stages.store.arrays import write_array
-from stages.store.token_store import TokenUnit, write_unit
+from stages.store.token_store import TokenUnit, write_sections, write_unit
 
 DOCUMENTS = [[10, 11, 2], [12, 2], [13, 14, 15, 2], [2]]
 GROUP_PTR = np.array([0, 2, 2, 4])
@@ -182,9 +182,8 @@ def test_what_is_written_of_dialogues_comes_back(tmp_path: Path) -> None:
         ids=ids,
         dtype=np.dtype("<u2"),
         group_ptr=GROUP_PTR,
-        sections=ragged_of(RAGGED),
-        learned=np.array(LEARNED),
     )
+    write_sections(tmp_path, ragged_of(RAGGED), learned=np.array(LEARNED))
     unit = TokenUnit.open(tmp_path)
     assert unit.sections(0, count=0).values.tolist() == [1, 3, 2]
     assert unit.learned(2).tolist() == LEARNED[3:]

@@ -9,7 +9,7 @@ earlier report says of the same split, by its fingerprint, is not counted again.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -137,7 +137,8 @@ def _add_shard(
     broken = check_segments(rows, documents=shard.documents) if len(segments["doc"]) else []
     if broken:
         raise FormatError(f"{folder / shard.path}: {broken[0].message}")
-    counted, first = count_documents(rows, shard.documents), 0
+    own = {name: np.asarray(part, np.int64) for name, part in mapped.own_segments.items()}
+    counted, first = count_documents(rows, shard.documents, own), 0
     path = folder / shard.path / "documents.parquet"
     if not pq.read_schema(path).equals(SHARD_DOCUMENTS):
         raise FormatError(f"{path}: other columns than the format has")
@@ -151,24 +152,30 @@ def _add_shard(
         raise FormatError(f"{path}: lists {first:,} documents of {shard.documents:,}")
 
 
-def count_documents(rows: SegmentedRows, documents: int) -> Counted:
+def count_documents(
+    rows: SegmentedRows, documents: int, own: Mapping[str, NDArray[np.int64]] | None = None
+) -> Counted:
     """Return tokens, padding and what lies behind cuts of each document of a shard.
 
     Args:
         rows: with sound segments.
         documents: D.
+        own: the segments without what frames rows, which is no padding; None if nothing does.
     """
-    row_ptr, length, doc = (rows.segments[name] for name in ("row_ptr", "length", "doc"))
+    own = rows.segments if own is None else own
+    row_ptr, length, doc = (own[name] for name in ("row_ptr", "length", "doc"))
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    filled = np.bincount(row, length, minlength=len(row_ptr) - 1)
-    share = (rows.input_ids.shape[1] / np.maximum(filled, 1) - 1.0)[row]
+    filled, tokens = (
+        np.bincount(row, of, minlength=len(row_ptr) - 1) for of in (rows.segments["length"], length)
+    )
+    share = ((rows.input_ids.shape[1] - filled) / np.maximum(tokens, 1))[row]
     begins = rows.segments["doc_offset"] == 0
     home = np.full(documents, -1, np.int64)
     home[doc[begins]] = row[begins]
     away = home[doc] != row
     sums = (np.bincount(doc, of, minlength=documents) for of in (length, length * share, length * away))
-    tokens, padding, behind = sums
-    return Counted(tokens.astype(np.int64), padding.astype(np.float64), behind.astype(np.int64))
+    inside, padding, behind = sums
+    return Counted(inside.astype(np.int64), padding.astype(np.float64), behind.astype(np.int64))
 
 
 def _add_table(

@@ -45,6 +45,7 @@ BETWEEN_SIBLINGS = {
     ("export", "tokenizer"): "what an export says of the ids that frame documents",
     ("filtering", "cleaning"): "a text that a filter changed is cleaned again",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
+    ("loading", "packing"): "documents are told from what frames their rows",
     ("loading", "store"): "the loader reads what the store wrote",
     ("objectives", "packing"): "some kinds lay documents into rows by rules of their own",
     ("objectives", "store"): "a kind says which columns are stored beside its rows",

@@ -12,7 +12,7 @@ from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
-from pipeline.steps.shard.step import SHARD, rows_need
+from pipeline.steps.shard.step import SHARD, row_frame_of, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -116,7 +116,8 @@ def _settings_of(job: Job) -> Settings:
     elif file.tokenizer.path is None:
         known = trained_ids(file.framing)
     packing = file.packing_of(dataset)
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known)
+    epochs, frame = dataset.epochs_on_disk, row_frame_of(job.scope)
+    return Settings(dataset.objective, packing, file.seed, epochs, known, frame)
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

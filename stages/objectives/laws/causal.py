@@ -35,21 +35,24 @@ class CausalTally:
         changed = int(np.count_nonzero(columns["input_ids"] != rows.input_ids))
         if changed:
             return [Finding("inputs", f"{changed:,} inputs are not the ids that are stored")]
+        every_token = self._every_token and rows.added_end is None
         found = check_labels(
             columns["input_ids"],
             columns["labels"],
             covered=rows.covered,
             declared_offset=self._offset,
-            every_token=self._every_token,
+            every_token=every_token,
         )
-        if found or self._every_token:
+        if found or every_token:
             return found
         wanted = rows.covered.copy()
-        wanted[segment_starts(rows)] = False
+        if not self._every_token:
+            wanted[segment_starts(rows)] = False
+        wanted[rows.added_ends] = False
         wrong = int(np.count_nonzero((columns["labels"] != IGNORED) != wanted))
         if not wrong:
             return []
-        message = f"{wrong:,} tokens have no label, or are the first of a document and have one"
+        message = f"{wrong:,} tokens have no label, or have one that should have none"
         return [Finding("label_missing", message)]
 
 

@@ -58,7 +58,8 @@ def test_nothing_is_found_of_rows_that_nothing_begins() -> None:
 
 
 def test_no_row_has_no_frame_to_miss() -> None:
-    rows = SegmentedRows(np.empty((0, 6), np.uint16), {})
+    segments = {name: column[:0] for name, column in SEGMENTS.items()} | {"row_ptr": np.zeros(1, np.int64)}
+    rows = SegmentedRows(np.empty((0, 6), np.uint16), segments)
     assert check_row_frames(rows, ADDED[:0], lengths=LENGTHS, frame=FRAME) == []
 
 

@@ -8,8 +8,8 @@ documents of a corpus with each, framed by the preset of that name; then each do
 is compared with what the class gives of the cleaned text, special ids included. GPT-2's class puts
 nothing around a text, so its EOS is added.
 
-With BERT's and RoBERTa's, rows are framed too, by `framing.per = "row"` and one document a row: the rows of
-each document are compared with what the class gives of its text with `truncation` and
+With BERT's and RoBERTa's, rows are framed too, by `framing.per = "row"` and one document a row: the
+rows of each document are compared with what the class gives of its text with `truncation` and
 `return_overflowing_tokens`.
 """
 

@@ -25,6 +25,9 @@ from tests.stages.tokenizer.framed_files import tokenizer_of
 
 pytestmark = pytest.mark.slow
 
+END = 3
+"""The id of [SEP]."""
+
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -61,7 +64,8 @@ def lose_begin(ids: NDArray[Any], added: NDArray[Any]) -> None:
 
 
 def overwrite_end(ids: NDArray[Any], added: NDArray[Any]) -> None:
-    ids[added[0], -1] = ids[added[0], -2]
+    place = np.flatnonzero(ids[added[0]] == END).max()
+    ids[added[0], place] = ids[added[0], place - 1]
 
 
 def repeat_begin(ids: NDArray[Any], _: NDArray[Any]) -> None:
@@ -93,6 +97,8 @@ def one(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tokenizer_of("bert", folder).save_pretrained(folder)
     datasets = [one for one in DATASETS if one["name"] == "mlm-full"]
     assert run_it(corpus, folder / "run", run_file(folder, datasets=datasets))["passed"]
+    frame = read_manifest(folder / "run" / "datasets" / "mlm-full" / "train").row_frame
+    assert frame == {"begin": 2, "end": END}
     return folder / "run"
 
 
@@ -156,9 +162,7 @@ def test_objectives_that_frame_their_own_rows_are_refused(kind: str, tmp_path: P
     if kind == "encoder_decoder":
         objective = {"kind": "prefix_lm", "architecture": kind}
     datasets = [{"name": "own", "objective": objective}]
-    with pytest.raises(
-        ValueError, match=r"rows itself, so framing\.per = 'row' cannot; leave"
-    ):
+    with pytest.raises(ValueError, match=r"rows itself, so framing\.per = 'row' cannot; leave"):
         run_file(tmp_path, datasets=datasets, tokenizer={})
 
 

@@ -161,12 +161,12 @@ def test_between_the_ends_of_rows_lie_the_documents_once_and_in_order(
     assert int(rows.layout.length.sum()) == (
         sum(map(len, texts)) + begins * len(rows.ids) + int(rows.added_end.sum())
     )
-    own = rows.own
-    order = np.lexsort((own.doc_offset, own.doc))
-    places = own.segment_rows()[order] * (room + begins) + own.start[order]
+    parts = rows.own
+    order = np.lexsort((parts.doc_offset, parts.doc))
+    places = parts.segment_rows()[order] * (room + begins) + parts.start[order]
     again = [
         rows.ids.reshape(-1)[place : place + length].tolist()
-        for place, length in zip(places.tolist(), own.length[order].tolist(), strict=True)
+        for place, length in zip(places.tolist(), parts.length[order].tolist(), strict=True)
     ]
     assert joined(again) == joined(texts)
 

@@ -53,12 +53,13 @@ def test_nothing_is_found_of_sound_rows() -> None:
 
 def test_nothing_is_found_of_rows_that_nothing_begins() -> None:
     ids = np.array([[10, 11, 12, 13, 2, 0], [14, 2, 20, 2, 0, 0]], np.uint16)
-    lengths = {"start": [0, 0, 2], "length": [5, 2, 2]}
-    assert found(ids=ids, frame={"end": 2}, **lengths) == {}
+    assert found(ids=ids, frame={"end": 2}, start=[0, 0, 2], length=[5, 2, 2]) == {}
 
 
 def test_no_row_has_no_frame_to_miss() -> None:
-    segments = {name: column[:0] for name, column in SEGMENTS.items()} | {"row_ptr": np.zeros(1, np.int64)}
+    segments = {name: column[:0] for name, column in SEGMENTS.items()} | {
+        "row_ptr": np.zeros(1, np.int64)
+    }
     rows = SegmentedRows(np.empty((0, 6), np.uint16), segments)
     assert check_row_frames(rows, ADDED[:0], lengths=LENGTHS, frame=FRAME) == []
 

@@ -1,4 +1,4 @@
-"""Framed documents against transformers' tokenizers, document by document.
+"""Framed documents and rows against transformers' tokenizers, document by document.
 
     pip install transformers      in an environment that has this program
     PYTHONPATH=. python benchmarks/oracles/framing_transformers.py 'CORPUS/*.jsonl.gz' FOLDER
@@ -7,6 +7,10 @@ Five tokenizers of transformers' own classes are made from the bundled corpus. A
 documents of a corpus with each, framed by the preset of that name; then each document of the token store
 is compared with what the class gives of the cleaned text, special ids included. GPT-2's class puts
 nothing around a text, so its EOS is added.
+
+With BERT's and RoBERTa's, rows are framed too, by `framing.per = "row"` and one document a row: the
+rows of each document are compared with what the class gives of its text with `truncation` and
+`return_overflowing_tokens`.
 """
 
 import argparse
@@ -18,6 +22,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
 
+import numpy as np
 import orjson
 import pyarrow.parquet as pq
 
@@ -28,6 +33,9 @@ from stages.store.token_store import TokenUnit
 from tests.stages.tokenizer.framed_files import tokenizer_of
 
 PRESETS = ("gpt2", "llama", "bert", "roberta", "t5")
+BY_ROW = ("bert", "roberta")
+LENGTH = 128
+"""Tokens of a row."""
 
 
 def documents(patterns: list[str], number: int) -> list[str]:
@@ -51,19 +59,21 @@ def _texts(path: str) -> Iterator[str]:
             yield orjson.loads(line)["text"]
 
 
-def run_of(folder: Path, preset: str) -> Path:
-    """Encode the documents with the tokenizer of a class; return the run."""
+def run_of(folder: Path, preset: str, *, per: str = "document") -> Path:
+    """Encode the documents with the tokenizer of a class, and lay out rows if they are framed."""
     file = RunFile.model_validate(
         {
             "sources": [{"name": "some", "paths": ["texts.jsonl"], "id_column": "id"}],
             "dedup": {"exact": False, "near": False},
             "tokenizer": {"path": f"{preset}/tokenizer.json"},
-            "framing": {"preset": preset},
-            "datasets": [{"name": "clm"}],
+            "framing": {"preset": preset, "per": per},
+            "packing": {"seq_len": LENGTH, "strategy": "document"},
+            "validation": {"fraction": 0.0},
+            "datasets": [{"name": "rows", "objective": {"kind": "mlm" if per == "row" else "clm"}}],
         }
     )
-    output = folder / f"run-{preset}"
-    run_session(RunRequest(file, folder, output, 0, until="decode", replace=True), stream=None)
+    output, until = folder / f"run-{preset}-{per}", "shard" if per == "row" else "decode"
+    run_session(RunRequest(file, folder, output, 0, until=until, replace=True), stream=None)
     return output
 
 
@@ -76,8 +86,39 @@ def stored(output: Path) -> Iterator[tuple[int, list[int]]]:
             yield int(name), store.ids[first:last].tolist()
 
 
+def rows_of(output: Path) -> Iterator[tuple[int, list[list[int]]]]:
+    """Yield the own id of each document of a run, and its rows in order without their padding."""
+    pad = orjson.loads((output / "tokenizer" / "special_ids.json").read_bytes())["pad"]
+    for shard in sorted((output / "datasets" / "rows" / "train" / "epoch-0000").iterdir()):
+        ids = np.load(shard / "input_ids.npy")
+        doc, offset = (np.load(shard / "segments" / f"{name}.npy") for name in ("doc", "doc_offset"))
+        names = pq.read_table(shard / "documents.parquet").column("own_id").to_pylist()
+        found: dict[int, list[list[int]]] = {}
+        for row in np.lexsort((offset, doc)):
+            found.setdefault(int(names[doc[row]]), []).append(ids[row][ids[row] != pad].tolist())
+        yield from found.items()
+
+
+def compare_rows(folder: Path, preset: str, texts: list[str]) -> int:
+    """Print and return how many documents have other rows than their class gives."""
+    place = folder / preset
+    theirs = tokenizer_of(preset, place)
+    compared = rows = other = 0
+    for number, found in rows_of(run_of(folder, preset, per="row")):
+        wanted = theirs(
+            clean_text(texts[number]),
+            split_special_tokens=True,
+            truncation=True,
+            max_length=LENGTH,
+            return_overflowing_tokens=True,
+        )["input_ids"]
+        compared, rows, other = compared + 1, rows + len(wanted), other + (found != wanted)
+    print(f"{preset}: {rows:,} rows of {compared:,} documents, {other:,} with other rows")
+    return other
+
+
 def main() -> int:
-    """Compare the documents of all five; return 1 if any differs."""
+    """Compare the documents of all five, and the rows of two; return 1 if any differs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("corpus", nargs="+", metavar="GLOB")
     parser.add_argument("folder", type=Path)
@@ -101,6 +142,7 @@ def main() -> int:
             other += ids != [*wanted, *closed]
         wrong += other
         print(f"{preset}: {compared:,} documents, {other:,} with other ids")
+    wrong += sum(compare_rows(given.folder, preset, texts) for preset in BY_ROW)
     return int(wrong > 0)
 
 

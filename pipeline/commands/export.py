@@ -307,7 +307,9 @@ def _report(
         "to": str(request.to),
         "already": already,
         "epoch": request.epoch if format_.holds is Holds.ROWS else None,
-        "splits": {source.split: source.manifest.totals.model_dump(mode="json") for source in sources},
+        "splits": {
+            source.split: source.manifest.model_dump(mode="json")["totals"] for source in sources
+        },
         "contents": list(_contents(format_, sources)),
         "bytes": sum(file.bytes for file in summary.files.values()),
         "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},

@@ -13,9 +13,15 @@ from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.chats import chat_loss, with_markup
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
-from stages.objectives.table import refuse_begun_documents, refuse_impossible, special_names, traits_of
+from stages.objectives.table import (
+    refuse_begun_documents,
+    refuse_framed_rows,
+    refuse_impossible,
+    special_names,
+    traits_of,
+)
 from stages.tokenizer.existing import describe, existing_tokenizer, kind_of
-from stages.tokenizer.framing import BEGIN
+from stages.tokenizer.framing import BEGIN, Framing
 from stages.tokenizer.roles import Roles, find_roles, framed_roles, require_roles
 
 
@@ -41,7 +47,8 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     framed = framed_roles(described, found, file.framing, name=path.name)
     roles = _with_padding(file, with_markup(file.sources, described, framed))
     for dataset in file.datasets:
-        _require(dataset, roles, seq_len=file.packing_of(dataset).seq_len, name=path.name)
+        seq_len = file.packing_of(dataset).seq_len
+        _require(dataset, roles, file.framing, seq_len=seq_len, name=path.name)
     tokenizer = existing_tokenizer(data, kind, roles.ids, name=key)
     for dataset in file.datasets:
         if traits_of(dataset.objective).encodes_text and not tokenizer.writes_all:
@@ -78,17 +85,19 @@ def _with_padding(file: RunFile, roles: Roles) -> Roles:
     return Roles({"pad": roles.ids["eos"], **roles.ids}, roles.unsure)
 
 
-def _require(dataset: Dataset, roles: Roles, *, seq_len: int, name: str) -> None:
+def _require(dataset: Dataset, roles: Roles, framing: Framing, *, seq_len: int, name: str) -> None:
     """Refuse a tokenizer with which a dataset could not be made."""
     objective = dataset.objective
     who = f"dataset {dataset.name!r}: kind = {objective.kind!r}"
-    begun = BEGIN in roles.ids
+    begins = [role for role in (BEGIN, framing.row_begin) if role in roles.ids]
     try:
-        if begun:
+        if BEGIN in begins:
             refuse_begun_documents(objective)
+        if framing.per == "row":
+            refuse_framed_rows(objective, seq_len=seq_len, begun=bool(begins))
     except ConfigError as error:
         raise ConfigError(f"dataset {dataset.name!r}: {error}") from error
-    needed = ["eos", "pad", *special_names(objective), *([BEGIN] if begun else [])]
+    needed = ["eos", "pad", *special_names(objective), *begins]
     if traits_of(objective).eos_may_pad and roles.ids.get("pad") == roles.ids.get("eos"):
         needed.remove("pad")  # its rows say how far they are filled
     require_roles(roles, needed, who=who, name=name)

@@ -85,6 +85,8 @@ class SplitContent(TypedDict):
     documents: int
     tokens: int
     tokens_cut: int
+    frame_tokens: int
+    """Of its tokens, those that frame rows and are no document's."""
     padding: int
     fingerprint: str
 

@@ -22,6 +22,7 @@ from pipeline.system.printable import printable
 from stages.columns import keep_columns_of, kept_names
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
+from stages.loading.mapped import map_shard
 from stages.objectives.rows import IGNORED
 from stages.objectives.table import traits_of
 from stages.tokenizer.existing import RunTokenizer, open_tokenizer
@@ -89,10 +90,7 @@ def describe_row(folder: Path, dataset: str, *, split: str, row: int, epoch: int
 def _documents(rows: ShardDataset, shard: int, row: int) -> Iterator[PieceContent]:
     """Yield the pieces of documents that lie in a row."""
     path = rows.folder / rows.manifest.shards[shard].path
-    segments = {
-        name: np.load(path / "segments" / f"{name}.npy", mmap_mode="r")
-        for name in ("row_ptr", "start", "length", "doc", "doc_offset")
-    }
+    segments = map_shard(rows.folder, rows.manifest.shards[shard], rows.manifest).own_segments
     listed = path / "documents.parquet"
     kept = keep_columns_of(pq.read_schema(listed).names)
     table = pq.read_table(listed, columns=[*_COLUMNS, *kept_names(kept)])

@@ -9,7 +9,7 @@ earlier report says of the same split, by its fingerprint, is not counted again.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -150,8 +150,9 @@ def _add_shard(
     broken = check_segments(rows, documents=shard.documents) if len(segments["doc"]) else []
     if broken:
         raise FormatError(f"{folder / shard.path}: {broken[0].message}")
-    counted = count_documents(rows, shard.documents, loss_mask=mapped.columns.get(LOSS_MASK))
-    first = 0
+    own = {name: np.asarray(part, np.int64) for name, part in mapped.own_segments.items()}
+    mask, first = mapped.columns.get(LOSS_MASK), 0
+    counted = count_documents(rows, shard.documents, own, loss_mask=mask)
     path = folder / shard.path / "documents.parquet"
     schema = pq.read_schema(path)
     if not schema.equals(with_kept(SHARD_DOCUMENTS, keep_columns_of(schema.names))):
@@ -167,31 +168,39 @@ def _add_shard(
 
 
 def count_documents(
-    rows: SegmentedRows, documents: int, *, loss_mask: NDArray[np.integer] | None = None
+    rows: SegmentedRows,
+    documents: int,
+    own: Mapping[str, NDArray[np.int64]] | None = None,
+    *,
+    loss_mask: NDArray[np.integer] | None = None,
 ) -> Counted:
     """Return tokens, padding and what lies behind cuts of each document of a shard, and its losses.
 
     Args:
         rows: with sound segments.
         documents: D.
+        own: the segments without what frames rows, which is no padding; None if nothing does.
         loss_mask: 1 where a token of the rows has a loss, if they say so.
     """
-    row_ptr, length, doc = (rows.segments[name] for name in ("row_ptr", "length", "doc"))
+    own = rows.segments if own is None else own
+    row_ptr, length, doc = (own[name] for name in ("row_ptr", "length", "doc"))
     row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-    filled = np.bincount(row, length, minlength=len(row_ptr) - 1)
-    share = (rows.input_ids.shape[1] / np.maximum(filled, 1) - 1.0)[row]
+    filled, tokens = (
+        np.bincount(row, of, minlength=len(row_ptr) - 1) for of in (rows.segments["length"], length)
+    )
+    share = ((rows.input_ids.shape[1] - filled) / np.maximum(tokens, 1))[row]
     begins = rows.segments["doc_offset"] == 0
     home = np.full(documents, -1, np.int64)
     home[doc[begins]] = row[begins]
     away = home[doc] != row
     losses = np.zeros_like(length) if loss_mask is None else _count_losses(rows, loss_mask)
     silent = (losses == 0) & (loss_mask is not None)
-    tokens, padding, behind, learned, quiet = (
+    inside, padding, behind, learned, quiet = (
         np.bincount(doc, of, minlength=documents)
         for of in (length, length * share, length * away, losses, silent)
     )
     return Counted(
-        tokens.astype(np.int64),
+        inside.astype(np.int64),
         padding.astype(np.float64),
         behind.astype(np.int64),
         learned.astype(np.int64),

@@ -210,7 +210,9 @@ def _require_conservation(report: RunReport, records: Records) -> None:
                 f" {gone:,} dropped or removed; this is a bug, please report it with the log"
             )
     for name, splits in report["datasets"].items():
-        made = sum(split["tokens"] + split["tokens_cut"] for split in splits.values())
+        made = sum(
+            split["tokens"] - split["frame_tokens"] + split["tokens_cut"] for split in splits.values()
+        )
         stored = records.of(TOKENIZE).tokens
         if made != stored:
             raise VerificationError(

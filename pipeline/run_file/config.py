@@ -22,6 +22,7 @@ from stages.objectives.table import (
     AnyObjective,
     needs_sentences,
     refuse_begun_documents,
+    refuse_framed_rows,
     refuse_impossible,
     traits_of,
 )
@@ -29,7 +30,7 @@ from stages.packing.layout import PackingConfig
 from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
-from stages.tokenizer.framing import BEGIN, Framing, trained_ids
+from stages.tokenizer.framing import BEGIN, ROW_BEGIN, Framing, trained_ids
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
@@ -278,6 +279,18 @@ class RunFile(Config):
                     refuse_begun_documents(dataset.objective)
                 except ConfigError as error:
                     raise ValueError(f"dataset {dataset.name!r}: {error}") from error
+        return self
+
+    @model_validator(mode="after")
+    def _rows_can_be_framed(self) -> "RunFile":
+        for dataset in self.datasets if self.framing.per == "row" else ():
+            # what a file's own framing puts before rows is known later: pipeline.planning.existing
+            begun = self.framing.row_begin not in (None, ROW_BEGIN)
+            try:
+                seq_len = self.packing_of(dataset).seq_len
+                refuse_framed_rows(dataset.objective, seq_len=seq_len, begun=begun)
+            except ConfigError as error:
+                raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
 
     @property

@@ -5,7 +5,7 @@ run's texts -> questions                   +- seed 2 -> ...
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from stages.comparing.texts import Beginning, Chosen, Texts
 from stages.loading.dataset import ShardDataset
 from stages.objectives.questions import Form
 from stages.objectives.table import questions_of
+from stages.objectives.vocabulary import Vocabulary
 from stages.tokenizer.framing import BEGIN
 from stages.verify.learning import measured_loss
 from stages.verify.model import reproducible
@@ -58,7 +59,7 @@ class Prepared:
     filling_in: LabelledRows | None
     fresh: tuple[Beginning, ...]
     begin: int | None
-    """The id that begins every document of the run, if one does."""
+    """The id that begins every document or every row of the run, if one does."""
     frequencies: float
     examination: Examination
 
@@ -78,7 +79,7 @@ def prepare(
     reading = rows_of_tokens(training, settings.tokens)
     own = rows_of_tokens(heldout, settings.heldout_tokens, most_epochs=1).rows
     kept = frequent_ids(reading.rows, settings.max_ids)
-    forms, vocabulary, chosen = questions_of(training.objective), training.vocabulary, examination.chosen
+    forms, vocabulary, chosen = questions_of(training.objective), asked_of(training), examination.chosen
 
     def texts(names: Sequence[bytes]) -> list[Beginning]:
         return [examination.texts[name] for name in names]
@@ -103,6 +104,15 @@ def prepare(
         frequency_bits(fresh, draw_places(fresh, settings.places), examination.ids),
         examination,
     )
+
+
+def asked_of(dataset: ShardDataset) -> Vocabulary:
+    """Return a dataset's ids; what begins its rows begins the texts of questions."""
+    frame = dataset.manifest.row_frame
+    if frame is None or "begin" not in frame:
+        return dataset.vocabulary
+    ids = {**dataset.vocabulary.special_ids, BEGIN: frame["begin"]}
+    return replace(dataset.vocabulary, special_ids=ids)
 
 
 def draw_places(texts: Sequence[Beginning], places: int) -> list[list[int]]:

@@ -64,7 +64,7 @@ def whole_texts(texts: Sequence[Beginning], *, attention: str, begin: int | None
     Args:
         texts: of ordinary ids.
         attention: of the rows.
-        begin: the id that begins every document of the run, if one does.
+        begin: the id that begins every document or every row of the run, if one does.
     """
     before = [] if begin is None else [begin]
     rows = _padded([[*before, *text.tolist()] for text in texts], attention)
@@ -87,7 +87,7 @@ def _question(
 ) -> _Question:
     eos, pad = vocabulary.named("eos"), vocabulary.named("pad")
     head, tail, asked = before.tolist(), after.tolist(), int(token)
-    if BEGIN in vocabulary.special_ids:  # what the model has seen before every document
+    if BEGIN in vocabulary.special_ids:  # what the model has seen before a document or a row
         head = [vocabulary.named(BEGIN), *head]
     decoder: list[int] = []
     match form:

@@ -41,6 +41,10 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
         f"Of the labels, -100 is no loss; {convention}.",
         f"Attention is {manifest.attention}: docs/format.md says which columns it follows from.",
     ]
+    frame = manifest.row_frame
+    if frame is not None:
+        begins = f"begins with the id {frame['begin']} and " if "begin" in frame else ""
+        notes.append(f"Each row {begins}ends in the id {frame['end']}, whatever lies between.")
     if "segment_ids" in sources[0].columns:
         notes.append("Documents in a row must not see each other: compare segment_ids; -1 is padding.")
     return tuple(notes)

@@ -1,9 +1,10 @@
 """What is exported: one split of a dataset, as whole documents or as the rows that a trainer gets.
 
 A format takes either. Documents come shard by shard, in the order of the shard's documents, each put
-together again from its segments and closed by its EOS: any dataset has them, whatever its objective.
-Rows come shard by shard in stored order, with the columns that the loader gives, in the dtypes of the
-disk. Both come in blocks, so memory follows the block and the longest document, not the shard.
+together again from its segments and closed by its EOS: any dataset has them, whatever its objective; the
+frames of rows are left out. Rows come shard by shard in stored order, with the columns that the loader
+gives, in the dtypes of the disk. Both come in blocks, so memory follows the block and the longest
+document, not the shard.
 """
 
 from collections.abc import Iterator

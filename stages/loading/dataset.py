@@ -182,7 +182,8 @@ class ShardDataset(Sequence[Batch]):
         """Return what the objective makes of rows; where it has no segments they may be missing."""
         reader, traits = self.reader, self.reader.traits
         written = epoch < reader.epochs_on_disk
-        if traits.copied and not written and (kernels := _kernels()):
+        copied = traits.copied and not written and reader.manifest.row_frame is None
+        if copied and (kernels := _kernels()):
             names = _CAUSAL if any(map(self._wants, _DERIVED)) else _CAUSAL[:2]
             filled, first = self._empty(len(names), parts), traits.unlabelled_starts
             for number, places, rows in parts:

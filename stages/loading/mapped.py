@@ -13,10 +13,12 @@ from stages.errors import FormatError
 from stages.objectives.rows import StoredRows
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.vocabulary import Vocabulary, vocabulary_of
+from stages.packing.row_frames import begins_of, own_parts
 from stages.ragged import Ragged
 from stages.store.arrays import open_array
 from stages.store.digests import FileDigest
 from stages.store.manifest import (
+    ADDED_END,
     LOSS_MASK,
     OBJECTIVE_ID,
     PROMPT,
@@ -53,11 +55,19 @@ class MappedShard:
     """Where the sentences of each document end, if the objective asks."""
     segment_prompt: NDArray[np.int32] | None = None
     """Of each segment, its tokens before the target that its source names, if rows hold several."""
+    begins: int = 0
+    """Ids that stand before each row and are no document's: 0 or 1."""
 
     @cached_property
     def packed(self) -> tuple[NDArray[np.integer], NDArray[np.integer], NDArray[np.integer]]:
         """Rows and where documents lie in them: input_ids, row_ptr, length."""
         return self.columns["input_ids"], self.segments["row_ptr"], self.segments["length"]
+
+    @cached_property
+    def own_segments(self) -> dict[str, NDArray[np.integer]]:
+        """The segments without the ids that frame their rows: what is a document's own."""
+        added = self.columns.get(ADDED_END)
+        return self.segments if added is None else own_parts(self.segments, added, begins=self.begins)
 
 
 class ShardRows(NamedTuple):
@@ -100,7 +110,8 @@ def map_shard(
     prompt = None
     if traits.segment_prompts:
         prompt = open_array(path / SEGMENT_PROMPT, shape=(shard.segments,), dtype="<i4")
-    return MappedShard(columns, mapped, unigram, sentences, prompt)  # type: ignore[arg-type]
+    begins = begins_of(manifest.row_frame)
+    return MappedShard(columns, mapped, unigram, sentences, prompt, begins)  # type: ignore[arg-type]
 
 
 def vocabulary_for(folder: Path, manifest: Manifest) -> Vocabulary:
@@ -207,4 +218,5 @@ def gather_rows(
         prompt=columns.get(PROMPT),
         segment_prompt=np.concatenate([_NO_SEGMENTS, *prompts]) if prompts else None,
         loss_mask=columns.get(LOSS_MASK),
+        added_end=columns.get(ADDED_END),
     )

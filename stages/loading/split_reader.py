@@ -101,7 +101,7 @@ class SplitReader:
         shard = map_shard(self.folder, self.manifest.shards[number], self.manifest)
         documents = self.manifest.shards[number].documents
         ids = shard.columns["input_ids"]
-        return WholeShard(ids, shard.segments, documents, sources, shard.sentences)
+        return WholeShard(ids, shard.own_segments, documents, sources, shard.sentences)
 
     def draw(self, number: int, rows: NDArray[np.int64], epoch: int) -> Columns:
         """Return what the objective makes of rows of a shard, in the dtypes of the disk."""

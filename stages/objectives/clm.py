@@ -4,7 +4,8 @@
     labels      The quick brown fox </s> -100 -100        (. is padding)
 
 Labels are *unshifted*: the model shifts them by one, as transformers' models do. The rows hold
-`input_ids` alone; labels follow from them and from the segments. Nothing is drawn.
+`input_ids` alone; labels follow from them and from the segments. Nothing is drawn. An end that closes a
+row and no document has no label: no text ends there.
 
 With loss = "targets" the rows hold `loss_mask` too, and labels are where it is 1: on the last section of
 documents whose source names sections, on the chosen turns of dialogues, on all of any other document.
@@ -66,4 +67,6 @@ def label_causally(rows: StoredRows, config: CausalLM) -> Columns:
     if config.mask_first_token:
         row, start = segment_starts(rows)
         labels[row, start] = IGNORED
+    if rows.added_end is not None:
+        labels[rows.added_ends] = IGNORED
     return {"input_ids": rows.input_ids, "labels": labels}

@@ -42,8 +42,8 @@ special id, and ends before the next word, special id or segment. The n-grams of
 
 Source: Devlin et al. 2019, "BERT", section 3.1, arXiv 1810.04805; a mask for each epoch: Liu et al.
 2019, "RoBERTa", section 4.1, arXiv 1907.11692; n-grams: Lan et al. 2020, "ALBERT", section 4.1, arXiv
-1909.11942. We leave the papers in this: no special id is selected or drawn, and rows have CLS and
-SEP only where the run's framing puts them around documents.
+1909.11942. We leave the papers in this: no special id is selected or drawn, and CLS and SEP stand only
+where the run's framing puts them, around documents or around rows.
 """
 
 from collections.abc import Iterator

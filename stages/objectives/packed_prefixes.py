@@ -17,7 +17,7 @@ has a prefix of one token.
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, with_prompts
+from stages.objectives.prefix_lm import PrefixLM, shortest_prefixes, unsaid_ends, with_prompts
 from stages.objectives.rows import IGNORED, Columns, Restored, StoredRows, Widths, segment_starts
 from stages.objectives.vocabulary import Vocabulary
 from stages.seeding import Tag, draw_u64, scale
@@ -95,6 +95,7 @@ def restore_documents(columns: Columns, config: PrefixLM, vocabulary: Vocabulary
     del config
     labels, shown = columns["labels"], columns["in_prefix"] != 0
     said = labels != IGNORED
+    shown |= unsaid_ends(said | shown, columns)
     ids = np.where(said, labels, np.where(shown, columns["input_ids"], vocabulary.named("pad")))
     lengths = np.count_nonzero(said | shown, axis=1)
     return ids.astype(columns["input_ids"].dtype), lengths.astype(np.int64)

@@ -223,6 +223,23 @@ def keeps_prompts(
     return kept
 
 
+def unsaid_ends(told: NDArray[np.bool_], columns: Columns) -> NDArray[np.bool_]:
+    """Return where the last token of a row is neither prefix nor to be said: (N, L) bool.
+
+    Such an end closes a row that is framed, and no document.
+
+    Args:
+        told: where a prefix or a label stands.
+        columns: of which `segment_ids`, if they are there, say how far a row is filled.
+    """
+    own = columns.get("segment_ids")
+    if own is None:
+        return np.zeros_like(told)
+    filled = np.count_nonzero(own >= 0, axis=1)
+    is_last: NDArray[np.bool_] = np.arange(told.shape[1]) == filled[:, None] - 1
+    return is_last & ~told
+
+
 def restore_prefix_lm(
     columns: Columns, config: PrefixLM, vocabulary: Vocabulary
 ) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
@@ -236,8 +253,9 @@ def restore_prefix_lm(
     if config.architecture == "decoder_only":
         shown = np.arange(labels.shape[1]) < columns["prefix_length"][:, None]
         said = labels != IGNORED
-        ids = np.where(said, labels, np.where(shown, columns["input_ids"], pad))
-        lengths = columns["prefix_length"] + np.count_nonzero(said, axis=1)
+        added = unsaid_ends(said | shown, columns)
+        ids = np.where(said, labels, np.where(shown | added, columns["input_ids"], pad))
+        lengths = columns["prefix_length"] + np.count_nonzero(said | added, axis=1)
         return ids.astype(columns["input_ids"].dtype), lengths.astype(np.int64)
     eos = vocabulary.named("eos")
     first = vocabulary.named(config.mode_token) if config.mode_token else None

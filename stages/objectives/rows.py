@@ -41,6 +41,8 @@ class StoredRows:
             none; None if nobody asks.
         segment_prompt: (S,) int32, the same of each segment of packed rows; None if nobody asks.
         loss_mask: (N, L) uint8, 1 where a token has a loss, else 0; None if nobody asks.
+        added_end: (N,) uint8, 1 for rows whose last id frames them and is no document's; None if rows
+            have no frame.
     """
 
     input_ids: NDArray[np.integer]
@@ -56,6 +58,7 @@ class StoredRows:
     prompt: NDArray[np.int32] | None = None
     segment_prompt: NDArray[np.int32] | None = None
     loss_mask: NDArray[np.uint8] | None = None
+    added_end: NDArray[np.uint8] | None = None
 
     @property
     def filled(self) -> NDArray[np.int64]:
@@ -69,6 +72,14 @@ class StoredRows:
         """Where a token stands and no padding: (N, L) bool."""
         covered: NDArray[np.bool_] = np.arange(self.input_ids.shape[1]) < self.filled[:, None]
         return covered
+
+    @property
+    def added_ends(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where ids stand that close a row and no document: (row, position), both (E,) int64."""
+        if self.added_end is None:
+            return np.arange(0), np.arange(0)
+        row = np.flatnonzero(self.added_end)
+        return row, self.filled[row] - 1
 
     def key(self, tag: Tag) -> Key:
         """Return what keys the draws of these rows for one purpose."""
@@ -105,6 +116,7 @@ class StoredRows:
             prompt=None if self.prompt is None else self.prompt[chosen],
             segment_prompt=None if self.segment_prompt is None else self.segment_prompt[segments],
             loss_mask=None if self.loss_mask is None else self.loss_mask[chosen],
+            added_end=None if self.added_end is None else self.added_end[chosen],
         )
 
 

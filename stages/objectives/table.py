@@ -156,6 +156,25 @@ def refuse_begun_documents(objective: Objective) -> None:
         )
 
 
+def refuse_framed_rows(objective: Objective, *, seq_len: int, begun: bool) -> None:
+    """Refuse to frame the rows of an objective that frames them itself, or rows too short for a frame.
+
+    Raises:
+        ConfigError: says which.
+    """
+    if not traits_of(objective).may_begin:
+        raise ConfigError(
+            f"kind = {objective.kind!r} frames its rows itself, so framing.per = 'row' cannot; leave"
+            " framing.per out, or give this dataset a run of its own"
+        )
+    least = 2 + begun
+    if seq_len < least:
+        raise ConfigError(
+            f"packing.seq_len = {seq_len}: a row that framing.per = 'row' puts ids around holds at least"
+            f" {least}, of which one is text; raise it"
+        )
+
+
 def _refuse_to_mix(first: Objective, other: Objective) -> None:
     """Refuse components whose rows a trainer could not take as one batch."""
     one, two = traits_of(first), traits_of(other)

@@ -20,7 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-from pydantic import JsonValue, ValidationError, model_validator
+from pydantic import (
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import from_json, to_json
 
 from stages.config import Config, canonical_json
@@ -39,6 +45,8 @@ ROOM = "room"
 """The column, <i4, that says how many tokens of another document each row of a pair has room for."""
 PROMPT = "prompt"
 """The column, <i4, that says how many tokens of each row stand before its source's own target."""
+ADDED_END = "added_end"
+"""The column, |u1, that is 1 for rows whose last id frames them and is no document's."""
 SEGMENT_PROMPT = "segments/prompt.npy"
 """(segments,) <i4 in the shards of packed prompts and targets: how many tokens of each segment stand
 before its source's own target."""
@@ -82,6 +90,8 @@ class Shard(Config):
     """Tokens in its rows, EOS counted, padding not."""
     tokens_cut: int
     """Tokens of its documents that lie in no row."""
+    frame_tokens: int = 0
+    """Of its tokens, those that frame rows and are no document's; there only with `row_frame`."""
     files: dict[FileName, FileDigest]
 
 
@@ -93,6 +103,7 @@ class Totals(Config):
     documents: int
     tokens: int
     tokens_cut: int
+    frame_tokens: int = 0
 
 
 class TokenizerFile(Config):
@@ -120,6 +131,8 @@ class Manifest(Config):
     packing: str
     vocab_size: int
     special_ids: dict[str, int]
+    row_frame: dict[str, int] | None = None
+    """The ids around each row, `begin` if one begins them and `end`; not there if rows have no frame."""
     tokenizer: TokenizerFile
     columns: dict[ColumnName, Column]
     tables: dict[FileName, FileDigest]
@@ -133,6 +146,16 @@ class Manifest(Config):
         refuse_repeated(shard.path for shard in self.shards)
         return self
 
+    @model_validator(mode="after")
+    def _frames_are_whole(self) -> Self:
+        sides = {"end"} if self.row_frame is None else self.row_frame.keys() - {"begin"}
+        if sides != {"end"} or (self.row_frame is not None) != (ADDED_END in self.columns):
+            raise ValueError(
+                f"row_frame = {self.row_frame}: must have an end, and rows the column {ADDED_END}; it"
+                " was changed, so copy the dataset again, or make it anew"
+            )
+        return self
+
     def signed(self) -> "Manifest":
         """Return the manifest with its fingerprint."""
         return self.model_copy(update={"fingerprint": self.content_fingerprint()})
@@ -140,6 +163,17 @@ class Manifest(Config):
     def content_fingerprint(self) -> str:
         """Return the SHA-256 of everything but the fingerprint."""
         return _fingerprint(self.model_dump(mode="json"))
+
+    @model_serializer(mode="wrap")
+    def _without_empty_frame(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what belongs to framed rows alone, so that others have the bytes that they had."""
+        content: dict[str, object] = dump(self)
+        if self.row_frame is None:
+            framed = {"frame_tokens"}
+            content.pop("row_frame", None)
+            content["totals"] = self.totals.model_dump(exclude=framed)
+            content["shards"] = [shard.model_dump(exclude=framed) for shard in self.shards]
+        return content
 
 
 def _fingerprint(content: dict[str, JsonValue]) -> str:

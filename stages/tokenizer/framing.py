@@ -1,4 +1,4 @@
-"""Framing: the special ids that stand around every document in the token store.
+"""Framing: the special ids that stand around every document, or around every row.
 
     preset      document                 a document of "low tide"
     gpt2, t5    tokens EOS               low tide </s>
@@ -9,7 +9,12 @@
 The id that closes a document is the run's `eos`, whatever its file calls it; the id that begins one is
 its `begin`. So the rest of the program needs these two roles alone.
 
+With `per = "row"` documents in the token store are closed, but not begun: rows get what begins them, and
+an end where they lack one, when they are laid out (`stages.packing.row_frames`). So the same token store
+serves rows that are framed and rows that are not.
+
 Sources of the presets: transformers' tokenizers of these classes, with `add_eos_token` for Llama's.
+Their `build_inputs_with_special_tokens` puts the same ids around each row of a text that is cut.
 """
 
 from collections.abc import Mapping
@@ -24,6 +29,8 @@ from stages.tokenizer.special import special_ids
 
 BEGIN = "begin"
 """The role of the id that begins every document."""
+ROW_BEGIN = "row_begin"
+"""The role of the id that begins every row, where a file's own post-processor names it."""
 
 
 class Preset(StrEnum):
@@ -38,7 +45,7 @@ class Preset(StrEnum):
 
 
 class Framing(Config):
-    """What stands around every document."""
+    """What stands around every document, or around every row."""
 
     preset: Preset | None = None
     """What a kind of model expects: gpt2 and t5 (EOS behind each document, as without a preset), llama
@@ -48,6 +55,10 @@ class Framing(Config):
     """The special id before each document, if there is no preset; none by default."""
     end: Literal["eos", "sep"] = "eos"
     """The special id behind each document, if there is no preset."""
+    per: Literal["document", "row"] = "document"
+    """What the special ids stand around. document: each document, whose ids they are, so that a row that
+    begins in the middle of one has none before it. row: each row of each dataset begins with the one and
+    ends in the other, as BERT and RoBERTa expect; documents are still closed, but not begun."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> "Framing":
@@ -60,6 +71,19 @@ class Framing(Config):
         """The roles of the ids before and behind each document; not of the preset `tokenizer`."""
         assert self.preset is not Preset.TOKENIZER, "its file says"
         return (self.begin, self.end) if self.preset is None else _ROLES[self.preset]
+
+    @property
+    def stored_roles(self) -> tuple[str | None, str]:
+        """The roles of the ids that documents have in the token store, where what begins rows is not."""
+        begin, end = self.roles
+        return (None if self.per == "row" else begin), end
+
+    @property
+    def row_begin(self) -> str | None:
+        """The role of the id that begins each row, if rows are framed and one does."""
+        if self.per == "document":
+            return None
+        return ROW_BEGIN if self.preset is Preset.TOKENIZER else self.roles[0]
 
 
 class FrameIds(NamedTuple):
@@ -119,9 +143,34 @@ def trained_ids(framing: Framing) -> dict[str, int]:
             "framing.preset = 'tokenizer': the run trains its tokenizer, which says nothing of framing;"
             " name the preset of a model, or begin and end"
         )
-    begin, end = framing.roles
+    begin, end = framing.stored_roles
     ids = special_ids()
     return framed_ids(ids, begin=None if begin is None else ids[begin], end=ids[end])
+
+
+def unbegun_ids(ids: Mapping[str, int], framing: Framing) -> dict[str, int]:
+    """Return special ids of a run whose rows begin with an id, in place of its documents.
+
+    {"eos": 5, "cls": 4, "begin": 4} -> {"eos": 5, "cls": 4}; if a file says what begins rows, then with
+    "row_begin": 4
+    """
+    found = {role: number for role, number in ids.items() if role != BEGIN}
+    if framing.row_begin == ROW_BEGIN and BEGIN in ids:
+        found[ROW_BEGIN] = ids[BEGIN]
+    return found
+
+
+def row_frame(framing: Framing, ids: Mapping[str, int]) -> dict[str, int] | None:
+    """Return the ids around each row by side: {"begin": 4, "end": 5}; None if rows have no frame.
+
+    Args:
+        framing: of the run.
+        ids: the run's special ids by role.
+    """
+    if framing.per == "document":
+        return None
+    begin = ids.get(framing.row_begin or "")
+    return {**({} if begin is None else {"begin": begin}), "end": ids["eos"]}
 
 
 def are_own(special: Mapping[str, int]) -> bool:

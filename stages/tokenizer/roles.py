@@ -17,7 +17,7 @@ from itertools import combinations, count, takewhile
 
 from stages.config import Config
 from stages.errors import ConfigError
-from stages.tokenizer.framing import FrameIds, Framing, Preset, framed_ids, nothing_said
+from stages.tokenizer.framing import FrameIds, Framing, Preset, framed_ids, nothing_said, unbegun_ids
 from stages.tokenizer.special import special_ids
 
 _WELL_KNOWN = {
@@ -147,7 +147,7 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
 
 
 def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str) -> Roles:
-    """Return the roles with the ids that begin and close every document.
+    """Return the roles with the ids that begin and close every document, or every row.
 
     Args:
         found: what the file says of its ids.
@@ -174,11 +174,13 @@ def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str)
         require_roles(roles, wanted, who="framing", name=name)
         begin, end = (None if role is None else roles.ids[role] for role in names)
     for side, number in (("before", begin), ("behind", end)):
-        _require_usable(found, number, f"framing: the id {number} {side} each document", name=name)
+        what = f"framing: the id {number} {side} each {framing.per}"
+        _require_usable(found, number, what, name=name)
     if end is None:
         require_roles(roles, ["eos"], who="framing", name=name)
         end = roles.ids["eos"]
-    return Roles(framed_ids(roles.ids, begin=begin, end=end), roles.unsure)
+    ids = framed_ids(roles.ids, begin=begin, end=end)
+    return Roles(ids if framing.per == "document" else unbegun_ids(ids, framing), roles.unsure)
 
 
 def _require_usable(found: Described, number: int | None, what: str, *, name: str) -> None:

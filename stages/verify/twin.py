@@ -74,7 +74,8 @@ def twin_rows(dataset: ShardDataset, chosen: NDArray[np.int64], *, length: int) 
             there &= np.arange(rows.labels.shape[1]) >= rows.prefix_length[:, None]
         if rows.in_prefix is not None:
             there &= rows.in_prefix == 0
-        if getattr(dataset.objective, "loss", "all") == "middle":  # tokens do not say where one begins
+        middle = getattr(dataset.objective, "loss", "all") == "middle"
+        if middle or dataset.manifest.row_frame:  # tokens do not say where one begins, or was added
             there &= rows.labels != NO_LABEL
         elif traits_of(dataset.objective).loss_mask:
             there &= _stored(dataset, chosen, "loss_mask") == 1

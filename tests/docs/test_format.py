@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from types import UnionType
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +55,14 @@ def table_after(mark: str) -> list[list[str]]:
     return [[cell.strip().replace("`", "") for cell in line.strip("|").split("|")] for line in lines]
 
 
+def type_name(annotation: Any) -> str:
+    """Return how a table names the type of a field: dict[str, int] | None -> dict, nullable."""
+    if isinstance(annotation, UnionType):
+        (some,) = (part for part in get_args(annotation) if part is not type(None))
+        return f"{type_name(some)}, nullable"
+    return str(annotation.__name__)
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_tables_of_columns_equal_the_schemas(name: str) -> None:
     schema = getattr(columns, name)
@@ -64,7 +73,7 @@ def test_tables_of_columns_equal_the_schemas(name: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_tables_of_the_manifest_equal_the_models(model: type[BaseModel]) -> None:
     rows = table_after(f"model: {model.__name__}")
-    types = [getattr(f.annotation, "__name__", "") for f in model.model_fields.values()]
+    types = [type_name(f.annotation) for f in model.model_fields.values()]
     assert [row[:2] for row in rows] == [list(p) for p in zip(model.model_fields, types, strict=True)]
     meanings = meanings_of(model)
     for name, _, meaning in rows:

@@ -47,6 +47,7 @@ BETWEEN_SIBLINGS = {
     ("filtering", "cleaning"): "a text that a filter changed is cleaned again",
     ("reading", "chat"): "a record may hold a dialogue in place of a text",
     ("loading", "objectives"): "labels are no column on disk: the loader draws them from the rows",
+    ("loading", "packing"): "documents are told from what frames their rows",
     ("loading", "store"): "the loader reads what the store wrote",
     ("objectives", "packing"): "some kinds lay documents into rows by rules of their own",
     ("objectives", "store"): "a kind says which columns are stored beside its rows",

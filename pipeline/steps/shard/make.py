@@ -1,7 +1,7 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import Commit
 from pipeline.steps.records import UnitRecord
+from pipeline.steps.shard.frames import framed, own_of, segment_prompts, write_frames
 from pipeline.steps.shard.loss_mask import write_loss_mask
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
@@ -32,7 +33,7 @@ from stages.objectives.table import (
     widths_of,
 )
 from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
-from stages.packing.sections import prompt_lengths
+from stages.packing.row_frames import begins_of, pack_closed
 from stages.packing.single import pack_single
 from stages.packing.strategies import PACKINGS
 from stages.ragged import Ragged, batches
@@ -40,6 +41,7 @@ from stages.seeding import Key, Tag, permutation
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
+    ADDED_END,
     FORMAT_VERSION,
     LOSS_MASK,
     MANIFEST_NAME,
@@ -73,6 +75,7 @@ class ShardCounts(Config):
     documents: int
     tokens: int
     tokens_cut: int
+    frame_tokens: int = 0
 
 
 class ShardRecord(UnitRecord, ShardCounts):
@@ -99,6 +102,8 @@ class ShardWork:
     packing: PackingConfig
     seed: int
     vocab_size: int
+    row_frame: Mapping[str, int] | None = None
+    """The ids around each row, by side."""
 
     @property
     def path(self) -> str:
@@ -122,6 +127,7 @@ class ManifestWork:
     packing: PackingConfig
     seed: int
     vocab_size: int
+    row_frame: Mapping[str, int] | None = None
 
 
 def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
@@ -135,25 +141,31 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         with_sections=bool(traits.sections),
     )
     layout, by_row = lay_out(group, work)
+    own = own_of(layout, by_row, work)
     folder = workspace.create(work.key)
     for name, column in by_row.items():
         write_array(folder / f"{name}.npy", column)
     _write_segments(folder / "segments", layout)
     if traits.loss_mask:
-        write_loss_mask(folder / f"{LOSS_MASK}.npy", layout, group)
+        write_loss_mask(folder / f"{LOSS_MASK}.npy", own, group)
     if traits.segment_prompts:
         assert group.sections is not None
-        write_array(folder / SEGMENT_PROMPT, prompt_lengths(layout, group.sections).astype("<i4"))
+        prompts = segment_prompts(own, group.sections, work)
+        write_array(folder / SEGMENT_PROMPT, prompts.astype("<i4"))
     special = special_ids_of(workspace.root)
     dtype = id_dtype(work.vocab_size)
-    _write_rows(folder / "input_ids.npy", layout, group, dtype=dtype, pad=special["pad"])
+    path = folder / "input_ids.npy"
+    _write_rows(path, own, group, dtype=dtype, pad=special["pad"])
+    if work.row_frame is not None:
+        write_frames(path, layout, by_row[ADDED_END], work.row_frame)
     if traits.sentences:
         assert group.sentences is not None
         write_array(folder / SENTENCES / "ptr.npy", group.sentences.ptr.astype("<i8"))
         write_array(folder / SENTENCES / "ends.npy", group.sentences.values.astype("<i8"))
     if traits.unigram:
         write_array(folder / UNIGRAM, _unigram(group, work.vocab_size, special.values()))
-    tokens, stored = int(layout.length.sum()), int(group.lengths.sum())
+    tokens, stored = int(own.length.sum()), int(group.lengths.sum())
+    frame_tokens = int(layout.length.sum()) - tokens
     listed = IdSum()
 
     def documents(scratch: Path) -> Iterator[pa.Table]:
@@ -173,14 +185,18 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         rows=layout.num_rows,
         segments=len(layout.start),
         documents=len(group.lengths),
-        tokens=tokens,
+        tokens=tokens + frame_tokens,
         tokens_cut=stored - tokens,
+        frame_tokens=frame_tokens,
     )
 
 
 def lay_out(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
     """Return the layout of a shard, rows shuffled, and what else is laid out of each row, by name."""
     layout, by_row = _layout(group, work)
+    if work.row_frame is not None:
+        stored = widths_of(work.objective, work.packing.seq_len).stored
+        layout, by_row = framed(layout, by_row, group.lengths, work.row_frame, row_length=stored)
     order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
     return shuffle_rows(layout, order), {name: column[order] for name, column in by_row.items()}
 
@@ -190,8 +206,14 @@ def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
 
     The documents of one component of a mixture are packed together.
     """
-    widths = widths_of(work.objective, work.packing.seq_len)
-    parts = component_widths(work.objective, work.packing.seq_len)
+    begins = begins_of(work.row_frame)
+    widths, *parts = (
+        replace(each, stored=each.stored - begins)
+        for each in (
+            widths_of(work.objective, work.packing.seq_len),
+            *component_widths(work.objective, work.packing.seq_len),
+        )
+    )
     if not parts:
         documents = Documents(
             group.lengths, group.sentences, group.sections, group.learned, work.seed, work.group
@@ -226,6 +248,8 @@ def _pack(
     if traits.single:
         return pack_single(lengths, row_length=row_length)
     pack = PACKINGS[work.packing.strategy].packer()
+    if work.row_frame is not None:
+        return pack_closed(pack, lengths, row_length=row_length, sentences=sentences)
     return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
 
 
@@ -339,6 +363,7 @@ def manifest_of(
         packing=work.packing.strategy.value,
         vocab_size=work.vocab_size,
         special_ids=special_ids_of(workspace.root),
+        row_frame=None if work.row_frame is None else dict(work.row_frame),
         tokenizer=TokenizerFile(
             file=f"../../../{model}", sha256=digest_file(workspace.path(model)).sha256
         ),
@@ -357,6 +382,8 @@ def _columns(work: ManifestWork, widths: Widths) -> dict[str, Column]:
             meaning="token ids; pad where no segment lies",
         )
     }
+    if work.row_frame is not None:
+        columns[ADDED_END] = Column(dtype="|u1", shape=(), meaning="1: the last id is no document's")
     if component_widths(work.objective, work.packing.seq_len):
         columns[OBJECTIVE_ID] = Column(dtype="|u1", shape=(), meaning="which component draws the row")
         return columns

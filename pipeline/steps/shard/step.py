@@ -26,6 +26,7 @@ from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import units_of
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import needs_sentences, traits_of
+from stages.tokenizer.framing import row_frame, trained_ids
 
 DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""
@@ -50,7 +51,16 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "objective": scope.dataset.objective,
         "packing": scope.file.packing_of(scope.dataset),
         "seed": scope.file.seed,
+        **({} if (frame := row_frame_of(scope)) is None else {"row_frame": frame}),
     }
+
+
+def row_frame_of(scope: Scope) -> dict[str, int] | None:
+    """Return the ids around each row of a run, by side; None if its rows have no frame."""
+    framing, adopted = scope.file.framing, scope.adopted
+    if framing.per == "document":
+        return None
+    return row_frame(framing, trained_ids(framing) if adopted is None else adopted.special_ids)
 
 
 def rows_need(scope: Scope) -> int:
@@ -68,7 +78,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
     file, dataset = job.file, job.scope.dataset
     units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
     packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
-    firsts = {"train": 0, "validation": shards["train"]}
+    firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
     work = {
         f"{split}-{number:05d}": ShardWork(
             units=units,
@@ -80,6 +90,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
             packing=packing,
             seed=file.seed,
             vocab_size=vocab_size,
+            row_frame=frame,
         )
         for split, first in firsts.items()
         for number in range(shards[split])
@@ -91,7 +102,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
         made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)
         if made:
             manifest = ManifestWork(
-                dataset.name, split, made, dataset.objective, packing, file.seed, vocab_size
+                dataset.name, split, made, dataset.objective, packing, file.seed, vocab_size, frame
             )
             task = job.task(f"manifest-{split}", make_manifest, manifest)
             signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)

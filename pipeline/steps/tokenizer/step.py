@@ -38,7 +38,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     if adopted is not None:
         what = {"sha256": adopted.sha256, "special_ids": dict(adopted.special_ids)}
         return {"tokenizer": {adopted.kind.value: what}}
-    begin, end = scope.file.framing.roles  # what is meant, however the run file says it
+    begin, end = scope.file.framing.stored_roles  # what is meant, however the run file says it
     own = {} if (begin, end) == (None, "eos") else {"framing": {"begin": begin, "end": end}}
     return {"tokenizer": {"train": scope.file.tokenizer.train, **own}, **_held_out(scope.file)}
 

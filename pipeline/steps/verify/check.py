@@ -9,7 +9,7 @@ model learns from the labels, after this (`learn`).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Function, Workspace
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
+from pipeline.steps.shard.frames import own_of, segment_prompts
 from pipeline.steps.shard.make import ShardWork, lay_out
 from pipeline.steps.shard.merge import MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
@@ -31,14 +32,15 @@ from stages.loading.mapped import MappedShard, map_shard
 from stages.mixing.placement import shard_of
 from stages.objectives.table import needs_sentences, read_objective, traits_of
 from stages.packing.layout import PackingConfig, Strategy
-from stages.packing.sections import prompt_lengths
 from stages.ragged import batches
 from stages.store.manifest import (
+    ADDED_END,
     LOSS_MASK,
     MANIFEST_NAME,
     SENTENCES,
     UNIGRAM,
     Manifest,
+    Shard,
     read_manifest,
     sum_totals,
 )
@@ -46,6 +48,7 @@ from stages.tokenizer.framing import BEGIN
 from stages.verify import mechanics
 from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
+from stages.verify.row_frames import check_row_frames
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared together."""
@@ -160,8 +163,6 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     findings = [*check_files(workspace, place, shard.files), *check_names(workspace, place, shard.files)]
     try:
         mapped = map_shard(workspace.path(work.folder), shard, manifest)
-        segments = {name: np.asarray(part, np.int64) for name, part in mapped.segments.items()}
-        rows = SegmentedRows(mapped.columns["input_ids"], segments)
         listed = pq.read_schema(workspace.path(f"{place}/documents.parquet"))
         traits = traits_of(read_objective(manifest.objective))
         group = merge_group(
@@ -174,10 +175,10 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     except (DataError, OSError, pa.ArrowException) as error:
         return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))
     findings += _documents(workspace, work, place, listed, group)
-    findings += _contents(place, work, rows, manifest, group, unigram=mapped.unigram)
+    findings += _contents(place, work, mapped, manifest, group)
     if not findings:  # what is damaged has been named, and may lead anywhere
         findings += _sentences(place, mapped, group)
-        findings += _losses(place, mapped, rows, group)
+        findings += _losses(place, mapped, group)
     if not findings:
         findings += _laid_out(place, work, manifest, mapped, group)
     if shard.documents != len(group.lengths):
@@ -185,26 +186,33 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
         findings.append((place, Finding("documents", message)))
     drawn = DrawnCheck(work.folder, work.number, manifest, sound=not findings)
     findings += check_columns(workspace, drawn)
-    tokens = int(segments["length"].sum())
-    stored = int(group.lengths.sum())
-    if (shard.tokens, shard.tokens_cut) != (tokens, stored - tokens):
-        findings.append(
-            (
-                place,
-                Finding(
-                    "token_conservation",
-                    f"the manifest says {shard.tokens:,} tokens in rows and {shard.tokens_cut:,} cut;"
-                    f" the rows hold {tokens:,} of the documents' {stored:,}",
-                ),
-            )
-        )
+    tokens = int(mapped.segments["length"].sum(dtype=np.int64))
+    findings += ((place, finding) for finding in _conserved(shard, mapped, manifest, group))
     return ShardChecked(
         findings=found_in(findings),
-        rows=len(rows.input_ids),
+        rows=shard.rows,
         documents=len(group.lengths),
         tokens=tokens,
-        padding=int(rows.input_ids.size) - tokens,
+        padding=int(mapped.columns["input_ids"].size) - tokens,
     )
+
+
+def _conserved(
+    shard: Shard, mapped: MappedShard, manifest: Manifest, group: MergedGroup
+) -> Iterator[Finding]:
+    """Tokens in rows are those of the documents, less what is cut, and those that frame rows."""
+    tokens, stored = int(mapped.segments["length"].sum(dtype=np.int64)), int(group.lengths.sum())
+    frames = 0
+    if manifest.row_frame is not None:
+        frames = mapped.begins * shard.rows + int(mapped.columns[ADDED_END].sum(dtype=np.int64))
+    said = shard.tokens, shard.tokens_cut, shard.frame_tokens
+    if said != (tokens, stored + frames - tokens, frames):
+        yield Finding(
+            "token_conservation",
+            f"the manifest says {shard.tokens:,} tokens in rows and {shard.tokens_cut:,} cut;"
+            f" the rows hold {tokens:,} of the documents' {stored:,}"
+            + (f", {frames:,} of them around rows, not {shard.frame_tokens:,}" if frames else ""),
+        )
 
 
 def _documents(
@@ -228,26 +236,31 @@ def _documents(
 
 
 def _contents(
-    place: str,
-    work: ShardCheck,
-    rows: SegmentedRows,
-    manifest: Manifest,
-    group: MergedGroup,
-    *,
-    unigram: NDArray[np.int64] | None,
+    place: str, work: ShardCheck, mapped: MappedShard, manifest: Manifest, group: MergedGroup
 ) -> list[tuple[str, Finding]]:
-    """The rows hold the documents: every token once, each with its EOS, as the token store has them."""
+    """The rows hold the documents: every token once, each with its EOS, as the token store has them.
+
+    Rows that have frames have them at their ends; what is between is the documents'.
+    """
     ids_file, segments = f"{place}/input_ids.npy", f"{place}/segments"
+    rows = _segmented(mapped, mapped.segments)
     found = [(ids_file, f) for f in mechanics.check_ids(rows, vocab_size=manifest.vocab_size)]
     broken = mechanics.check_segments(rows, documents=len(group.lengths))
     if broken:
         return [*found, *((segments, finding) for finding in broken)]
     pad, eos = (manifest.special_ids[name] for name in ("pad", "eos"))
     found += [(ids_file, f) for f in mechanics.check_padding(rows, pad=pad, closes=pad == eos)]
+    if manifest.row_frame is not None:
+        added, frame = mapped.columns[ADDED_END], manifest.row_frame
+        framed = check_row_frames(rows, added, lengths=group.lengths, frame=frame)
+        if any(finding.check == "row_frame" for finding in framed):  # documents lie nowhere then
+            return [*found, *((ids_file, finding) for finding in framed)]
+        found += [(ids_file, f) for f in framed]
+        rows = _segmented(mapped, mapped.own_segments)
     found += [(segments, f) for f in mechanics.check_coverage(rows, lengths=group.lengths)]
-    if unigram is not None:
+    if mapped.unigram is not None:
         special = np.array(sorted(manifest.special_ids.values()))
-        counted = mechanics.check_unigram(rows, unigram, special=special)
+        counted = mechanics.check_unigram(rows, mapped.unigram, special=special)
         found += [(f"{place}/{UNIGRAM}", f) for f in counted]
     inside = any(unit.dialogues for unit in work.units)
     tally = mechanics.DocumentTally(eos, manifest.special_ids.get(BEGIN), inside)
@@ -256,6 +269,11 @@ def _contents(
         ends = np.cumsum(group.lengths[first:last])
         tally.add(reassembly.tokens(first, last), group.tokens(first, last), ends)
     return found + [(ids_file, f) for f in tally.findings()]
+
+
+def _segmented(mapped: MappedShard, segments: Mapping[str, NDArray[np.integer]]) -> SegmentedRows:
+    parts = {name: np.asarray(part, np.int64) for name, part in segments.items()}
+    return SegmentedRows(mapped.columns["input_ids"], parts)
 
 
 def _sentences(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[tuple[str, Finding]]:
@@ -267,14 +285,12 @@ def _sentences(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[
         yield f"{place}/{SENTENCES}", Finding("sentences", "they end elsewhere than in the units")
 
 
-def _losses(
-    place: str, mapped: MappedShard, rows: SegmentedRows, group: MergedGroup
-) -> Iterator[tuple[str, Finding]]:
+def _losses(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[tuple[str, Finding]]:
     """Tokens have a loss where the sections of the token store say so."""
     mask = mapped.columns.get(LOSS_MASK)
     if mask is None or group.sections is None or group.learned is None:
         return
-    marked = SegmentedRows(mask, rows.segments)
+    marked = replace(_segmented(mapped, mapped.own_segments), input_ids=mask)
     found = check_loss_mask(
         marked, lengths=group.lengths, sections=group.sections, learned=group.learned
     )
@@ -288,24 +304,24 @@ def _laid_out(
     if manifest.packing not in {strategy.value for strategy in Strategy}:
         return  # check_split says so
     packing = PackingConfig(seq_len=manifest.seq_len, strategy=Strategy(manifest.packing))
-    layout, by_row = lay_out(
-        group,
-        ShardWork(
-            work.units,
-            work.dataset,
-            work.split,
-            work.number,
-            work.group,
-            objective=read_objective(manifest.objective),
-            packing=packing,
-            seed=manifest.seed,
-            vocab_size=manifest.vocab_size,
-        ),
+    meant = ShardWork(
+        work.units,
+        work.dataset,
+        work.split,
+        work.number,
+        work.group,
+        objective=read_objective(manifest.objective),
+        packing=packing,
+        seed=manifest.seed,
+        vocab_size=manifest.vocab_size,
+        row_frame=manifest.row_frame,
     )
+    layout, by_row = lay_out(group, meant)
     same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())
     same &= all(np.array_equal(part, mapped.columns[name]) for name, part in by_row.items())
     if mapped.segment_prompt is not None and group.sections is not None:
-        same &= np.array_equal(mapped.segment_prompt, prompt_lengths(layout, group.sections))
+        own = own_of(layout, by_row, meant)
+        same &= np.array_equal(mapped.segment_prompt, segment_prompts(own, group.sections, meant))
     if not same:
         message = "segments, their rows or what is laid out of a row are not as the run lays them out"
         yield f"{place}/segments", Finding("layout", message)

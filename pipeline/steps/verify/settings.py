@@ -46,6 +46,8 @@ class Settings:
     special_ids: Mapping[str, int] | None = None
     """Of the tokenizer that the run trains, or as they were found in an existing one; None if the file
     with them is all there is."""
+    row_frame: Mapping[str, int] | None = None
+    """The ids around each row, by side; None if rows have no frame."""
 
 
 def check_settings(
@@ -84,6 +86,7 @@ def check_declared(
         settings.packing,
         settings.seed,
         load_tokenizer(workspace).vocab_size,
+        settings.row_frame,
     )
     wanted = manifest_of(workspace, work)
     if settings.special_ids is not None:  # those of the file may be as wrong

@@ -16,13 +16,14 @@ from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
+from pipeline.steps.tokenizer.load import special_ids_of
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
 from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
 from pipeline.steps.verify.settings import Settings
 from stages.config import Config
 from stages.objectives.table import traits_of
-from stages.tokenizer.framing import trained_ids
+from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of
 
 LEARNING = 448 << 20
@@ -117,7 +118,10 @@ def _settings_of(job: Job) -> Settings:
     elif file.tokenizer.path is None:
         known = trained_ids(file.framing)
     packing = file.packing_of(dataset)
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known)
+    frame = None
+    if file.framing.per == "row":
+        frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
+    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame)
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

@@ -67,7 +67,16 @@ def _traits(config: PrefixLM) -> Traits:
 
 def _draw(rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths) -> Columns:
     draw = split_documents if config.pack_documents else split_prefixes
-    return draw(rows, config, vocabulary, widths)
+    return _without_added_ends(rows, draw(rows, config, vocabulary, widths))
+
+
+def _without_added_ends(rows: StoredRows, columns: Columns) -> Columns:
+    """Return columns in which nobody is to say an end that closes a row and no document."""
+    if rows.added_end is None:
+        return columns
+    labels = columns["labels"].copy()
+    labels[rows.added_ends] = IGNORED
+    return {**columns, "labels": labels}
 
 
 def _compiled() -> Draw[PrefixLM]:
@@ -78,7 +87,7 @@ def _compiled() -> Draw[PrefixLM]:
 
     def draw(rows: StoredRows, config: PrefixLM, vocabulary: Vocabulary, widths: Widths) -> Columns:
         kernel = packed_prefixes.split_documents if config.pack_documents else prefix_lm.split_prefixes
-        return kernel(rows, config, vocabulary, widths)
+        return _without_added_ends(rows, kernel(rows, config, vocabulary, widths))
 
     return draw
 
@@ -114,6 +123,7 @@ def _laws(rows: StoredRows, columns: Columns, config: PrefixLM, vocabulary: Voca
         prefix, filled = columns["prefix_length"], np.count_nonzero(covered, axis=1)
         yield "prefix", (prefix < np.minimum(filled, 1)) | (prefix > filled)
         silent = np.arange(covered.shape[1]) < prefix[:, None]
+    silent[rows.added_ends] = True
     yield "label_missing", ((columns["labels"] != IGNORED) != (covered & ~silent)).any(axis=1)
 
 

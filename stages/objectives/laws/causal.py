@@ -35,18 +35,20 @@ class CausalTally:
         changed = int(np.count_nonzero(columns["input_ids"] != rows.input_ids))
         if changed:
             return [Finding("inputs", f"{changed:,} inputs are not the ids that are stored")]
+        every_token = self._starts and rows.loss_mask is None and rows.added_end is None
         found = check_labels(
             columns["input_ids"],
             columns["labels"],
             covered=rows.covered,
             declared_offset=self._offset,
-            every_token=self._starts and rows.loss_mask is None,
+            every_token=every_token,
         )
-        if found or (self._starts and rows.loss_mask is None):
+        if found or every_token:
             return found
         wanted = rows.covered if rows.loss_mask is None else rows.covered & (rows.loss_mask == 1)
         if not self._starts:
             wanted[segment_starts(rows)] = False
+        wanted[rows.added_ends] = False
         wrong = int(np.count_nonzero((columns["labels"] != IGNORED) != wanted))
         if not wrong:
             return []

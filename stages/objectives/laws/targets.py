@@ -74,6 +74,7 @@ def _count_rest(
     else:
         prefix, place = columns["prefix_length"].astype(np.int64), np.arange(columns["labels"].shape[1])
         said = (place >= prefix[:, None]) & (place < n[:, None])
+    said[rows.stored.added_ends] = False
     labels = np.where(said, rows.stored.input_ids.astype(np.int64), IGNORED)
     draws.exact("labels are the rest", (columns["labels"] != labels).any(axis=1))
     return prefix

@@ -14,6 +14,7 @@ from stages.errors import FormatError
 from stages.store.digests import FileDigest, digest_file, sync_files, xxh3_file
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, read_drawn, write_drawn
 from stages.store.manifest import (
+    ADDED_END,
     FORMAT_VERSION,
     MANIFEST_NAME,
     Column,
@@ -57,6 +58,15 @@ MANIFEST = Manifest(
     shards=SHARDS,
     totals=sum_totals(SHARDS),
 ).signed()
+FRAMED_SHARDS = tuple(shard.model_copy(update={"frame_tokens": 5}) for shard in SHARDS)
+FRAMED = MANIFEST.model_copy(
+    update={
+        "row_frame": {"begin": 1, "end": 2},
+        "columns": {**MANIFEST.columns, ADDED_END: Column(dtype="|u1", shape=(), meaning="added")},
+        "shards": FRAMED_SHARDS,
+        "totals": sum_totals(FRAMED_SHARDS),
+    }
+).signed()
 GOLDEN_FINGERPRINT = "c39d88aed1186a961e1e2d178cf9709966abef58a521129479140e9ae4faafef"
 CHANGES: dict[str, object] = {
     "name": "other",
@@ -84,6 +94,35 @@ def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_its_fingerprint_is_golden() -> None:
     assert MANIFEST.fingerprint == GOLDEN_FINGERPRINT
+
+
+def test_what_frames_rows_is_there_only_if_something_does(tmp_path: Path) -> None:
+    write_manifest(tmp_path / MANIFEST_NAME, MANIFEST)
+    assert "frame" not in (tmp_path / MANIFEST_NAME).read_text()
+    write_manifest(tmp_path / MANIFEST_NAME, FRAMED)
+    assert read_manifest(tmp_path) == FRAMED
+    content = json.loads((tmp_path / MANIFEST_NAME).read_text())
+    assert content["row_frame"] == {"begin": 1, "end": 2}
+    assert [shard["frame_tokens"] for shard in content["shards"]] == [5, 5]
+    assert content["totals"]["frame_tokens"] == FRAMED.totals.frame_tokens == 10
+    assert FRAMED.fingerprint != GOLDEN_FINGERPRINT
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"row_frame": None},
+        {"row_frame": {}},
+        {"row_frame": {"begin": 1}},
+        {"row_frame": {"end": 2, "middle": 3}},
+        {"columns": MANIFEST.model_dump(mode="json")["columns"]},
+    ],
+)
+def test_a_frame_that_is_not_whole_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    content = FRAMED.model_dump(mode="json") | changes
+    (tmp_path / MANIFEST_NAME).write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(FormatError, match=r"row_frame = .*: must have an end, and rows the column"):
+        read_manifest(tmp_path)
 
 
 def test_its_spelling_is_no_part_of_its_fingerprint(tmp_path: Path) -> None:

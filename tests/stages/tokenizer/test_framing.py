@@ -1,4 +1,4 @@
-"""What framing promises: each document stands between the ids that a model expects, and no others."""
+"""What framing promises: each document, or row, stands between the ids that a model expects."""
 
 import json
 from typing import Any
@@ -7,7 +7,18 @@ import pytest
 from pydantic import ValidationError
 
 from stages.errors import ConfigError, FormatError
-from stages.tokenizer.framing import BEGIN, FrameIds, Framing, Preset, are_own, framed_ids, trained_ids
+from stages.tokenizer.framing import (
+    BEGIN,
+    ROW_BEGIN,
+    FrameIds,
+    Framing,
+    Preset,
+    are_own,
+    framed_ids,
+    row_frame,
+    trained_ids,
+    unbegun_ids,
+)
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.special import special_ids
 
@@ -58,6 +69,32 @@ def test_a_trained_tokenizer_is_known_by_its_ids_however_it_is_framed(begin: Any
     assert are_own(ids)
     assert not are_own({**ids, "mask": 1_000})
     assert sorted(set(ids.values())) == sorted(set(special_ids().values()))
+
+
+@pytest.mark.parametrize("preset", NAMED)
+def test_documents_of_framed_rows_are_closed_and_not_begun(preset: Preset) -> None:
+    by_row = Framing(preset=preset, per="row")
+    begin, end = by_row.roles
+    assert by_row.stored_roles == (None, end)
+    assert trained_ids(by_row) == trained_ids(Framing(end="sep" if end == "sep" else "eos"))
+    ids = special_ids()
+    wanted = {"end": ids[end]} if begin is None else {"begin": ids[begin], "end": ids[end]}
+    assert row_frame(by_row, trained_ids(by_row)) == wanted
+    assert row_frame(Framing(preset=preset), trained_ids(Framing(preset=preset))) is None
+
+
+def test_what_a_file_puts_before_texts_begins_rows_under_a_role_of_its_own() -> None:
+    ids = framed_ids({"unk": 0, "eos": 2}, begin=7, end=5)
+    by_row = Framing(preset=Preset.TOKENIZER, per="row")
+    found = unbegun_ids(ids, by_row)
+    assert found == {"unk": 0, "eos": 5, "reserved_2": 2, ROW_BEGIN: 7}
+    assert row_frame(by_row, found) == {"begin": 7, "end": 5}
+    assert row_frame(by_row, {"unk": 0, "eos": 5}) == {"end": 5}
+    assert unbegun_ids(ids, Framing(preset=Preset.BERT, per="row")) == {
+        "unk": 0,
+        "eos": 5,
+        "reserved_2": 2,
+    }
 
 
 def test_one_id_cannot_begin_and_close_documents() -> None:

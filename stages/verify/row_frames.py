@@ -1,0 +1,75 @@
+"""Row frames: each row begins and ends as its dataset says, and nothing of its documents is a frame.
+
+Whether a row needs an end of its own follows from the lengths of documents in the token store, and not
+from what the dataset says of it.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.findings import Finding
+from stages.verify.mechanics import BLOCK_TOKENS, SegmentedRows
+
+
+def check_row_frames(
+    rows: SegmentedRows,
+    added_end: NDArray[np.integer],
+    *,
+    lengths: NDArray[np.int64],
+    frame: Mapping[str, int],
+) -> list[Finding]:
+    """Every row has its frame, once, at its ends; an end is added where a document goes on.
+
+    Args:
+        rows: with sound segments.
+        added_end: (R,) 1 for rows whose last id is no document's.
+        lengths: (D,) tokens of each document in the token store.
+        frame: the ids around each row, by side.
+    """
+    ids, row_ptr = rows.input_ids, rows.segments["row_ptr"]
+    if not len(ids):
+        return []
+    first, last = row_ptr[:-1], row_ptr[1:] - 1
+    start, length, doc, offset = (
+        rows.segments[name][last] for name in ("start", "length", "doc", "doc_offset")
+    )
+    end, begin = frame["end"], frame.get("begin")
+    begins, alone = int(begin is not None), first == last
+    own = length - np.where(alone, begins, 0)
+    added = np.asarray(added_end, np.int64)
+    empty = (own - added < 1) | (~alone & (rows.segments["length"][first] - begins < 1))
+    whole = offset + own == lengths[doc]
+    closing = np.asarray(ids[np.arange(len(ids)), start + length - 1])
+    found = [
+        _finding("row_end", closing != end, f"do not end in the id {end}, which is to end each"),
+        _finding(
+            "added_end",
+            added != ~whole,
+            "are not as said: an id is added at the end of rows whose last document goes on, and of no"
+            " others",
+        ),
+        _finding("row_frame", empty, "have a segment without a token of its document"),
+    ]
+    if begin is not None:
+        what = f"do not begin with the id {begin}, which is to begin each, or have it elsewhere too"
+        found.append(_finding("row_begin", ~_begun_once(ids, begin), what))
+    return [finding for finding in found if finding is not None]
+
+
+def _begun_once(ids: NDArray[np.integer], begin: int) -> NDArray[np.bool_]:
+    """Say which rows have an id at their first place and nowhere else: (R,) bool."""
+    once, step = np.empty(len(ids), np.bool_), max(1, BLOCK_TOKENS // ids.shape[1])
+    for start in range(0, len(ids), step):
+        there = np.asarray(ids[start : start + step]) == begin
+        once[start : start + step] = there[:, 0] & (np.count_nonzero(there, axis=1) == 1)
+    return once
+
+
+def _finding(check: str, wrong: NDArray[np.bool_], what: str) -> Finding | None:
+    """Return a finding for the rows that are wrong, if any are."""
+    if not wrong.any():
+        return None
+    count = f"{np.count_nonzero(wrong):,} of {len(wrong):,} rows"
+    return Finding(check, f"{count} {what}; the first is row {np.argmax(wrong)}")

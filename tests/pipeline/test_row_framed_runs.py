@@ -132,7 +132,7 @@ def test_every_row_begins_and_ends_as_its_model_expects(made: tuple[str, Any, Pa
             added += int(ends.sum())
             assert shard.frame_tokens == len(ids) + ends.sum()
     assert added > 5
-    assert shared > 5 or name in ("mlm-document", "prefix-document")
+    assert shared > 0 or name in ("mlm-document", "prefix-document")
 
 
 def test_tokens_in_rows_are_those_of_documents_and_of_frames(made: tuple[str, Any, Path]) -> None:

@@ -13,6 +13,8 @@ from stages.kernels import inlined_kernel, lean_kernel
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _SHIFT, _HALF = np.uint64(33), np.uint64(32)
 _NEVER_0 = np.uint64(1)
+_FIRST, _STEP = np.int64(0), np.int64(1)
+"""Of the places of a hash table."""
 _SPACE = np.uint64(ord(" ") + 1)
 """A space, as the hash of a word takes a byte."""
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
@@ -42,7 +44,7 @@ def slot_of(table: NDArray[np.uint64], value: np.uint64) -> int:
     size = len(table)  # below 2**32, so that any number may be one: a power of 2 takes up to twice that
     slot = np.int64((value >> _HALF) * np.uint64(size) >> _HALF)
     while table[slot] != 0 and table[slot] != value:
-        slot = slot + 1 if slot + 1 < size else 0
+        slot = slot + _STEP if slot + _STEP < size else _FIRST
     return int(slot)
 
 

@@ -22,6 +22,9 @@ from pipeline.steps.tokenize.encode import (
 from pipeline.steps.tokenize.recount import recount_stored
 from pipeline.steps.units import Unit
 
+STORE_FACTOR = 2
+"""Of a unit's text: its ids, as they are made and as they are stored."""
+
 
 class TokenizeRecord(StepRecord):
     """The token store."""
@@ -44,7 +47,9 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 def store_need(scope: Scope) -> Need:
     """Return the need of a worker that holds a unit of the token store."""
     file = scope.file
-    return Need(encoding_need(file) + 2 * int(file.ingest.unit_size), "lower ingest.unit_size")
+    return Need(
+        encoding_need(file) + STORE_FACTOR * int(file.ingest.unit_size), "lower ingest.unit_size"
+    )
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:

@@ -41,13 +41,10 @@ WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
-# A small run, for which the kernels of every run are compiled: their code lies beside the modules.
-COMPILE = --set 'sources=[{name="go", paths=["corpus/code/go.jsonl.zst"], license="see corpus/LICENSES.md"}]' \
-  --set tokenizer.train.vocab_size=1000 --set verify.learning=false
-
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
   gpu-check mutants changing damaged memory scale growth end-to-end clean
 
+# The kernels of every run are compiled by a small one: their code lies beside the modules.
 # Bytecode is written here, because with PYTHONDONTWRITEBYTECODE set every process would compile it anew.
 setup: $(VENV)/.ready
 
@@ -55,8 +52,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --constraint constraints.txt --editable '.[run,dev,examples]'
-	$(BIN)/shardmill run examples/quickstart.toml --workers 0 --output $(VENV)/compiled --replace \
-	  $(COMPILE) > $(VENV)/compiled.log 2>&1 || (cat $(VENV)/compiled.log; exit 1)
+	$(BIN)/shardmill run benchmarks/compiled.toml --workers 0 --output $(VENV)/compiled --replace \
+	  > $(VENV)/compiled.log 2>&1 || (cat $(VENV)/compiled.log; exit 1)
 	rm -r $(VENV)/compiled
 	$(BIN)/python -m compileall -q pipeline stages shardmill
 	touch $@

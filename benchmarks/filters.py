@@ -6,7 +6,8 @@ Documents are drawn from the whole corpus by the hash of their text and cleaned 
 datatrove, in an environment of its own, is asked twice: with its own words, as its users have it, and
 with ours in their place, which shows whether the rules are the same. Each filter runs by itself over all
 documents, first one program, then the other; what is loaded and compiled at the first documents is not
-counted. A CPU second is one of the process that filters, whoever else uses the machine.
+counted. A CPU second is one of the process that filters, whoever else uses the machine. The filter of
+personal data is compared with datatrove's formatter in what they replace (`personal_data.py`).
 """
 
 import argparse
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from peer_environments import DATATROVE, installed_versions, make_peer_environment
+from personal_data import compare, our_texts, personal_data_table
 
 from stages.cleaning.text import cleaned
 from stages.filtering.c4 import CITATION, count_sentences
@@ -34,7 +36,7 @@ from stages.filtering.words import split_words
 from stages.reading.decompress import stream_chunks
 from stages.reading.lines import split_lines
 
-PEER = Path(__file__).with_name("peers") / "datatrove_filters.py"
+PEERS = Path(__file__).with_name("peers")
 COMPARED = ("gopher_quality", "gopher_repetition", "c4", "fineweb")
 MEGA = 1e6
 SHORTEST, LONGEST = 200, 200_000
@@ -129,8 +131,9 @@ def main() -> int:
     write_lines(documents, ({"text": text} for text in texts))
     write_lines(words, map(words_of, texts))
     python = make_peer_environment(cache, DATATROVE)
-    given = ask_peer(python, documents, cache / "given.json", words)
-    own = ask_peer(python, documents, cache / "own.json")
+    verdicts_of = PEERS / "datatrove_filters.py"
+    given = ask_peer(python, verdicts_of, documents, cache / "given.json", words)
+    own = ask_peer(python, verdicts_of, documents, cache / "own.json")
     rows, found = [], {}
     for kind in COMPARED:
         verdicts, seconds = our_verdicts(kind, texts)
@@ -152,8 +155,18 @@ def main() -> int:
     print(table(rows))
     print()
     print(why_other(found))
+    replaced = ask_peer(python, PEERS / "datatrove_pii.py", documents, cache / "replaced.json")
+    compared, examples = compare(
+        texts,
+        replaced["texts"],
+        replaced["spans"],
+        ours=our_texts(texts),
+        seconds=replaced["cpu_seconds"],
+    )
+    print("", personal_data_table(compared), "", *examples, sep="\n")
     if arguments.json:
         content = {"versions": versions, "megabytes": size, "filters": [asdict(row) for row in rows]}
+        content["personal_data"] = asdict(compared)
         arguments.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -192,9 +205,9 @@ def _short(verdict: str) -> str:
     return verdict.partition(" ")[0]
 
 
-def ask_peer(python: Path, *arguments: Path) -> dict[str, Any]:
-    """Return what datatrove says."""
-    subprocess.run([python, PEER, *arguments], check=True)  # noqa: S603  # the benchmark's own
+def ask_peer(python: Path, program: Path, *arguments: Path) -> dict[str, Any]:
+    """Return what datatrove says, which a program writes into the second of the files."""
+    subprocess.run([python, program, *arguments], check=True)  # noqa: S603  # the benchmark's own
     found: dict[str, Any] = json.loads(arguments[1].read_text(encoding="utf-8"))
     return found
 

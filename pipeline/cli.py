@@ -67,7 +67,7 @@ def plan(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Forecast documents, tokens, time and disk from a share of the inputs, such as 0.01.",
+            help="Forecast documents, tokens, time, memory, disk from a share of the inputs, like 0.01.",
         ),
     ] = None,
     overrides: Overrides = None,

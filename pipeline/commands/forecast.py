@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
+from pipeline.commands.scaled_up import MeasuredSample, library_seconds, scaled_up
 from pipeline.inputs.sample import InputSample, draw_sample
-from pipeline.report.content import Forecast, LanguageContent, RunReport, StepForecast
+from pipeline.report.content import Forecast
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
-from pipeline.steps.tokenizer.step import TOKENIZER
 from stages.errors import ConfigError
 from stages.store.folders import files_below
 
@@ -48,19 +48,21 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
         folder = Path(name)
         sample = draw_sample(request.file, request.base, folder, share=share)
         file, notes = _run_of(request.file, sample)
-        report = run_session(RunRequest(file, request.base, folder / "run", 0), stream=stream)
+        report = first = run_session(RunRequest(file, request.base, folder / "run", 0), stream=stream)
         if sum(step["cpu_seconds"] for step in report["steps"]) < _SHORT:
             report = run_session(RunRequest(file, request.base, folder / "again", 0), stream=None)
         disk = {name: _size(folder / "run" / name) for name in _KEPT}
-    return _scaled(report, sample, disk, notes=notes, most_training=_most_training(request.file, report))
+        by_library = library_seconds(folder / ("again" if report is not first else "run"))
+    measured = MeasuredSample(sample, report, first, by_library=by_library, disk=disk)
+    return scaled_up(measured, request.file, notes=notes)
 
 
 def _run_of(run: RunFile, sample: InputSample) -> tuple[RunFile, list[str]]:
     """Return the run over a sample, and what it cannot tell."""
     notes = [
         "duplicates are those within the sample; the whole corpus has more, so fewer documents stay",
-        "the learning check is not part of the sample's run: it takes minutes, whatever the corpus",
-        "of a small sample, decode encodes a larger share with the tokenizer's library: it costs more",
+        "the learning check is not part of the sample's run: it takes minutes; its memory is counted",
+        "memory is that of one node whose workers all hold at once what the step with the most takes",
     ]
     content = run.model_dump(mode="json")
     content["sources"] = [source.model_dump(mode="json") for source in sample.sources]
@@ -75,58 +77,6 @@ def _run_of(run: RunFile, sample: InputSample) -> tuple[RunFile, list[str]]:
                 " there will be fewer tokens; a larger --sample says more"
             )
     return RunFile.model_validate(content), notes
-
-
-def _most_training(run: RunFile, report: RunReport) -> float:
-    """Return how many times as long the training of the tokenizer takes, at most."""
-    trained = report["tokenizer"] or {}
-    sampled = trained.get("sample_bytes")
-    return (
-        int(run.tokenizer.train.sample_size) / sampled if isinstance(sampled, int) and sampled else 1.0
-    )
-
-
-def _scaled(
-    report: RunReport,
-    sample: InputSample,
-    disk: dict[str, int],
-    *,
-    notes: list[str],
-    most_training: float,
-) -> Forecast:
-    scale, documents = sample.stored / sample.taken, report["documents"]
-
-    def scaled(number: float) -> int:
-        return round(number * scale)
-
-    languages = [
-        LanguageContent(
-            language=row["language"],
-            documents=scaled(row["documents"]),
-            bytes=scaled(row["bytes"]),
-            tokens=scaled(row["tokens"]),
-        )
-        for row in report["languages"]
-    ]
-    steps = []
-    for row in report["steps"]:
-        times = min(scale, most_training) if row["step"] == TOKENIZER.name else scale
-        steps.append(StepForecast(step=row["step"], cpu_seconds=round(row["cpu_seconds"] * times, 1)))
-    unreadable = {"unreadable": scaled(sample.unreadable)} if sample.unreadable else {}
-    return Forecast(
-        share=sample.taken / sample.stored,
-        records=sample.records,
-        read=scaled(sample.records),
-        dropped={**unreadable, **{why: scaled(count) for why, count in documents["dropped"].items()}},
-        removed={why: scaled(count) for why, count in documents.get("removed", {}).items()},
-        kept=scaled(documents.get("kept", 0)),
-        tokens=sum(row["tokens"] for row in languages),
-        languages=languages,
-        steps=steps,
-        cpu_seconds=round(sum(step["cpu_seconds"] for step in steps), 1),
-        disk={name: scaled(size) for name, size in disk.items() if size},
-        notes=notes,
-    )
 
 
 def _size(folder: Path) -> int:

@@ -51,6 +51,10 @@ class InputSample:
     unreadable: int = 0
     """Records that gave no document."""
     text_bytes: int = 0
+    largest_source: int = 0
+    """Bytes of text drawn of one source, at the most."""
+    largest_file: int = 0
+    """Bytes of the largest input file, as it lies on disk."""
 
 
 def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> InputSample:
@@ -66,7 +70,8 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
         ShardmillError: an input cannot be found or read; or no record was drawn.
     """
     files = find_inputs(run, base).files
-    sample = InputSample(stored=sum(map(_size, files)))
+    sizes = list(map(_size, files))
+    sample = InputSample(stored=sum(sizes), largest_file=max(sizes, default=0))
     chosen = _chosen(files, share)
     made = []
     for source in run.sources:
@@ -77,6 +82,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
                 if file.source == source.name:
                     for record in _drawn(file, run, sample, share=own):
                         target.write(_line(record, file))
+        sample.largest_source = max(sample.largest_source, sample.text_bytes - before)
         if sample.text_bytes > before:
             made.append(_source(source, place))
     if not made:

@@ -253,6 +253,13 @@ class StepForecast(TypedDict):
     cpu_seconds: float
 
 
+class MemoryForecast(TypedDict):
+    """What all processes of a run are expected to hold at its peak."""
+
+    workers: int
+    bytes: int
+
+
 class Forecast(TypedDict):
     """What is expected of a run, scaled from a sample."""
 
@@ -271,6 +278,10 @@ class Forecast(TypedDict):
     cpu_seconds: float
     disk: dict[str, int]
     """Bytes by folder of the run."""
+    memory: list[MemoryForecast]
+    """By workers, up to a few."""
+    most_workers: int
+    """For which every step has room in `resources.memory`, as steps reserve it."""
     notes: list[str]
 
 

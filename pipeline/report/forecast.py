@@ -1,5 +1,6 @@
 """What `plan --sample` prints: what is expected of a run."""
 
+from pipeline.engine.memory import MIB
 from pipeline.report.content import Forecast
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
@@ -39,5 +40,9 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     console.line()
     disk = ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in found["disk"].items())
     console.line(f"on disk: {disk}")
+    held = (f"{row['bytes'] / MIB:,.0f} MiB with {row['workers']}" for row in found["memory"])
+    console.line(f"memory at the peak, by workers: about {', '.join(held)}")
+    room = found["most_workers"]
+    console.line(f"resources.memory has room for {room:,} worker{'s' * (room != 1)} in every step")
     for note in found["notes"]:
         console.line(f"note: {note}")

@@ -6,12 +6,15 @@ emoji are off, since a language named "[/]" would end the program otherwise.
 
 import codecs
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +26,10 @@ MAX_CELL = 80
 """Characters of a cell: other people's ids and languages may be of any length."""
 
 
+_UNBOUND = 10_000
+"""A width that no table has."""
+
+
 class _Console(Console):
     """A console whose reader may go early, as `head` does: the command goes on to its verdict."""
 
@@ -32,15 +39,10 @@ class _Console(Console):
 
 
 class PlainConsole:
-    """Prints lines and tables.
+    """Prints lines and tables, of which a narrow terminal cuts no word."""
 
-    Args:
-        least_width: of a table that is not to lose digits on a narrow terminal.
-    """
-
-    def __init__(self, *, least_width: int = 0) -> None:
+    def __init__(self) -> None:
         self._console = _Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-        self._console.width = max(self._console.width, least_width)
 
     def line(self, text: str = "") -> None:
         """Print one line, whatever stands in it."""
@@ -51,10 +53,28 @@ class PlainConsole:
         for line in text.split("\n"):
             self.line(line)
 
+    def has_room_for(self, table: Table) -> bool:
+        """Say whether a table fits into a line as it is; a file's lines may be of any length."""
+        return not self._is_bounded or self._measure(table).maximum <= self._console.width
+
     def show(self, what: Table | Text) -> None:
         """Print a table, or a text whose parts were made printable."""
+        width = self._console.width
+        if isinstance(what, Table):
+            _keep_words_whole(what)
+            size = self._measure(what)
+            self._console.width = max(width, size.minimum if self._is_bounded else size.maximum)
         with printing():
             self._console.print(what)
+        self._console.width = width
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self._console.is_terminal or "COLUMNS" in os.environ
+
+    def _measure(self, table: Table) -> Measurement:
+        """Return the widths that a table can have, whatever the terminal's is."""
+        return self._console.measure(table, options=self._console.options.update(width=_UNBOUND))
 
 
 class PlainTable(Table):
@@ -72,6 +92,14 @@ class PlainTable(Table):
         for column in self.columns[1:]:
             column.justify = "right"
         return self
+
+
+def _keep_words_whole(table: Table) -> None:
+    """Let no column be narrower than its longest word: if all are too wide, the terminal wraps lines."""
+    for column in table.columns:
+        cells = [str(cell) for cell in (column.header, *column.cells)]
+        column.min_width = max((cell_len(word) for cell in cells for word in cell.split()), default=1)
+        column.no_wrap = not any(" " in cell.strip() for cell in cells)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 
-from pipeline.engine.memory import MIB
 from pipeline.planning.plan import State, StepStatus
 from pipeline.report.comparison import ComparisonReport, comparison_table
 from pipeline.report.content import (
@@ -19,20 +18,18 @@ from pipeline.report.content import (
     QuickReport,
     RunReport,
     SplitContent,
-    StepContent,
     VerdictContent,
 )
 from pipeline.report.packing import by_source
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
+from pipeline.report.step_table import show_steps
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
 from pipeline.state.storage import LocalStorage
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
-_WIDE = 150
-"""Characters of a table that is not to lose digits on a narrow terminal."""
 _MARKS = {
     State.DONE: "done",
     State.PARTIAL: "resume",
@@ -97,7 +94,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         console.show(_packing(report["packing"]))
         if any("learned" in row for _, row in by_source(report["packing"])):
             console.show(_losses(report["packing"]))
-    console.show(_steps(report["steps"]))
+    show_steps(console, report["steps"])
     for warning in report["warnings"]:
         console.line(f"warning: {warning}")
     if report["audit"]:
@@ -188,27 +185,6 @@ def _losses(packing: dict[str, dict[str, PackingContent]]) -> PlainTable:
         learned = row["learned"]
         counts = (f"{row['tokens']:,}", f"{learned:,}", f"{learned / max(row['tokens'], 1):.2%}")
         table.add(split, shortened(row["name"]), *counts, f"{row['silent_segments']:,}")
-    table.add("")
-    return table
-
-
-def _steps(rows: list[StepContent]) -> PlainTable:
-    names = ("units", "documents", "MB", "M tokens", "when, s", "wall s", "CPU s", "MB/s", "MiB held")
-    table = PlainTable("step", *names).right()
-    for row in rows:
-        size, rate, tokens = row["bytes"], row["bytes_per_second"], row["tokens"]
-        table.add(
-            row["step"],
-            f"{row['units']:,}",
-            f"{row['documents']:,}" if row["documents"] else "",
-            f"{size / 1e6:,.1f}" if size else "",
-            f"{tokens / 1e6:,.2f}" if tokens else "",
-            f"{row['began']:,.0f} to {row['ended']:,.0f}",
-            f"{row['wall_seconds']:,.1f}",
-            f"{row['cpu_seconds']:,.1f}",
-            f"{rate / 1e6:,.2f}" if rate else "",
-            f"{row['peak_memory'] / MIB:,.0f}",
-        )
     table.add("")
     return table
 
@@ -348,7 +324,7 @@ def print_comparison(report: ComparisonReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    console = PlainConsole(least_width=_WIDE)
+    console = PlainConsole()
     console.show(comparison_table(report))
     for record in report["datasets"]:
         if "reason" in record:

@@ -107,4 +107,4 @@ def _pieces(document: Document, what: str, most: float, most_characters: float) 
 
 _PIECES = ("paragraphs", "paragraph_characters", "lines", "line_characters")
 _RUNS = (*(f"top_{size}" for size in _TOP), *(f"repeated_{size}" for size in _REPEATED))
-GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, version=2, memory_factor=56)
+GOPHER_REPETITION = Filter(GopherRepetition, (*_PIECES, *_RUNS), _open, version=2, memory_factor=39)

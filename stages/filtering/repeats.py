@@ -11,8 +11,10 @@ from stages.filtering.words import BASE
 from stages.kernels import inlined_kernel, lean_kernel
 
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_SHIFT = np.uint64(33)
+_SHIFT, _HALF = np.uint64(33), np.uint64(32)
 _NEVER_0 = np.uint64(1)
+_FIRST, _STEP = np.int64(0), np.int64(1)
+"""Of the places of a hash table."""
 _SPACE = np.uint64(ord(" ") + 1)
 """A space, as the hash of a word takes a byte."""
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
@@ -22,7 +24,7 @@ _TAIL_BITS = 0xC0
 
 
 def empty_set(most: int) -> NDArray[np.uint64]:
-    """Return a hash table for that many values: (N,) uint64, N a power of 2."""
+    """Return a hash table for that many values: (N,) uint64."""
     return np.zeros(_slots(most), np.uint64)
 
 
@@ -33,22 +35,22 @@ def no_numbers(most: int) -> NDArray[np.int32]:
 
 def _slots(most: int) -> int:
     """Return the places of a hash table for that many values; it gets at most three quarters full."""
-    return 1 << max(4, (4 * most // 3).bit_length())
+    return most + most // 3 + 2
 
 
 @inlined_kernel
 def slot_of(table: NDArray[np.uint64], value: np.uint64) -> int:
     """Return where a value is in a hash table, or where it would be: a place that holds 0."""
-    mask = len(table) - 1
-    slot = np.int64(value & np.uint64(mask))
+    size = len(table)  # below 2**32, so that any number may be one: a power of 2 takes up to twice that
+    slot = np.int64((value >> _HALF) * np.uint64(size) >> _HALF)
     while table[slot] != 0 and table[slot] != value:
-        slot = (slot + 1) & mask
+        slot = slot + _STEP if slot + _STEP < size else _FIRST
     return int(slot)
 
 
 @inlined_kernel
 def mixed(value: np.uint64) -> np.uint64:
-    """Return a hash whose low bits depend on all bits of another; never 0."""
+    """Return a hash whose high bits depend on all bits of another; never 0."""
     value = (value ^ (value >> _SHIFT)) * _MIX[0]
     value = (value ^ (value >> _SHIFT)) * _MIX[1]
     value = value ^ (value >> _SHIFT)

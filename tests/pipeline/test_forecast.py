@@ -99,6 +99,9 @@ def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
     assert found["tokens"] == pytest.approx(tokens, rel=0.01)
     assert [step["step"] for step in found["steps"]] == [step["step"] for step in report["steps"]]
     assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
+    held = [row["bytes"] for row in found["memory"]]
+    assert [row["workers"] for row in found["memory"]] == [0, 1, 2, 4, 8]
+    assert 50 << 20 < held[0] < held[1] < held[2] < held[3] < held[4] <= 8 << 30
 
 
 def test_nothing_is_left_of_it(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +158,13 @@ def test_a_vocabulary_that_a_sample_cannot_give_is_made_smaller_and_said(folder:
     assert any("the sample is too small to train 32,000 pieces" in note for note in found["notes"])
 
 
+def test_no_more_memory_is_expected_than_the_run_may_hold(folder: Path) -> None:
+    file = run_file(resources={"memory": "1GiB"}, ingest={"max_document_bytes": "1MiB"})
+    found = forecast_run(request(folder, file), share=0.5)
+    assert max(row["bytes"] for row in found["memory"]) == 1 << 30
+    assert found["most_workers"] == 1
+
+
 @pytest.mark.parametrize("share", [0.0, -1.0, 1.5, float("nan")])
 def test_a_share_out_of_bounds_is_refused(share: float, folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"--sample .*: must be above 0 and at most 1"):
@@ -172,4 +182,6 @@ def test_it_is_printed_for_people(folder: Path, capsys: pytest.CaptureFixture[st
     said = capsys.readouterr().out
     assert said.splitlines()[1].startswith("Forecast from 802 records, 100.00% of the bytes")
     assert "  dropped: unreadable" in said
+    assert "memory at the peak, by workers: about " in said
+    assert "resources.memory has room for " in said
     assert "note: duplicates are those within the sample" in said

@@ -199,7 +199,7 @@ def test_notes_of_progress_are_printed_plainly() -> None:
 def test_a_comparison_is_printed_plainly(capsys: pytest.CaptureFixture[str]) -> None:
     record = {"name": EVIL, "mean": {key: {"mean": 1.0, "deviation": 0.0} for key in COLUMNS}}
     report: Any = {"datasets": [record]}
-    PlainConsole(least_width=200).show(comparison_table(report))
+    PlainConsole().show(comparison_table(report))
     printed = capsys.readouterr().out
     assert r"\x1b]0;owned" in printed
     assert not obeyed(printed)

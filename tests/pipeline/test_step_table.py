@@ -1,102 +1,82 @@
-"""What the table of steps promises: a line in it is enough, and the list reads as the flow.
+"""What tables on a narrow terminal promise: every word whole, and columns that are missing are named."""
 
-Each step is one value. What of a plan, of memory, of the folder and of the report belongs to it follows
-from that value; a step that leaves something out is an error when the program is imported.
-"""
+import pytest
 
-import ast
-from dataclasses import MISSING, fields
-from pathlib import Path
+from pipeline.report.content import StepContent
+from pipeline.report.plain import PlainConsole, PlainTable
+from pipeline.report.step_table import show_steps
 
-from pipeline.planning.plan import names_until, plan_steps, steps_before
-from pipeline.state.commits import STEP_COMMIT
-from pipeline.steps.records import StepRecord
-from pipeline.steps.step import Scope, Step
-from pipeline.steps.table import NAMES, STEPS, planned_steps, step_needs, step_of
-from tests.conftest import small_run
-
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = {step.name for step in STEPS}
-RUN = small_run(
-    datasets=[
-        {"name": "clm"},
-        {"name": "sop", "objective": {"kind": "sop"}},
-        {"name": "drawn", "objective": {"kind": "mlm"}, "materialized_epochs": 1},
-    ]
-)
-"""A run that has every step."""
+LONG = "verify-a-name-of-a-dataset-that-is-longer-than-a-line-of-a-terminal-with-eighty-columns"
+NAMES = ("scan", "ingest", "shard-span_corruption", "verify-span_corruption")
 
 
-def test_the_list_reads_as_the_flow() -> None:
-    assert {step.name for _, step in planned_steps(Scope(RUN))} == ROOMS
-    plan = {step.name: step for step in plan_steps(RUN, [])}
-    order = [name for name, _ in planned_steps(Scope(RUN))]
-    assert list(plan) == order
-    for name in order:
-        assert all(order.index(before) < order.index(name) for before in steps_before(plan, name)), name
+def step(name: str) -> StepContent:
+    return StepContent(
+        step=name,
+        units=1_097,
+        documents=1_446_834,
+        bytes=855_123_456,
+        tokens=221_234_567,
+        began=1_234.0,
+        ended=1_310.0,
+        wall_seconds=76.4,
+        worker_seconds=150.0,
+        cpu_seconds=140.8,
+        peak_memory=1_100 << 20,
+        bytes_per_second=11_192_000,
+    )
 
 
-def test_every_step_of_a_plan_is_that_of_its_name() -> None:
-    for name, step in planned_steps(Scope(RUN)):
-        assert step_of(name) is step
-        assert step_needs(Scope(RUN))[name].bytes > 0
+def shown(names: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return the lines of the table of some steps, without the last, which is empty."""
+    show_steps(PlainConsole(), [step(name) for name in names])
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert last == ""
+    return [line.rstrip() for line in lines]
 
 
-def test_until_a_step_are_it_and_those_that_it_depends_on() -> None:
-    plan = {step.name: step for step in plan_steps(RUN, [])}
-    assert names_until(plan, "scan") == set()
-    assert names_until(plan, None) == set(plan)
-    for name in NAMES[1:]:
-        wanted = {one for one in plan if step_of(one).name == name}
-        found = names_until(plan, name)
-        assert wanted <= found
-        assert found - wanted == {before for one in wanted for before in steps_before(plan, one)}
-    assert not any(one.startswith(("decode", "verify", "draw")) for one in names_until(plan, "shard"))
+@pytest.mark.parametrize("width", range(30, 115, 7))
+def test_names_and_numbers_are_whole_at_every_width(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = shown((*NAMES, LONG), capsys)
+    rows = [line.split() for line in lines if line.startswith((*NAMES, "verify-"))]
+    assert [row[0] for row in rows] == [*NAMES, LONG]
+    assert {(row[1], row[-1]) for row in rows} == {("1,446,834", "140.8")}
+    assert "no room for: units; MB/s; M tokens" in lines[-1]
 
 
-def test_every_step_has_a_room_and_a_record_of_its_own() -> None:
-    kinds = {step.record for step in STEPS}
-    assert len(kinds) == len(STEPS)
-    assert all(issubclass(kind, StepRecord) for kind in kinds)
-    for name in ROOMS:
-        assert (ROOT / "pipeline" / "steps" / name / "step.py").is_file()
+def test_at_80_columns_the_steps_of_a_common_run_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = shown(NAMES, capsys)
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["step", "documents", "MB", "wall", "s", "CPU", "s", "MiB", "held"]
+    assert [line.split()[0] for line in lines[1:5]] == list(NAMES)
+    assert lines[5].startswith("no room for: units; MB/s; M tokens; when, s (")
 
 
-def test_what_a_step_needs_cannot_be_left_out() -> None:
-    required = {
-        field.name
-        for field in fields(Step)
-        if field.default is MISSING and field.default_factory is MISSING
-    }
-    assert required == {"name", "version", "record", "reads", "settings", "need", "work"}
+def test_a_wide_terminal_and_a_file_have_all_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    wide = shown(NAMES, capsys)
+    monkeypatch.delenv("COLUMNS")
+    assert wide == shown(NAMES, capsys)
+    assert len(wide) == 1 + len(NAMES)
+    assert "1,234 to 1,310" in wide[1]
+    assert wide[1].endswith("1,100")
 
 
-def test_what_a_step_takes_stands_before_it() -> None:
-    names = [step.name for step in STEPS]
-    taking = [step for step in STEPS if step.takes is not None]
-    assert len(taking) > 4
-    for step in taking:
-        assert step.takes is not None
-        assert names.index(step.takes.step) < names.index(step.name)
-
-
-def test_the_whole_step_has_the_fingerprint_of_the_step_whatever_its_units_have() -> None:
-    for step in plan_steps(RUN, []):
-        assert step.fingerprint_of(STEP_COMMIT) == step.fingerprint
-
-
-def test_no_other_module_asks_for_a_step_by_a_name_that_it_spells() -> None:
-    """A comparison with the name of a step, or a name put together from one, belongs in its value."""
-    spelled = []
-    for path in sorted((ROOT / "pipeline").rglob("*.py")):
-        if path.parent.name in ROOMS:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Compare):
-                parts = [node.left, *node.comparators]
-                names = [part.value for part in parts if isinstance(part, ast.Constant)]
-                spelled += [f"{path.name}: {name}" for name in names if name in ROOMS]
-            if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
-                begin = str(node.values[0].value)
-                spelled += [f"{path.name}: {begin}" for name in ROOMS if begin == f"{name}-"]
-    assert spelled == []
+def test_sentences_in_a_table_are_wrapped_between_words(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    table = PlainTable("step", "units", "why")
+    table.add("verify-span_corruption", "1,234,567", "what it reads changed (shard-span_corruption)")
+    PlainConsole().show(table)
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) > 2
+    assert {"verify-span_corruption", "1,234,567", "(shard-span_corruption)"} <= set(said.split())

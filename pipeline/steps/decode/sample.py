@@ -63,6 +63,16 @@ def sample_shares(languages: Mapping[str, LanguageTokens]) -> dict[str, float]:
     return {name: share * lowered for name, share in shares.items() if share * lowered > _SHARE}
 
 
+def sampled_bytes(languages: Mapping[str, LanguageTokens]) -> float:
+    """Return how many bytes of text are looked at, on average.
+
+    Args:
+        languages: what the token store has of each.
+    """
+    shares = sample_shares(languages)
+    return sum(shares.get(name, _SHARE) * one["bytes"] for name, one in languages.items())
+
+
 def check_sample(workspace: Workspace, work: SampledUnit) -> LibraryRecord:
     """Hold the ids of some documents to those that the tokenizer's library gives."""
     folder = workspace.path(work.unit.tokens)

@@ -29,7 +29,8 @@ class DecodeRecord(StepRecord):
     """Documents by how they come back from their ids, of an existing tokenizer."""
 
 
-_SAMPLE = "sample-"
+SAMPLED = "sample-"
+"""Begins the names of the tasks that encode with the tokenizer's own library."""
 _OVERLAPPED = (TOKENIZE.name, SENTENCES.name)
 """Their units are checked as they are made."""
 
@@ -53,7 +54,7 @@ def _work(job: Job) -> Work[DecodeRecord]:
     if any(unit.compiled for unit in found) and not findings:
         shares = sample_shares(job.records.of(TOKENIZE).languages)
         tasks = [
-            job.task(f"{_SAMPLE}{unit.commit_name}", check_sample, SampledUnit(unit, shares))
+            job.task(f"{SAMPLED}{unit.commit_name}", check_sample, SampledUnit(unit, shares))
             for unit in units
         ]
         sampled = yield Phase("encode a sample with the tokenizer's library", tasks)
@@ -88,5 +89,5 @@ DECODE = Step(
     work=_work,
     overlaps=always(_OVERLAPPED),
     amounts=_amounts,
-    unit_of=lambda name: name.removeprefix(_SAMPLE),
+    unit_of=lambda name: name.removeprefix(SAMPLED),
 )

@@ -25,10 +25,12 @@ from pipeline.steps.units import Unit
 from stages.tokenizer.framing import trained_ids
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols
 
-UNIT_FACTOR = 2
 KEPT_FACTOR = 0.5
 """Of the unit, for each field of its records whose values go along: 40 bytes a document, whose record
 has 80 or more on average."""
+
+STORE_FACTOR = 2
+"""Of a unit's text: its ids, as they are made and as they are stored."""
 
 
 class TokenizeRecord(StepRecord):
@@ -53,7 +55,7 @@ def store_need(scope: Scope) -> Need:
     """Return the need of a worker that holds a unit of the token store."""
     file = scope.file
     kept = max(len(source.keep_columns) for source in file.sources)
-    factor = UNIT_FACTOR + KEPT_FACTOR * kept
+    factor = STORE_FACTOR + KEPT_FACTOR * kept
     return Need(encoding_need(file) + int(factor * int(file.ingest.unit_size)), "lower ingest.unit_size")
 
 

@@ -1,4 +1,4 @@
-"""What filters that work on Python's strings promise: no more memory than the plan counts on.
+"""What filters promise: no more memory than the plan counts on.
 
 The texts are made of the shortest pieces that each filter holds by itself. A character outside of the
 Basic Multilingual Plane makes every character of a decoded text take 4 bytes.
@@ -12,10 +12,22 @@ from stages.cleaning.text import cleaned
 from stages.filtering.c4 import C4
 from stages.filtering.chain import FilterChain
 from stages.filtering.filter import Document, FilterConfig
+from stages.filtering.fineweb import FineWeb
+from stages.filtering.gopher_quality import GopherQuality
+from stages.filtering.gopher_repetition import GopherRepetition
 from stages.filtering.pii import PersonalData
 from stages.filtering.table import filter_of
 
 LINES_KEPT = C4(min_line_words=1, min_sentences=0)
+REPEATED_KEPT = GopherRepetition(
+    max_lines=1.0,
+    max_paragraphs=1.0,
+    max_line_characters=1.0,
+    max_paragraph_characters=1.0,
+    max_top=(1.0,) * 3,
+    max_repeated=(1.0,) * 6,
+)
+LINES_ENDED = FineWeb(min_ended_lines=0.0, max_short_lines=1.0, max_repeated_characters=1.0)
 SIZE = 120_000
 """Bytes of a text, about."""
 ROUNDING = 1.2
@@ -31,6 +43,20 @@ ROUNDING = 1.2
     ],
 )
 def test_a_judge_takes_no_more_than_its_factor(config: FilterConfig, piece: str, last: str) -> None:
+    assert peak_factor(config, piece, last) * ROUNDING < filter_of(config).memory_factor
+
+
+@pytest.mark.parametrize("last", ["", "😀"])
+@pytest.mark.parametrize("piece", ["!", "! ", "a\n", "a.\n\n", "word "])
+@pytest.mark.parametrize("config", [REPEATED_KEPT, LINES_ENDED, GopherQuality()])
+def test_a_judge_that_works_on_arrays_takes_no_more_than_its_factor(
+    config: FilterConfig, piece: str, last: str
+) -> None:
+    assert peak_factor(config, piece, last) < filter_of(config).memory_factor
+
+
+def peak_factor(config: FilterConfig, piece: str, last: str) -> float:
+    """Return how many bytes a judge takes for each of a text of such pieces, at its peak."""
     clean = cleaned(piece * (SIZE // len(piece.encode())) + last + " end.")
     document = Document(clean.data, clean.characters)
     chain = FilterChain([config], "any")
@@ -41,4 +67,4 @@ def test_a_judge_takes_no_more_than_its_factor(config: FilterConfig, piece: str,
     tracemalloc.stop()
     assert len(clean.data) > SIZE // 2
     assert len(clean.data) < peak
-    assert peak * ROUNDING < filter_of(config).memory_factor * len(clean.data)
+    return peak / len(clean.data)

@@ -37,6 +37,7 @@ def rows_of(objective: Objective) -> StoredRows:
         shard=0,
         components=np.arange(count, dtype=np.uint8) if component_widths(objective, SEQ_LEN) else None,
         unigram=UNIGRAM,
+        loss_mask=np.ones(ids.shape, np.uint8) if traits_of(objective).loss_mask else None,
     )
 
 

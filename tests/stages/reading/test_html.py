@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from stages.columns import Drop, DropReason
 from stages.reading.columns_seen import ColumnsSeen
-from stages.reading.html import DEEPEST, HTML, PAGE_BYTES
+from stages.reading.html import DEEPEST, HTML, MOST_ATTRIBUTES, MOST_IN_SCRIPTS, PAGE_BYTES
 from stages.reading.records import FieldMapping, HtmlText, RawDocument, Record
 
 PAGE = """<!doctype html><html><head><title>T</title><style>p {}</style><script>var x;</script></head>
@@ -88,6 +88,46 @@ def test_a_page_that_would_take_too_much_is_a_drop() -> None:
         assert said in found.detail
     flat = b"<div>a</div><p>b<br>" * DEEPEST
     assert text(flat).count("a") == DEEPEST
+
+
+def attributes(number: int, begin: str = "a") -> str:
+    """Return that many attributes of different names, written in all ways."""
+    ways = ("{}", "{}=1", "{} = 'x > y'", '{}="<p>"', "{}/", '{}=""')
+    return " ".join(ways[n % len(ways)].format(f"{begin}{n}") for n in range(number))
+
+
+@pytest.mark.parametrize("begin", ["<p ", "<p x='1'y=2 ", "<!--<p--><p ", "<p/"])
+def test_an_element_with_too_many_attributes_is_a_drop(begin: str) -> None:
+    few = MOST_ATTRIBUTES - begin.count("=")
+    assert text(f"<p>one</p>{begin}{attributes(few)}>two</p>".encode()).split() == ["one", "two"]
+    found = read(f"<p>one</p>{begin}{attributes(few + 1)}>two</p>".encode())
+    assert isinstance(found, Drop)
+    assert found.reason is DropReason.TOO_LARGE
+    assert found.detail == "a page with an element of more than 1,000 attributes"
+
+
+@pytest.mark.parametrize("tag", ["body", "HTML"])
+def test_attributes_of_one_element_count_together_whatever_tag_they_stand_in(tag: str) -> None:
+    half = MOST_ATTRIBUTES // 2
+    pages = [
+        f"<{tag} {attributes(half)}>one<{tag} {attributes(half + more, 'b')}>two" for more in (0, 1)
+    ]
+    assert text(pages[0].encode()) == "onetwo"
+    assert isinstance(read(pages[1].encode()), Drop)
+
+
+def test_what_looks_like_a_tag_in_a_script_may_have_more() -> None:
+    for number, kind in ((MOST_ATTRIBUTES + 1, RawDocument), (MOST_IN_SCRIPTS + 1, Drop)):
+        page = f"<p>one</p><script>if (a<b {attributes(number)}</script><p>two</p><script>"
+        assert isinstance(read(page.encode()), kind)
+    hidden = f"<svg><script><p {attributes(MOST_IN_SCRIPTS + 1)}>"
+    assert isinstance(read(hidden.encode()), Drop)
+
+
+def test_words_are_no_attributes() -> None:
+    words = "a = 'b' / " * MOST_ATTRIBUTES
+    for page in (f"<p>{words}</p>", f"<p>1 < 2 {words}</p>", f"<p></p {words}>word"):
+        assert isinstance(read(page.encode()), RawDocument)
 
 
 @pytest.mark.parametrize("length", range(0, len(PAGE), 29))

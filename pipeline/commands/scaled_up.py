@@ -1,0 +1,164 @@
+"""Scaled up: what a run over a sample of the inputs says of the run over all of them.
+
+What follows the corpus is multiplied: documents, tokens, bytes, CPU seconds. Three things follow other
+laws: a tokenizer is trained on so much text at the most; of decode, the part that the tokenizer's own
+library encodes again has a size of its own; and memory follows the parts that are worked on at a time
+(`pipeline.planning.peaks`).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.engine.memory import BASE, WORKER
+from pipeline.inputs.bundles import MEAN
+from pipeline.inputs.sample import InputSample
+from pipeline.planning.peaks import Parts, peaks_of
+from pipeline.report.content import Forecast, LanguageContent, MemoryForecast, RunReport, StepForecast
+from pipeline.run_file.config import RunFile
+from pipeline.state.journal import read_log
+from pipeline.steps.decode.sample import sampled_bytes
+from pipeline.steps.decode.step import DECODE, SAMPLED
+from pipeline.steps.step import Scope
+from pipeline.steps.table import step_needs
+from pipeline.steps.tokenize.encode import LanguageTokens
+from pipeline.steps.tokenizer.step import TOKENIZER
+from stages.mixing.placement import num_shards
+
+_WORKERS = (0, 1, 2, 4, 8)
+"""For which memory is told."""
+
+
+@dataclass(frozen=True)
+class MeasuredSample:
+    """A sample of the inputs, and what a run over it gave and cost."""
+
+    drawn: InputSample
+    report: RunReport
+    """With compiled code that was loaded before, if that costs as much as the run."""
+    first: RunReport
+    """Of a process that had done nothing else."""
+    by_library: float
+    """CPU seconds of decode that the tokenizer's own library took."""
+    disk: dict[str, int]
+    """Bytes by folder."""
+
+    @property
+    def times(self) -> float:
+        """How many times as many bytes the inputs have."""
+        return self.drawn.stored / self.drawn.taken
+
+    def scaled(self, number: float) -> int:
+        """Return a number that follows the corpus."""
+        return round(number * self.times)
+
+
+def library_seconds(folder: Path) -> float:
+    """Return the CPU seconds that a run took to encode texts with the tokenizer's own library."""
+    return sum(
+        float(event["cpu_seconds"])
+        for event in read_log(folder)
+        if event["event"] == "commit"
+        and event["step"] == DECODE.name
+        and event["unit"].startswith(SAMPLED)
+    )
+
+
+def scaled_up(sample: MeasuredSample, run: RunFile, *, notes: list[str]) -> Forecast:
+    """Return what is expected of a run."""
+    documents, drawn = sample.report["documents"], sample.drawn
+    languages = list(_languages(sample))
+    steps = list(_steps(sample, run, languages))
+    unreadable = {"unreadable": sample.scaled(drawn.unreadable)} if drawn.unreadable else {}
+    dropped = {why: sample.scaled(count) for why, count in documents["dropped"].items()}
+    return Forecast(
+        share=drawn.taken / drawn.stored,
+        records=drawn.records,
+        read=sample.scaled(drawn.records),
+        dropped={**unreadable, **dropped},
+        removed={why: sample.scaled(count) for why, count in documents.get("removed", {}).items()},
+        kept=sample.scaled(documents.get("kept", 0)),
+        tokens=sum(row["tokens"] for row in languages),
+        languages=languages,
+        steps=steps,
+        cpu_seconds=round(sum(step["cpu_seconds"] for step in steps), 1),
+        disk={name: sample.scaled(size) for name, size in sample.disk.items() if size},
+        memory=list(_memory(sample, run)),
+        most_workers=_most_workers(run),
+        notes=notes,
+    )
+
+
+def _languages(sample: MeasuredSample) -> Iterator[LanguageContent]:
+    for row in sample.report["languages"]:
+        yield LanguageContent(
+            language=row["language"],
+            documents=sample.scaled(row["documents"]),
+            bytes=sample.scaled(row["bytes"]),
+            tokens=sample.scaled(row["tokens"]),
+        )
+
+
+def _steps(
+    sample: MeasuredSample, run: RunFile, languages: list[LanguageContent]
+) -> Iterator[StepForecast]:
+    more = _sampled(languages) / max(_sampled(sample.report["languages"]), 1.0)
+    for row in sample.report["steps"]:
+        times, own = sample.times, 0.0
+        if row["step"] == TOKENIZER.name:
+            times = min(times, int(run.tokenizer.train.sample_size) / (_trained(sample) or 1))
+        elif row["step"] == DECODE.name:
+            own = sample.by_library
+        seconds = (row["cpu_seconds"] - own) * times + own * more
+        yield StepForecast(step=row["step"], cpu_seconds=round(seconds, 1))
+
+
+def _sampled(languages: list[LanguageContent]) -> float:
+    """Return the bytes of text that decode encodes with the tokenizer's own library."""
+    return sampled_bytes(
+        {
+            row["language"]: LanguageTokens(
+                documents=max(row["documents"], 1), bytes=row["bytes"], tokens=row["tokens"]
+            )
+            for row in languages
+        }
+    )
+
+
+def _trained(sample: MeasuredSample) -> int:
+    """Return the bytes of text that the sample's tokenizer was trained on; 0 if it was there before."""
+    found = (sample.report["tokenizer"] or {}).get("sample_bytes")
+    return found if isinstance(found, int) else 0
+
+
+def _memory(sample: MeasuredSample, run: RunFile) -> Iterator[MemoryForecast]:
+    held = {row["step"]: row["peak_memory"] for row in sample.first["steps"]}
+    peaks = peaks_of(run, held, before=_parts_of(sample, run), after=_parts_of(sample, run, whole=True))
+    for workers in _WORKERS:
+        found = min(peaks.with_workers(workers), int(run.resources.memory))
+        yield MemoryForecast(workers=workers, bytes=found)
+
+
+def _parts_of(sample: MeasuredSample, run: RunFile, *, whole: bool = False) -> Parts:
+    """Return the parts of the sample's run, or of the whole one."""
+    drawn, times = sample.drawn, sample.times if whole else 1.0
+    most = int(run.ingest.unit_size)
+    unit = drawn.largest_source
+    if whole:  # small files share a unit
+        text = drawn.text_bytes / drawn.taken
+        unit = round(text * max(drawn.largest_file, min(most / MEAN / text, drawn.stored)))
+    kept = round(sample.report["documents"].get("kept", 0) * times)
+    size = round(sum(row["bytes"] for row in sample.report["languages"]) * times)
+    made = num_shards(size, shard_size=int(run.packing.shard_size), documents=kept)
+    return Parts(
+        unit=min(most, unit),
+        documents=kept,
+        shard_documents=kept // (run.packing.shards or made),
+        trained=min(round(_trained(sample) * times), int(run.tokenizer.train.sample_size)),
+    )
+
+
+def _most_workers(run: RunFile) -> int:
+    """Return for how many workers a node has room in every step, as steps reserve memory."""
+    most = max(need.bytes for need in step_needs(Scope(run)).values())
+    return max(0, (int(run.resources.memory) - BASE) // (WORKER + most))

@@ -1,0 +1,114 @@
+"""Peaks: what a run holds at its peak, from what a smaller run of the same steps held.
+
+    held by the smaller run, in this process, step by step     measured
+    + what larger parts add: units, shards, documents, the tokenizer's sample     the steps' own factors
+    + torch, if models are to learn, which the smaller run leaves out
+    = held without workers; beside Ray, each worker holds as much as this process without the program
+
+What a step held stays with its process, so a later step holds no less than what an earlier one added.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pipeline.engine.memory import MIB
+from pipeline.run_file.config import RunFile
+from pipeline.state.commits import SCAN
+from pipeline.steps.decode.step import DECODE
+from pipeline.steps.dedup.step import DEDUP, KEY_BYTES
+from pipeline.steps.ingest.part import BATCH_BYTES
+from pipeline.steps.ingest.step import BATCH_FACTOR
+from pipeline.steps.shard.step import DOCUMENT_ROW, SHARD
+from pipeline.steps.table import step_of
+from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE
+from pipeline.steps.tokenizer.step import TOKENIZER
+from pipeline.steps.verify.step import VERIFY
+from stages.dedup.lsh import MAX_KEYS
+
+RAY = 400 * MIB
+"""Ray's daemons and the driver: 380 to 415 MiB measured with ray 2.60."""
+IDLE = 90 * MIB
+"""A worker with its libraries and compiled code, measured."""
+TORCH = 430 * MIB
+"""A model that learns, with torch, measured beyond an idle process."""
+TRAINED = {"bpe": 10, "unigram": 20}
+"""Bytes for a byte of the tokenizer's sample: the middle of what `training_memory` lists."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """How large the parts are that a run works on."""
+
+    unit: int
+    """Bytes of text of its largest unit."""
+    documents: int
+    shard_documents: int
+    """Of one shard."""
+    trained: int
+    """Bytes of text that its tokenizer is trained on."""
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """What the processes of a run hold at their peaks, in bytes, by step in their order."""
+
+    inline: Mapping[str, int]
+    """This process, if it does all the work."""
+    worker: Mapping[str, int]
+    """A worker, beyond an idle one."""
+    alone: Mapping[str, int]
+    """A process that a step has of its own if there are workers, beyond an idle one."""
+
+    def with_workers(self, workers: int) -> int:
+        """Return what all processes hold at the peak of a run with so many workers."""
+        if not workers:
+            return max(self.inline.values())
+        each = {name: workers * (IDLE + held) for name, held in self.worker.items()}
+        own = {name: IDLE + held for name, held in self.alone.items()}
+        return RAY + max(held + own.get(name, 0) for name, held in each.items())
+
+
+def peaks_of(run: RunFile, held: Mapping[str, int], *, before: Parts, after: Parts) -> Peaks:
+    """Return the peaks of a run.
+
+    Args:
+        run: the run.
+        held: what a smaller run held in each step, by its name in the plan, in their order, in bytes.
+        before: the parts of the smaller run.
+        after: those of the run.
+    """
+    idle = level = held.get(SCAN, min(held.values()))
+    inline, worker, alone, added = dict[str, int](), dict[str, int](), dict[str, int](), 0
+    for name, seen in held.items():
+        added = max(added, _added(name, before=before, after=after))
+        trains = name == TOKENIZER.name and run.tokenizer.path is None
+        if not trains:  # what training takes is released
+            level = max(level, seen + added)
+        inline[name], worker[name] = level, level - idle
+        if trains:
+            factor = TRAINED[run.tokenizer.train.model]
+            inline[name] = max(level, seen + factor * max(0, after.trained - before.trained))
+            alone[name] = inline[name] - level
+        elif name.startswith(f"{VERIFY.name}-") and run.verify.learning:
+            inline[name] = max(level, idle + TORCH)
+            alone[name] = TORCH
+    return Peaks(inline, worker, alone)
+
+
+def _added(name: str, *, before: Parts, after: Parts) -> int:
+    """Return what larger parts add to what a step holds."""
+
+    def more(new: int, old: int, factor: int) -> int:
+        return factor * max(0, new - old)
+
+    if name == SCAN:
+        return 0
+    added = more(min(BATCH_BYTES, after.unit), min(BATCH_BYTES, before.unit), BATCH_FACTOR)
+    step = step_of(name)
+    if step in (TOKENIZE, DECODE):
+        added += more(after.unit, before.unit, STORE_FACTOR)
+    elif step is DEDUP:
+        added += more(min(MAX_KEYS, after.documents), min(MAX_KEYS, before.documents), KEY_BYTES)
+    elif step in (SHARD, VERIFY):
+        added += more(after.shard_documents, before.shard_documents, DOCUMENT_ROW)
+    return added

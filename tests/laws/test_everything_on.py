@@ -1,8 +1,10 @@
 """What laws 1 and 3 promise of a run with all of it switched on: workers and kills change no byte.
 
-SHARDMILL_CAMPAIGN=full asks for ten kills of the whole process group instead of two.
+SHARDMILL_CAMPAIGN=full asks for ten kills of the whole process group instead of two, and for 1 and 3
+workers too.
 """
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from stages.packing.strategies import PACKINGS
 from tests.conftest import digests
 from tests.laws.everything_on import FOLDERS, everything_on, write_everything
 from tests.laws.killed_runs import kill_until_done, require_each_done_once
+
+WORKERS = (1, 2, 3) if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else (2,)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +56,7 @@ def test_all_of_it_is_on_and_passes_verify(inline: tuple[Path, Any]) -> None:
     assert len(digests(output, *FOLDERS)) > 300
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", WORKERS)
 @pytest.mark.usefixtures("ray_session")
 def test_any_number_of_workers_gives_the_bytes_of_a_plain_loop(
     workers: int, everything: Path, inline: tuple[Path, Any], tmp_path: Path

@@ -92,7 +92,7 @@ def test_a_wrong_number_of_tokens_ends_the_run(
 ) -> None:
     places = wrong(records, TOKENS)
     assert {place[-1] for place in places} == {"tokens", "tokens_cut", "frame_tokens"}
-    assert len(places) == 5
+    assert len(places) == 7
     for place in places:
         with pytest.raises(VerificationError, match="tokens of clm do not add up"):
             summed(changed(records, place, by), reference)

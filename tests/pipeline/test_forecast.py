@@ -5,6 +5,8 @@ Nothing but a temporary folder is written to, and what a sample cannot tell is s
 
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,26 @@ def request(folder: Path, file: RunFile | None = None) -> RunRequest:
     return RunRequest(file or run_file(), folder, folder / "never", 0)
 
 
+_ALONE = """
+import json, sys
+from pathlib import Path
+from pipeline.commands.forecast import forecast_run
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest
+file, folder, share = RunFile.model_validate_json(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
+print(json.dumps(forecast_run(RunRequest(file, folder, folder / "never", 0), share=share)))
+"""
+
+
+def forecast_alone(folder: Path, file: RunFile, share: float) -> dict[str, Any]:
+    """Return a forecast that a new process makes: it measures what its own process holds."""
+    command = [sys.executable, "-c", _ALONE, file.model_dump_json(), str(folder), str(share)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    found: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
+    return found
+
+
 def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
     found = forecast_run(request(folder), share=1.0)
     file = run_file(verify={"learning": False})
@@ -99,6 +121,10 @@ def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
     assert found["tokens"] == pytest.approx(tokens, rel=0.01)
     assert [step["step"] for step in found["steps"]] == [step["step"] for step in report["steps"]]
     assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
+
+
+def test_more_workers_are_expected_to_hold_more_memory(folder: Path) -> None:
+    found = forecast_alone(folder, run_file(), 1.0)
     held = [row["bytes"] for row in found["memory"]]
     assert [row["workers"] for row in found["memory"]] == [0, 1, 2, 4, 8]
     assert 50 << 20 < held[0] < held[1] < held[2] < held[3] < held[4] <= 8 << 30
@@ -160,7 +186,7 @@ def test_a_vocabulary_that_a_sample_cannot_give_is_made_smaller_and_said(folder:
 
 def test_no_more_memory_is_expected_than_the_run_may_hold(folder: Path) -> None:
     file = run_file(resources={"memory": "1GiB"}, ingest={"max_document_bytes": "1MiB"})
-    found = forecast_run(request(folder, file), share=0.5)
+    found = forecast_alone(folder, file, 0.5)
     assert max(row["bytes"] for row in found["memory"]) == 1 << 30
     assert found["most_workers"] == 1
 

@@ -9,21 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from beside_faults import sentence_moved
 from fault_copies import NUMBER, Array, Copy, NoPlaceError, change_array, put
 from stored_faults import OTHER, Plant, add_numbers
 
 from pipeline.steps.tokenizer.load import load_tokenizer
 from stages.identity import content_digest
-from stages.store.manifest import (
-    LOSS_MASK,
-    OBJECTIVE_ID,
-    PROMPT,
-    ROOM,
-    SEGMENT_PROMPT,
-    SENTENCES,
-    UNIGRAM,
-    WORD_STARTS,
-)
 from stages.tokenizer.encode import Tokenizer
 
 
@@ -41,69 +32,6 @@ def _list_column(name: str) -> Plant:
 
 def _reordered(table: pa.Table) -> pa.Table:
     return table.take(pa.array([1, 0, *range(2, table.num_rows)]))
-
-
-def _beside(name: str, change: Callable[[Array], Array | None], *, split: bool = False) -> Plant:
-    """Change a file that only some objectives have."""
-
-    def plant(copy: Copy) -> None:
-        path = (copy.split if split else copy.shard) / name
-        if not path.exists():
-            raise NoPlaceError
-        change_array(path, change)
-
-    return plant
-
-
-def _first_up(column: Array) -> Array:
-    """Change one entry, one that is not 0 if there is one."""
-    number = int(np.argmax(column > 0))
-    column[number] += 1
-    return column
-
-
-def _shifted_mask(mask: Array) -> Array:
-    return np.roll(mask, 1, axis=1)
-
-
-def _losses(choose: Callable[[Array], Array]) -> Plant:
-    """Invert the loss mask at one token of those chosen: of the masks that it has, (R, L) bool."""
-
-    def plant(copy: Copy) -> None:
-        pad = copy.vocabulary.named("pad")
-        if LOSS_MASK not in copy.by_row():
-            raise NoPlaceError
-        ids = np.load(copy.shard / "input_ids.npy")
-
-        def change(mask: Array) -> None:
-            places = np.argwhere(choose(mask == 1) & (ids != pad))
-            row, place = places[len(places) // 2]
-            mask[row, place] = 1 - mask[row, place]
-
-        copy.change(LOSS_MASK, change)
-
-    return plant
-
-
-def _padding_learned(copy: Copy) -> None:
-    padding = np.argwhere(np.load(copy.shard / "input_ids.npy") == copy.vocabulary.named("pad"))
-    if LOSS_MASK not in copy.by_row() or not len(padding):
-        raise NoPlaceError
-
-    def change(mask: Array) -> None:
-        mask[tuple(padding[0])] = 1
-
-    copy.change(LOSS_MASK, change)
-
-
-def _component(column: Array) -> Array:
-    column[0] = 1 - min(int(column[0]), 1)
-    return column
-
-
-def _sentence_moved(ends: Array) -> None:
-    number = int(np.argmax(np.diff(ends) > 1))
-    ends[number] += 1
 
 
 def _declared(**changed: Any) -> Plant:
@@ -319,7 +247,7 @@ def _store_sentences(copy: Copy) -> None:
     if not copy.traits.sentences:
         raise NoPlaceError
     unit = copy.material.units[0]
-    change_array(copy.root / unit.sentences / "ends.npy", _sentence_moved)
+    change_array(copy.root / unit.sentences / "ends.npy", sentence_moved)
     copy.units.add(unit.name)
     copy.remake()
 
@@ -381,17 +309,6 @@ DESCRIBED: dict[str, Plant] = {
     "sources of documents exchanged": _list_column("source"),
     "own ids of documents exchanged": _list_column("own_id"),
     "positions of documents exchanged": _list_column("position"),
-    "a component is another one": _beside(f"{OBJECTIVE_ID}.npy", _component),
-    "room to borrow off by 1": _beside(f"{ROOM}.npy", _first_up),
-    "a prompt off by 1": _beside(f"{PROMPT}.npy", _first_up),
-    "a prompt of a segment off by 1": _beside(SEGMENT_PROMPT, _first_up),
-    "the loss mask shifted by 1": _beside(f"{LOSS_MASK}.npy", _shifted_mask),
-    "a loss on one token of a prompt": _losses(lambda mask: ~mask),
-    "a token of a target without a loss": _losses(lambda mask: mask),
-    "a loss on padding": _padding_learned,
-    "the end of a sentence moved": _beside(f"{SENTENCES}/ends.npy", _sentence_moved),
-    "a frequency wrong": _beside(UNIGRAM, _first_up),
-    "the beginnings of words wrong": _beside(WORD_STARTS, np.logical_not, split=True),
     "another seed declared": _other_seed,
     "another parameter declared": _other_parameter,
     "another packing declared": _other_packing,

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from beside_faults import BESIDE
 from code_faults import CODE
 from described_faults import DESCRIBED
 from fault_copies import NUMBER, Copy, NoPlaceError, copied
@@ -30,6 +31,8 @@ from written_faults import WRITTEN
 SIGNED = {"digests", "manifest"}
 """Checks that a fault must not be caught by alone: it was signed again."""
 STORED_FORM, WRITTEN_FORM, CODE_FORM = FORMS = ("stored", "written", "code")
+OF_STORED = {**STORED, **BESIDE, **DESCRIBED, **OF_RECORDS}
+"""What is planted under rows that are drawn when they are read."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,7 @@ class Case:
 
 def faults_of(form: str) -> dict[str, Plant]:
     """Return the faults by name."""
-    return {STORED_FORM: {**STORED, **DESCRIBED, **OF_RECORDS}, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[
-        form
-    ]
+    return {STORED_FORM: OF_STORED, WRITTEN_FORM: WRITTEN, CODE_FORM: CODE}[form]
 
 
 def plant(

@@ -39,6 +39,14 @@ def _local(parameter: typer.CallbackParam, value: Any) -> Any:
     return value
 
 
+def _share(text: str) -> float:
+    """Return a share: 0.05 or 5% is 0.05."""
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r} is no share; write 0.05, or 5%") from error
+
+
 RunFileArgument = Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="DIR", help="Folder of the run.", callback=_local)
@@ -66,6 +74,7 @@ def plan(
     sample: Annotated[
         float | None,
         typer.Option(
+            parser=_share,
             metavar="SHARE",
             help="Forecast documents, tokens, time, memory, disk from a share of the inputs, like 0.01.",
         ),

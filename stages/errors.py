@@ -2,6 +2,7 @@
 
     ShardmillError
     ├── ConfigError        the run file or the command line asks for what cannot be
+    │   └── VocabularySizeError  a tokenizer cannot have so many pieces, or so few
     ├── DataError          an input, or what was made of it, is not what it must be
     │   ├── ChangedInputError  an input file is no longer what it was when it was scanned
     │   ├── FormatError    a file on disk does not hold what its format promises
@@ -25,6 +26,27 @@ class ShardmillError(Exception):
 
 class ConfigError(ShardmillError):
     """The run file or the command line asks for what cannot be."""
+
+
+class VocabularySizeError(ConfigError):
+    """A tokenizer cannot have so many pieces, or so few.
+
+    Args:
+        message: for people.
+        possible: a number of pieces that the text allows.
+    """
+
+    def __init__(self, message: str, possible: int = 0) -> None:
+        super().__init__(message, possible)
+
+    def __str__(self) -> str:
+        """Return the message alone."""
+        return str(self.args[0])
+
+    @property
+    def possible(self) -> int:
+        """A number of pieces that the text allows."""
+        return int(self.args[1])
 
 
 class DataError(ShardmillError):

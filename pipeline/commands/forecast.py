@@ -12,18 +12,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
+from pydantic import ValidationError
+
 from pipeline.commands.scaled_up import MeasuredSample, library_seconds, scaled_up
 from pipeline.inputs.sample import InputSample, draw_sample
-from pipeline.report.content import Forecast
+from pipeline.report.content import Forecast, RunReport
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.faults import explain
 from pipeline.session.session import RunRequest, run_session
-from stages.errors import ConfigError
+from stages.errors import ConfigError, VocabularySizeError
 from stages.store.folders import files_below
 
 _BYTES_A_PIECE = 128
 """Text that is taken for each piece of a trained vocabulary: of less, so many may not be found."""
 _FEWEST_PIECES = 2_048
+_TRIES = 3
+"""To train a tokenizer: with more pieces for the characters, then with fewer for so little text."""
+_MORE = 1.5
+"""Times the share that was asked for: of more it is said why so much is read."""
 _SHORT = 60.0
 """CPU seconds of a sample's run that is done twice: the first time includes loading compiled code."""
 _KEPT = ("ingest", "dedup", "tokens", "sentences", "datasets", "commits")
@@ -47,8 +54,15 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     with tempfile.TemporaryDirectory(prefix="shardmill-forecast-") as name:
         folder = Path(name)
         sample = draw_sample(request.file, request.base, folder, share=share)
-        file, notes = _run_of(request.file, sample)
-        report = first = run_session(RunRequest(file, request.base, folder / "run", 0), stream=stream)
+        notes = _notes(request.file, sample, share)
+        file, report = _first_run(request, sample, folder / "run", stream)
+        first, wanted = report, request.file.tokenizer.train.vocab_size
+        pieces = file.tokenizer.train.vocab_size
+        if pieces < wanted:
+            notes.append(
+                f"the sample is too small to train {wanted:,} pieces: its tokenizer has {pieces:,}, so"
+                " there will be fewer tokens; a larger --sample says more"
+            )
         if sum(step["cpu_seconds"] for step in report["steps"]) < _SHORT:
             report = run_session(RunRequest(file, request.base, folder / "again", 0), stream=None)
         disk = {name: _size(folder / "run" / name) for name in _KEPT}
@@ -57,26 +71,71 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     return scaled_up(measured, request.file, notes=notes)
 
 
-def _run_of(run: RunFile, sample: InputSample) -> tuple[RunFile, list[str]]:
-    """Return the run over a sample, and what it cannot tell."""
+def _notes(run: RunFile, sample: InputSample, share: float) -> list[str]:
+    """Return what the sample cannot tell."""
     notes = [
         "duplicates are those within the sample; the whole corpus has more, so fewer documents stay",
         "the learning check is not part of the sample's run: it takes minutes; its memory is counted",
         "memory is that of one node whose workers all hold at once what the step with the most takes",
     ]
+    taken = sample.taken / sample.stored
+    if taken > _MORE * share:
+        notes.append(
+            f"{taken:.2%} of the bytes are read, more than --sample {share}: of each source at least"
+            " one file is read, and of a file at least 1 MiB"
+        )
+    notes += [
+        f"no document was drawn of source {name}, so nothing here counts it; a larger --sample may"
+        for name in _absent(run, sample)
+    ]
+    return notes
+
+
+def _absent(run: RunFile, sample: InputSample) -> list[str]:
+    """Return the sources that gave no document."""
+    there = {source.name for source in sample.sources}
+    return [source.name for source in run.sources if source.name not in there]
+
+
+def _first_run(
+    request: RunRequest, sample: InputSample, output: Path, stream: TextIO | None
+) -> tuple[RunFile, RunReport]:
+    """Run over a sample with as many pieces as it can train, and return that run and its report."""
+    wanted = request.file.tokenizer.train.vocab_size
+    pieces = min(wanted, max(_FEWEST_PIECES, sample.text_bytes // _BYTES_A_PIECE))
+    tries = 0
+    while True:
+        file, tries = _run_of(request.file, sample, pieces), tries + 1
+        try:
+            again = RunRequest(file, request.base, output, 0, replace=True)
+            return file, run_session(again, stream=stream)
+        except VocabularySizeError as error:
+            possible = min(wanted, error.possible)
+            if tries == _TRIES or possible == pieces or sample.taken == sample.stored:
+                raise
+            pieces = possible
+
+
+def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:
+    """Return the run over a sample; a tokenizer that it trains has so many pieces.
+
+    Raises:
+        ConfigError: the sample lacks what the run needs.
+    """
     content = run.model_dump(mode="json")
     content["sources"] = [source.model_dump(mode="json") for source in sample.sources]
     content["verify"]["learning"] = False
     if run.tokenizer.path is None:
-        wanted = run.tokenizer.train.vocab_size
-        pieces = min(wanted, max(_FEWEST_PIECES, sample.text_bytes // _BYTES_A_PIECE))
         content["tokenizer"]["train"]["vocab_size"] = pieces
-        if pieces < wanted:
-            notes.append(
-                f"the sample is too small to train {wanted:,} pieces: its tokenizer has {pieces:,}, so"
-                " there will be fewer tokens; a larger --sample says more"
-            )
-    return RunFile.model_validate(content), notes
+    try:
+        return RunFile.model_validate(content)
+    except ValidationError as error:
+        absent = ", ".join(_absent(run, sample))
+        why = f"no document was drawn of source {absent}" if absent else "it has too little text"
+        said = "; ".join(explain(error))
+        raise ConfigError(
+            f"--sample: the sample cannot be run, because {why}: {said}; give a larger --sample"
+        ) from error
 
 
 def _size(folder: Path) -> int:

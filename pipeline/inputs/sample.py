@@ -1,8 +1,8 @@
 """A sample of the inputs: records from the beginnings of files, a share of their bytes, for a forecast.
 
 If the share of a file is less than `_LEAST` bytes, so many are read of it, but not of every such file:
-only of as many files as make up the share together. Which ones depends on their names alone. Nothing is
-scanned, and no file is read further than its sample.
+only of as many files as make up the share together, at least one of each source. Which ones depends on
+their names, and on which are empty. Nothing is scanned, and no file is read further than its sample.
 """
 
 import math
@@ -95,13 +95,22 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
 
 
 def _chosen(files: Sequence[FoundFile], share: float) -> list[tuple[FoundFile, float]]:
-    """Return the files that are read, each with the share of it that is: all large ones, some small."""
+    """Return the files that are read, each with the share of it that is read.
+
+    All large files are read, and of the small ones as many as make up the share: at least one of each
+    source that has no large file.
+    """
     large = [(file, share) for file in files if share * _size(file) >= _LEAST]
     small = [file for file in files if share * _size(file) < _LEAST]
     left = share * sum(map(_size, small))
+    # empty files last: the first of a source is read whatever is left
+    small.sort(key=lambda file: (_size(file) == 0, xxhash.xxh3_64_intdigest(file.key.encode())))
+    read = {file.source for file, _ in large}
+    firsts = {file.source: file for file in reversed(small) if file.source not in read}
+    small.sort(key=lambda file: file is not firsts.get(file.source))
     found = []
-    for file in sorted(small, key=lambda file: xxhash.xxh3_64_intdigest(file.key.encode())):
-        if left <= 0:
+    for number, file in enumerate(small):
+        if left <= 0 and number >= len(firsts):
             break
         own = min(1.0, _LEAST / max(_size(file), 1))
         found.append((file, own))
@@ -120,7 +129,8 @@ def _drawn(file: FoundFile, run: RunFile, sample: InputSample, *, share: float) 
             if isinstance(record, Drop):
                 sample.unreadable += 1
                 continue
-            sample.text_bytes += len(record.text) + sum(len(turn.content) for turn in record.turns)
+            texts = [record.text, *record.sections, *(turn.content for turn in record.turns)]
+            sample.text_bytes += sum(len(text.encode()) for text in texts)
             yield record
     sample.taken += taken * size
 

@@ -12,7 +12,7 @@ from typing import Literal
 import sentencepiece
 from pydantic import Field
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, VocabularySizeError
 from stages.tokenizer.normalization import Normalization
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, SamplingConfig
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
@@ -105,7 +105,7 @@ def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes
             minloglevel=2,
         )
     except (RuntimeError, OSError) as error:
-        raise ConfigError(_explain(str(error), config)) from error
+        raise _explained(str(error), config) from error
     return model.getvalue()
 
 
@@ -117,16 +117,20 @@ def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
             yield sentence
 
 
-def _explain(message: str, config: TrainConfig) -> str:
-    """Turn the trainer's message into one that names the setting and the bound."""
+def _explained(message: str, config: TrainConfig) -> ConfigError:
+    """Turn the trainer's message into an error that names the setting and the bound."""
     name = f"tokenizer.train.vocab_size = {config.vocab_size:,}"
     if most := _MOST.search(message):
         bound = int(most[1])
-        return f"{name}: the sample gives at most {bound:,} pieces; set it to {bound} or less"
+        return VocabularySizeError(
+            f"{name}: the sample gives at most {bound:,} pieces; set it to {bound} or less", bound
+        )
     if least := _LEAST.search(message):
-        return (
+        return VocabularySizeError(
             f"{name}: the special ids, the bytes and the sample's characters alone are"
             f" {int(least[1]):,}; set it well above that, or lower"
-            f" tokenizer.train.character_coverage = {config.character_coverage}"
+            f" tokenizer.train.character_coverage = {config.character_coverage}",
+            2 * int(least[1]),
         )
-    return f"{name}: the tokenizer could not be trained: {message.strip().splitlines()[-1]}"
+    last = message.strip().splitlines()[-1]
+    return ConfigError(f"{name}: the tokenizer could not be trained: {last}")

@@ -21,6 +21,7 @@ from stages.errors import (
     Stopped,
     TooFewLabelsError,
     VerificationError,
+    VocabularySizeError,
     is_of_the_system,
 )
 
@@ -35,6 +36,7 @@ def of_library(name: str, kind: str, *bases: type[Exception]) -> type[Exception]
 CLIENT_ERROR = of_library("aiohttp.client_exceptions", "ClientError")
 ENDED: dict[str, tuple[BaseException, int, str]] = {
     "config": (ConfigError("seed = -1: too small"), 2, "seed = -1: too small"),
+    "vocabulary": (VocabularySizeError("at most 700", 700), 2, "at most 700"),
     "data": (DataError("a.jsonl: broken"), 2, "a.jsonl: broken"),
     "changed": (ChangedInputError("a.jsonl: changed"), 2, "a.jsonl: changed"),
     "format": (FormatError("x.npy: cut"), 2, "x.npy: cut"),
@@ -94,7 +96,7 @@ def test_every_kind_of_our_errors_is_among_those_tried() -> None:
         pending += kind.__subclasses__()
         kinds |= {kind} - {ShardmillError}
     ours = {kind for kind in kinds if kind.__module__ == "stages.errors"}
-    assert len(ours) == 8
+    assert len(ours) == 9
     assert ours == {type(error) for error, _, _ in ENDED.values()} & ours
 
 

@@ -140,6 +140,16 @@ def test_a_vocabulary_too_large_for_the_corpus_names_the_bound(tmp_path: Path) -
     assert "tokenizer.train.vocab_size = 32,000: the sample gives at most" in one_line(result)
 
 
+def test_a_share_is_a_number_or_a_percentage(tmp_path: Path) -> None:
+    folder = make(tmp_path)
+    for given, code, said in (
+        ("5x", 2, "'5x' is no share; write 0.05, or 5%"),
+        ("500%", 2, "--sample 5.0: must be above 0 and at most 1"),
+    ):
+        result = shardmill("plan", "run.toml", "--output", "out", "--sample", given, cwd=folder)
+        assert (result.returncode, said in result.stderr) == (code, True), result.stderr
+
+
 def test_status_of_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
     result = shardmill("status", str(tmp_path), cwd=tmp_path)
     assert result.returncode == 2

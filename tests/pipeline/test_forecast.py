@@ -178,6 +178,73 @@ def test_sections_go_along(tmp_path: Path) -> None:
     assert found["kept"] == 100
 
 
+def test_of_each_source_a_file_is_read(tmp_path: Path) -> None:
+    """The share is less than one file, and there are three sources; an empty file says nothing."""
+    for number in range(20):
+        rows = "".join(json.dumps(row) + "\n" for row in documents(20, 20 * number))
+        (tmp_path / f"{number}.jsonl").write_text(rows)
+    (tmp_path / "empty.jsonl").write_text("")
+    source = {"text_column": "body", "id_column": "id"}
+    sources = [
+        {**source, "name": "many", "paths": ["??.jsonl"]},
+        {**source, "name": "few", "paths": ["1.jsonl", "2.jsonl", "empty.jsonl"]},
+        {**source, "name": "one", "paths": ["3.jsonl"]},
+    ]
+    sample = draw_sample(run_file(sources=sources), tmp_path, tmp_path, share=0.01)
+    assert [one.name for one in sample.sources] == ["many", "few", "one"]
+    assert sample.records == 60
+
+
+def test_a_run_that_needs_a_source_of_which_nothing_was_drawn_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents(100)))
+    (tmp_path / "b.jsonl").write_text("\n\n")
+    sources = [
+        {"name": name, "paths": [f"{name}.jsonl"], "text_column": "body", "id_column": "id"}
+        for name in ("a", "b")
+    ]
+    named = [{"kind": "column", "column": "meta.score", "min": 2, "sources": ["b"]}]
+    with pytest.raises(ConfigError, match=r"--sample: .* no document was drawn of source b: .*larger"):
+        forecast_run(request(tmp_path, run_file(sources=sources, filters=named)), share=0.5)
+    found = forecast_run(request(tmp_path, run_file(sources=sources, filters=[])), share=1.0)
+    assert any("no document was drawn of source b" in note for note in found["notes"])
+
+
+def test_sections_are_text_of_the_sample(tmp_path: Path) -> None:
+    rows = [{"prompt": "", "target": "über alles"}, {"prompt": "so", "target": "what"}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"name": "p", "paths": ["a.jsonl"], "text_column": "prompt", "section_columns": ["target"]}
+    sample = draw_sample(run_file(sources=[source], filters=[]), tmp_path, tmp_path, share=1.0)
+    assert sample.text_bytes == len("über allessowhat".encode())
+
+
+@pytest.mark.parametrize("wanted", [2048, 32_000])
+def test_a_vocabulary_that_little_text_cannot_give_is_no_fault_of_the_run_file(
+    wanted: int, tmp_path: Path
+) -> None:
+    for number in range(40):
+        row = json.dumps({"body": f"{number} {' '.join(WORDS)}"}) + "\n"
+        (tmp_path / f"{number}.jsonl").write_text(row)
+    source = {"name": "s", "paths": ["*.jsonl"], "text_column": "body"}
+    changes = {"tokenizer": {"train": {"vocab_size": wanted}}, "validation": {"fraction": 0.0}}
+    file = run_file(sources=[source], filters=[], **changes)
+    found = forecast_run(request(tmp_path, file), share=0.2)
+    said = [note for note in found["notes"] if "the sample is too small to train" in note]
+    assert said
+    assert f"{wanted:,} pieces: its tokenizer has" in said[0]
+    with pytest.raises(ConfigError, match=r"the sample gives at most \d+ pieces"):
+        forecast_run(request(tmp_path, run_file(sources=[source], filters=[], **changes)), share=1.0)
+
+
+def test_characters_that_need_more_pieces_than_the_sample_gets_get_them(tmp_path: Path) -> None:
+    rows = [{"body": "".join(chr(0x4E00 + n * 97 % 2_500 + k) for k in range(50))} for n in range(200)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = {"name": "s", "paths": ["*.jsonl"], "text_column": "body"}
+    changes = {"dedup": {"exact": False, "near": False}, "tokenizer": {"train": {"vocab_size": 9_000}}}
+    found = forecast_run(request(tmp_path, run_file(sources=[source], filters=[], **changes)), share=0.4)
+    assert any("to train 9,000 pieces: its tokenizer has" in note for note in found["notes"])
+
+
 def test_a_vocabulary_that_a_sample_cannot_give_is_made_smaller_and_said(folder: Path) -> None:
     file = run_file(tokenizer={"train": {"vocab_size": 32_000}})
     found = forecast_run(request(folder, file), share=0.3)

@@ -132,7 +132,7 @@ def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:
     except ValidationError as error:
         absent = ", ".join(_absent(run, sample))
         why = f"no document was drawn of source {absent}" if absent else "it has too little text"
-        said = "; ".join(explain(error))
+        said = "; ".join(explain(error, content))
         raise ConfigError(
             f"--sample: the sample cannot be run, because {why}: {said}; give a larger --sample"
         ) from error

@@ -144,7 +144,7 @@ def run_file(request: QuickRequest) -> RunFile:
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
-        raise ConfigError("quick: " + "; ".join(explain(error))) from error
+        raise ConfigError("quick: " + "; ".join(explain(error, content))) from error
 
 
 def _special(given: Sequence[str]) -> dict[str, str | int]:

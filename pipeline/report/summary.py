@@ -24,6 +24,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.step import DEDUP, section_loss
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
+from pipeline.steps.ingest.roles import unused_roles
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
 from pipeline.steps.shard.step import SHARD
@@ -146,6 +147,7 @@ def _without_flows(content: object) -> object:
 
 def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     """Yield what settings and the tokenizer cost."""
+    yield unused_roles(Scope(file))
     yield section_loss(Scope(file))
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:

@@ -259,6 +259,13 @@ class RunFile(Config):
                     " run without this source"
                 )
             fits = any(count > 1 if wanted < 0 else count == wanted for count in held)
+            if wanted and not fits and traits_of(dataset.objective).loss_mask:
+                raise ValueError(
+                    f'dataset {dataset.name!r}: loss = "targets" has a loss on targets alone, and no'
+                    ' source says what they are: write chat = { template = "chatml" } for a source'
+                    ' of lists of messages, or text_column = "prompt" and section_columns = ["target"]'
+                    " for a source of prompts and targets"
+                )
             if wanted and not fits:
                 columns = "section_columns" if wanted < 0 else f"{wanted - 1} section_columns"
                 raise ValueError(

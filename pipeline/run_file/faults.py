@@ -1,6 +1,7 @@
 """Faults of a run file: what pydantic found, as sentences that name the key, the value and the bound."""
 
 import difflib
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,19 +18,24 @@ _FILTER_KINDS = ", ".join(map(repr, FILTERS))
 """An objective without a kind is the causal one."""
 
 
-def explain(error: ValidationError) -> list[str]:
-    """Return one sentence for each fault: the dotted key, the value, the bound."""
+def explain(error: ValidationError, content: object) -> list[str]:
+    """Return one sentence for each fault: the dotted key, the value, the bound.
+
+    Args:
+        error: what pydantic found.
+        content: the run file that it found it in.
+    """
     sentences = []
     faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
     for here, fault in faults:
         if fault["type"] == "union_tag_invalid":
-            place = ".".join(map(str, [*here, "kind"]))
+            place = _dotted((*here, "kind"), content)
             found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
             sentences.append(f"{place} = {_shown(found)}: must be one of {known}")
             continue
         if any(len(other) > len(here) and other[: len(here)] == here for other, _ in faults):
             continue  # a table is only wrong because something in it is
-        place = ".".join(str(part) for part in here)
+        place = _dotted(here, content)
         is_table = isinstance(fault["input"], dict)
         if fault["type"] == "extra_forbidden":
             sentences.append(f"{place}: no such key{_nearest(fault['loc'])}")
@@ -39,6 +45,9 @@ def explain(error: ValidationError) -> list[str]:
             sentences.append(f"{place}: needs kind, one of {_FILTER_KINDS}")
         elif fault["type"] == "tuple_type" and is_table and len(here) == 1:
             sentences.append(f"{place}: is one table, and must be a list of tables; write [[{place}]]")
+        elif fault["type"] == "tuple_type" and isinstance(fault["input"], str):
+            shown = _shown(fault["input"])
+            sentences.append(f"{place} = {shown}: must be a list; write {here[-1]} = [{shown}]")
         elif fault["type"] == "too_short":
             least = fault["ctx"]["min_length"]
             items = "1 item" if least == 1 else f"{least} items"
@@ -49,6 +58,18 @@ def explain(error: ValidationError) -> list[str]:
             message = f"{message[:1].lower()}{message[1:]}"
             sentences.append(f"{place}{shown}: {message}" if place else message)
     return sentences
+
+
+def _dotted(here: tuple[int | str, ...], content: object) -> str:
+    """Return a place as a dotted key: of a source or a dataset by its name, if it has one of its own."""
+    parts = list(map(str, here))
+    if here[:1] in (("sources",), ("datasets",)) and len(here) > 1 and isinstance(content, Mapping):
+        items = content[here[0]]
+        names = [item.get("name") if isinstance(item, Mapping) else None for item in items]
+        name = None if here[2:] == ("name",) else names[int(here[1])]
+        if isinstance(name, str) and names.count(name) == 1:
+            parts[1] = name
+    return ".".join(parts)
 
 
 def _shown(value: object) -> str:

@@ -31,7 +31,7 @@ def load_run_file(path: Path, overrides: Sequence[str] = ()) -> RunFile:
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{path}: " + "; ".join(explain(error))) from error
+        raise ConfigError(f"{path}: " + "; ".join(explain(error, content))) from error
     except RecursionError as error:
         raise ConfigError(f"{path}: {_TOO_DEEP}") from error
 

@@ -113,7 +113,8 @@ class Runner:
             total = self._settle(step.takes, plan.name, whole.flows)
             record = record.model_copy(update={"ledger": total})
         for warning in record.warnings:
-            self.execution.progress.note(f"warning: {warning}")
+            if warning != plan.warning:  # which was told when the step began
+                self.execution.progress.note(f"warning: {warning}")
         if step.sole is not None:
             self._clear(plan, step.sole)
         self.execution.finish(plan, record, whole.flows)

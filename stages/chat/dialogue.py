@@ -5,13 +5,15 @@
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 MOST_TURNS = 16_384
 """Of a dialogue: each is an object of some hundred bytes, however short its content."""
 _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SHAREGPT = {"human": "user", "gpt": "assistant"}
+_USUAL = ("messages", "conversations")
+"""Names that columns of dialogues have in most data sets."""
 _SHOWN = 60
 
 
@@ -29,6 +31,17 @@ class NoDialogueError(ValueError):
 def is_role(name: str) -> bool:
     """Say whether a name can be that of a role: it holds no markup."""
     return _ROLE.fullmatch(name) is not None
+
+
+def chat_setting(column: str) -> str:
+    """Return what a source says so that a column is read as dialogues, for messages."""
+    return f'chat = {{ column = "{column}", template = "chatml" }}'
+
+
+def chat_hint(columns: Collection[str]) -> str:
+    """Return how dialogues are read, if a column has the usual name of such; empty if none has."""
+    found = next((name for name in _USUAL if name in columns), None)
+    return f"; if {found!r} holds lists of messages, set {chat_setting(found)}" if found else ""
 
 
 def dialogue_of(messages: list[object]) -> tuple[ChatTurn, ...]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from stages.chat.dialogue import NoDialogueError
+from stages.chat.dialogue import NoDialogueError, chat_hint, chat_setting
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
 from stages.reading.dialogue_cells import checked_messages, holds_messages, turns_at
@@ -118,7 +118,8 @@ def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: boo
     if any(test(value) for test in strings) or (integers and pa.types.is_integer(value)):
         return
     needed = "strings or integers" if integers else "strings"
-    raise ConfigError(f"{key} = {column!r}: {name} holds {kind} there; it must hold {needed}")
+    way = f"; to read lists of messages, set {chat_setting(column)}" if holds_messages(kind) else ""
+    raise ConfigError(f"{key} = {column!r}: {name} holds {kind} there; it must hold {needed}{way}")
 
 
 def _check_messages(schema: pa.Schema, column: str, name: str, key: str) -> None:
@@ -134,9 +135,11 @@ def _only_field(schema: pa.Schema, column: str, name: str, key: str) -> pa.Field
     """Return the field of a column, and refuse a table that lacks it."""
     found = find_fields(schema, column)
     if len(found) != 1:
-        there = ", ".join(dict.fromkeys(field_names(schema))) or "none"
+        names = list(dict.fromkeys(field_names(schema)))
+        there = ", ".join(names) or "none"
         problem = "such a column twice" if found else "no such column"
-        raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}")
+        way = chat_hint(names) if key.endswith(".text_column") else ""
+        raise ConfigError(f"{key} = {column!r}: {name} has {problem}; columns there: {there}{way}")
     return found[0]
 
 

@@ -65,7 +65,7 @@ def test_a_column_that_no_record_has_is_refused_with_those_that_exist(
         ingest(corpus, tmp_path / "run", max_bad_fraction=bad, **KEYS[key])
     assert str(caught.value) == (
         f"sources.web.{key} = 'wrong': none of 20 records has such a column; columns"
-        " there: id, lang, text. Correct the name and run again with --replace"
+        " there: id, lang, text. Correct it and run again with --replace"
     )
     corrected = {"id_column": "id", "language": {"column": "lang"}, "replace": True}
     assert ingest(corpus, tmp_path / "run", **corrected)["documents"]["read"] == 20

@@ -284,7 +284,7 @@ def test_a_column_that_no_record_has_is_refused_with_those_that_exist(tmp_path: 
         ingest(tmp_path, source={"keep_columns": ["url", "meta.score"]})
     assert str(caught.value) == (
         "sources.s.keep_columns = 'meta.score': none of 40 records has such a column; columns there:"
-        " id, text, url, meta.quality, meta.tags, n. Correct the name and run again with --replace"
+        " id, text, url, meta.quality, meta.tags, n. Correct it and run again with --replace"
     )
 
 

@@ -46,9 +46,9 @@ PATHS = 'paths = ["*.jsonl"]\n'
 @pytest.mark.parametrize(
     ("key", "before", "after"),
     [
-        ("sources.0.paths", PATHS, 'paths = ["a\\u0000.jsonl"]\n'),
-        ("sources.0.paths", PATHS, 'paths = ["b.jsonl", "*\\u0000.jsonl"]\n'),
-        ("sources.0.root", PATHS, PATHS + 'root = "a\\u0000"\n'),
+        ("sources.web.paths", PATHS, 'paths = ["a\\u0000.jsonl"]\n'),
+        ("sources.web.paths", PATHS, 'paths = ["b.jsonl", "*\\u0000.jsonl"]\n'),
+        ("sources.web.root", PATHS, PATHS + 'root = "a\\u0000"\n'),
         ("tokenizer.path", DATASET, DATASET + '[tokenizer]\npath = "a\\u0000.model"\n'),
     ],
 )
@@ -63,7 +63,7 @@ def test_a_path_that_no_file_can_have_is_refused_by_its_key(
 
 def test_an_empty_path_is_refused(load: Load) -> None:
     message = refusal(load, LEAST.replace("*.jsonl", ""))
-    assert "sources.0.paths = ['']: '' names no file; write a file, a glob" in message
+    assert "sources.web.paths = ['']: '' names no file; write a file, a glob" in message
 
 
 @pytest.mark.parametrize("place", ["/dev/null", "/dev/zero", "folder", "link", "socket"])

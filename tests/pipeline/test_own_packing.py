@@ -62,9 +62,10 @@ def test_a_dataset_given_as_an_object_has_the_run_s_packing_too() -> None:
 def test_shards_in_a_dataset_s_packing_are_refused_since_they_are_the_run_s(
     key: str, value: object
 ) -> None:
+    content = run_with({key: value}, RUN_PACKING)
     with pytest.raises(ValidationError) as caught:
-        RunFile.model_validate(run_with({key: value}, RUN_PACKING))
-    (message,) = explain(caught.value)
+        RunFile.model_validate(content)
+    (message,) = explain(caught.value, content)
     assert message == (
         f"dataset 'own': packing.{key} = {value!r}: all datasets of a run share its shards; set {key}"
         " in the run's own [packing]"
@@ -84,9 +85,10 @@ def test_a_run_json_of_a_version_that_wrote_shards_of_datasets_gives_the_packing
 
 
 def test_a_fault_of_the_run_s_packing_is_named_once() -> None:
+    content = run_with({"strategy": "concat"}, {"seq_len": 1})
     with pytest.raises(ValidationError) as caught:
-        RunFile.model_validate(run_with({"strategy": "concat"}, {"seq_len": 1}))
-    (message,) = explain(caught.value)
+        RunFile.model_validate(content)
+    (message,) = explain(caught.value, content)
     assert message == "packing.seq_len = 1: input should be greater than or equal to 2"
 
 

@@ -57,14 +57,14 @@ def test_sources_and_datasets_are_all_that_a_run_needs(load: Load) -> None:
         (LEAST + "[packing]\nseqlen = 5\n", "packing.seqlen", "seq_len"),
         (LEAST + "[dedup.minhash]\nnum_prem = 5\n", "dedup.minhash.num_prem", "num_perm"),
         (LEAST + "[tokenizer.train]\nvocab = 5\n", "tokenizer.train.vocab", "vocab_size"),
-        (SOURCE + 'text_colum = "x"\n' + DATASET, "sources.0.text_colum", "text_column"),
-        (LEAST + "[datasets.objective]\nknd = 1\n", "datasets.0.objective.knd", "kind"),
+        (SOURCE + 'text_colum = "x"\n' + DATASET, "sources.web.text_colum", "text_column"),
+        (LEAST + "[datasets.objective]\nknd = 1\n", "datasets.clm.objective.knd", "kind"),
         (
             LEAST + '[datasets.objective]\nkind = "mlm"\nmask_prob = 0.2\n',
-            "datasets.0.objective.mask_prob",
+            "datasets.clm.objective.mask_prob",
             "mask_probability",
         ),
-        (LEAST + "[datasets.packing]\nseq_lenn = 8\n", "datasets.0.packing.seq_lenn", "seq_len"),
+        (LEAST + "[datasets.packing]\nseq_lenn = 8\n", "datasets.clm.packing.seq_lenn", "seq_len"),
     ],
 )
 def test_a_typo_is_named_with_its_place_and_the_nearest_key(
@@ -108,12 +108,32 @@ def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
             "packing.strategy = 'worst_fit': input should be 'best_fit', 'concat', 'document' or 'full'",
         ),
         ("packing = 3\n" + LEAST, "packing = 3: input should be a valid dictionary"),
+        (
+            LEAST.replace('["*.jsonl"]', '"*.jsonl"'),
+            "sources.web.paths = '*.jsonl': must be a list; write paths = ['*.jsonl']",
+        ),
+        (
+            SOURCE + 'chat = { template = "chatml", learn = "assistant" }\n' + DATASET,
+            "sources.web.chat.learn = 'assistant': must be a list; write learn = ['assistant']",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_its_key_and_the_bound(
     text: str, explanation: str, load: Load
 ) -> None:
     assert f"run.toml: {explanation}" in refusal(load, text)
+
+
+def test_a_source_is_named_by_its_name_unless_that_is_at_fault_or_not_its_own(load: Load) -> None:
+    second = SOURCE.replace("web", "books")
+    assert "; sources.books.root = 'a\\x00': " in refusal(
+        load, SOURCE + 'encoding = "x"\n' + second + 'root = "a\\u0000"\n' + DATASET
+    )
+    both = second + 'text_column = "a"\nchat = { template = "chatml" }\n'
+    assert "run.toml: sources.books: chat and text_column" in refusal(load, SOURCE + both + DATASET)
+    assert "sources.1.root = 5: " in refusal(load, SOURCE + SOURCE + "root = 5\n" + DATASET)
+    assert "sources.1.name = 5: " in refusal(load, SOURCE + second.replace('"books"', "5") + DATASET)
+    assert "sources.0 = 7: " in refusal(load, "sources = [7]\n" + DATASET)
 
 
 def test_every_fault_of_a_file_is_named_at_once(load: Load) -> None:
@@ -128,7 +148,7 @@ def test_every_fault_of_a_file_is_named_at_once(load: Load) -> None:
         (DATASET, "sources"),
         (SOURCE, "datasets"),
         ('[[sources]]\npaths = ["*.jsonl"]\n' + DATASET, "sources.0.name"),
-        ('[[sources]]\nname = "web"\n' + DATASET, "sources.0.paths"),
+        ('[[sources]]\nname = "web"\n' + DATASET, "sources.web.paths"),
         (SOURCE + "[[datasets]]\n", "datasets.0.name"),
     ],
 )
@@ -155,10 +175,16 @@ def test_a_name_that_stands_twice_is_refused(text: str, explanation: str, load: 
 @pytest.mark.parametrize(
     ("text", "explanation"),
     [
-        ('kind = "rtd"', "run.toml: datasets.0.objective.kind = 'rtd': must be one of 'bart', 'clm', "),
-        ('kind = "mlm"\nmask_probability = 0.0', "datasets.0.objective.mask_probability = 0.0: "),
+        (
+            'kind = "rtd"',
+            "run.toml: datasets.clm.objective.kind = 'rtd': must be one of 'bart', 'clm', ",
+        ),
+        ('kind = "mlm"\nmask_probability = 0.0', "datasets.clm.objective.mask_probability = 0.0: "),
         ('kind = "mlm"\nmask_share = 0.95', "mask_share = 0.95 and random_share = 0.1 must not pass 1"),
-        ('kind = "mlm"\nmask_first_token = true', "datasets.0.objective.mask_first_token: no such key"),
+        (
+            'kind = "mlm"\nmask_first_token = true',
+            "datasets.clm.objective.mask_first_token: no such key",
+        ),
         ('kind = "nsp"\n[datasets.packing]\nseq_len = 4', "seq_len = 4: rows of nsp need at least 5"),
         ('kind = "fim"\n[datasets.packing]\nseq_len = 3', "seq_len = 3: rows of fim need at least 4"),
         (
@@ -301,7 +327,11 @@ kind = "prefix_lm"
     ("columns", "text", "explanation"),
     [
         ("", 'kind = "prefix_lm"\nsplit = "source"', "no source has section_columns"),
-        ("", 'kind = "clm"\nloss = "targets"', "no source has section_columns"),
+        (
+            "",
+            'kind = "clm"\nloss = "targets"',
+            'write chat = { template = "chatml" } for a source of lists of messages, or ',
+        ),
         ("", 'kind = "simcse"\nviews = "pairs"', "no source has 1 section_columns"),
         ('section_columns = ["a"]', LOSS_MIXTURE, 'set split to "drawn" or loss to "all"'),
         (

@@ -86,13 +86,16 @@ def _need(scope: Scope) -> Need:
 
 def section_loss(scope: Scope) -> str | None:
     """Say what comparing whole texts costs where sections matter, or None if nothing."""
-    names = [source.name for source in scope.file.sources if source.section_columns or source.chat]
-    if not (names and scope.file.dedup.near):
+    found = next((one for one in scope.file.sources if one.section_columns or one.chat), None)
+    if found is None or not scope.file.dedup.near:
         return None
+    compared, alike, different = "texts, all sections", "records with one long prompt", "targets"
+    if found.chat:
+        compared, different = "dialogues, all turns", "other turns"
+        alike = "dialogues with one long system message"
     return (
-        f"source {names[0]}: near-duplicates are found on whole texts, all sections joined: of records"
-        " with one long prompt the first stays alone, whatever their targets; if all are to stay, set"
-        " dedup.near = false"
+        f"source {found.name}: near-duplicates are found on whole {compared} joined: of {alike} the"
+        f" first stays alone, whatever their {different}; if all are to stay, set dedup.near = false"
     )
 
 

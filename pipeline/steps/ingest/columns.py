@@ -12,6 +12,7 @@ from typing import Protocol
 
 from pipeline.run_file.config import Source
 from pipeline.steps.ingest.kept import LongValues, add_long
+from stages.chat.dialogue import chat_hint
 from stages.config import Config
 from stages.errors import ConfigError
 from stages.filtering.filter import FilterConfig
@@ -20,6 +21,7 @@ from stages.reading.columns_seen import ID, LANGUAGE, NAMED, NOTHING, ColumnsSee
 from stages.reading.kept_values import DEEPEST, MOST_BYTES
 from stages.reading.records import LanguageColumn
 
+_TEXT = "text_column"
 _BESIDE = "filters"
 """Stands for the setting of a column that filters alone read."""
 _KEPT = "keep_columns"
@@ -178,7 +180,7 @@ def column_counts(columns: ColumnsSeen) -> ColumnCounts:
 
 def _named_columns(source: Source, filters: Sequence[FilterConfig]) -> list[tuple[str, str]]:
     """Return the columns of a source, each with the key that names it."""
-    columns = [("text_column", source.text_column)]
+    columns = [(_TEXT, source.text_column)]
     if source.chat is not None:
         columns = [("chat.column", source.chat.column)]
     columns += [("section_columns", column) for column in source.section_columns]
@@ -195,9 +197,10 @@ def _absent_everywhere(source: Source, key: str, column: str, seen: _Seen) -> st
     setting = f"sources.{source.name}.{key}"
     if key == _BESIDE:
         setting = f"filters of sources.{source.name}: column"
+    way = chat_hint(seen.there) if key == _TEXT else ""
     return (
         f"{setting} = {column!r}: none of {seen.records:,} records has such a column;"
-        f" columns there: {there}. Correct the name and run again with --replace"
+        f" columns there: {there}{way}. Correct it and run again with --replace"
     )
 
 

@@ -1,12 +1,15 @@
-"""Roles: whether the roles that a source's dialogues are learned by are those of its turns."""
+"""Roles: whether the roles that a source's dialogues are learned by are those of its turns, and used."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from pipeline.run_file.config import Source
+from pipeline.steps.step import Scope
 from stages.chat.table import TEMPLATES
 from stages.errors import ConfigError
+from stages.objectives.table import traits_of
 
 _NAMED = 20
 
@@ -43,3 +46,19 @@ def require_learned_roles(sources: Sequence[Source], units: Iterable[CountedRole
                     f"sources.{source.name}.chat.learn: no turn is of role {role!r}; roles there:"
                     f" {there}. Correct it and run again with --replace"
                 )
+
+
+def unused_roles(scope: Scope) -> str | None:
+    """Say that no dataset learns chosen turns alone, or None if one does or no source has dialogues."""
+    chat = next((source for source in scope.file.sources if source.chat), None)
+    if chat is None or any(traits_of(one.objective).loss_mask for one in scope.file.datasets):
+        return None
+    assert chat.chat is not None, "is a source with dialogues"
+    chosen = f"learn = {json.dumps(chat.chat.learn)}"
+    if chat.chat.template not in TEMPLATES:
+        chosen = "{% generation %} in its template"
+    return (
+        f'sources.{chat.name}.chat: {chosen} has no effect, because no dataset has loss = "targets": the'
+        " turns of all roles are learned. To learn the chosen turns alone, write below [[datasets]]"
+        ' name = "clm" and objective = { kind = "clm", loss = "targets" }; see docs/chat.md'
+    )

@@ -22,7 +22,7 @@ from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
 from pipeline.steps.ingest.reading import InputPart
 from pipeline.steps.ingest.recount import recount_ingested
-from pipeline.steps.ingest.roles import require_learned_roles
+from pipeline.steps.ingest.roles import require_learned_roles, unused_roles
 from pipeline.steps.ingest.unreadable import UnreadableSoFar, check_readable
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
@@ -290,6 +290,7 @@ INGEST = Step(
     settings=_settings,
     units=_units,
     unit_key=_unit_key,
+    warning=unused_roles,
     need=_need,
     work=_work,
     amounts=_amounts,

@@ -12,7 +12,7 @@ from pipeline.inputs.bundles import Bundle
 from pipeline.run_file.config import Source
 from pipeline.steps.ingest.columns import SourceColumns
 from pipeline.steps.ingest.part import PartRecord
-from stages.columns import UNREADABLE
+from stages.columns import UNREADABLE, DropReason
 from stages.errors import DataError
 from stages.filtering.filter import FilterConfig
 
@@ -94,7 +94,13 @@ def check_readable(
     bad = sum(drops.get(reason, 0) for reason in UNREADABLE)
     if bad > bound * read:
         of = "the first " if early else ""
+        way = "repair the file"
+        if 2 * drops.get(DropReason.MISSING_TEXT, 0) > bad:
+            way = (
+                "set the source's text_column to the field of the text, or chat if it holds lists of"
+                " messages (docs/chat.md)"
+            )
         raise DataError(
             f"ingest.max_bad_fraction = {bound}: {bad:,} of {of}{read:,} records are unreadable"
-            f" ({', '.join(named[:NAMED])}); repair the file, or set ingest.max_bad_fraction higher"
+            f" ({', '.join(named[:NAMED])}); {way}, or set ingest.max_bad_fraction higher"
         )

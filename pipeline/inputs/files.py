@@ -44,7 +44,7 @@ from stages.reading.encodings import UTF_8
 from stages.reading.reader import Reader, StreamReader, TableReader, TextSplit
 from stages.reading.records import FieldMapping, FieldsForFilters, LanguageColumn
 from stages.reading.slices import Slice
-from stages.reading.table import ENDINGS, is_named_like_file, reader_of
+from stages.reading.table import endings_said, is_named_like_file, reader_of
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,7 @@ def _expand(source: Source, base: Path) -> _Places:
             if reason is None and folders.is_beside(place):
                 reason = SkipReason.BESIDE
             if reason is None:
+                _require_reader(source, place, alone=alone)
                 _take(found, source, path, place)
             else:
                 found.skipped[path] = reason
@@ -242,9 +243,8 @@ def _expand(source: Source, base: Path) -> _Places:
 
 
 def _take(found: _Places, source: Source, path: str, place: Place) -> None:
-    """Add a file, unless it is no file that can be read, or one that is there already."""
+    """Add a file, unless it is no file, or one that is there already."""
     key = f"sources.{source.name}"
-    _require_reader(source, place)
     if isinstance(place, Path):
         require_file(place, key=f"{key}.paths")
     if found.paths.setdefault(place, path) != path:
@@ -315,17 +315,22 @@ def _is_data(folder: Place, *, key: str) -> bool:
     return is_dataset_folder(folder)
 
 
-def _require_reader(source: Source, place: Place) -> None:
+def _require_reader(source: Source, place: Place, *, alone: bool) -> None:
     """Refuse a file that nothing reads, or that lacks what its source takes."""
     name = str(place)
     reader = reader_of(name, source.text_split)
     if reader is None:
         ending = PurePosixPath(name).suffix
         glob = f"*{ending}" if ending else _name(name)
+        way = (
+            f"set skip_unknown = true, which leaves out all such files and counts them, or"
+            f" exclude = [{glob!r}]"
+        )
+        if alone:
+            way = "remove it from paths, or give it the ending of what it holds"
         raise ConfigError(
-            f"sources.{source.name}.paths: {name}: no reader knows this file: reads {', '.join(ENDINGS)}"
-            f" files only; leave it out with exclude = [{glob!r}], or all files of other endings with"
-            " skip_unknown = true"
+            f"sources.{source.name}.paths: {name}: no reader knows this file; {way}. Files are read by"
+            f" their endings: {endings_said()}"
         )
     for library in reader.libraries:
         if find_spec(library.name) is None:

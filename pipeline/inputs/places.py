@@ -298,9 +298,10 @@ def _unread(
 
 
 def _folder(place: str, pattern: str, key: str) -> ConfigError:
+    inside = pattern.rstrip("/")
     return ConfigError(
-        f"{key}: {place} is a folder; write {pattern.rstrip('/')}/*.jsonl.zst, or the ending that"
-        " its files have"
+        f"{key}: {place} is a folder; write {inside}/{ANY_DEPTH} and skip_unknown = true to read every"
+        f" file in it that a reader knows (exclude leaves out more), or {inside}/*.jsonl for one ending"
     )
 
 

@@ -36,6 +36,15 @@ ENDINGS = tuple(dict.fromkeys(ending for reader in READERS for ending in endings
 """All that is read, by the ending of the name, in lower case."""
 
 
+def endings_said() -> str:
+    """Return all that is read in few words: ".jsonl, .json (also with .gz or .zst), .parquet"."""
+    packed: dict[str, None] = {}
+    whole: dict[str, None] = {}
+    for reader in READERS:
+        (whole if isinstance(reader, TableReader) else packed).update(dict.fromkeys(reader.endings))
+    return f"{', '.join(packed)} (also with {' or '.join(COMPRESSIONS)}), {', '.join(whole)}"
+
+
 def reader_of(name: str, split: TextSplit) -> Reader | None:
     """Return what reads a file, by its name: "a/b.jsonl.gz" -> JSON_LINES, "b.doc" -> None.
 

@@ -12,7 +12,7 @@ from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.inputs.skipped import glob_matches
 from pipeline.run_file.config import RunFile, Source
 from stages.errors import ConfigError
-from stages.reading.table import ENDINGS
+from stages.reading.table import endings_said
 
 FILES = ("web/b.jsonl", "web/a.jsonl.gz", "web/deep/er/c.jsonl.zst", "code/z.jsonl", "top.jsonl")
 
@@ -134,10 +134,11 @@ def test_a_wildcard_that_matches_nothing_is_refused(base: Path) -> None:
     ("path", "explanation"),
     [
         ("web/none.jsonl", "no such file"),
-        ("web", "is a folder; write web/*.jsonl.zst"),
-        ("web/note.doc", f"reads {', '.join(ENDINGS)} files only"),
-        ("web/*.doc", f"reads {', '.join(ENDINGS)} files only"),
-        ("web/LOUD.JSONL", f"reads {', '.join(ENDINGS)} files only"),
+        ("web", "is a folder; write web/** and skip_unknown = true to read every file in it"),
+        ("web", "(exclude leaves out more), or web/*.jsonl for one ending"),
+        ("web/note.doc", "remove it from paths, or give it the ending of what it holds. Files are read"),
+        ("web/*.doc", f"by their endings: {endings_said()}"),
+        ("web/LOUD.JSONL", f"by their endings: {endings_said()}"),
     ],
 )
 def test_what_is_no_input_file_is_refused_with_the_source_and_the_place(
@@ -312,10 +313,11 @@ def test_files_that_are_not_read_are_counted_and_the_first_named(base: Path) -> 
 def test_a_file_that_no_reader_knows_is_refused_with_both_ways_out(base: Path) -> None:
     (base / "web" / "note.doc").write_text("a note")
     (base / "web" / "README").write_text("a note")
-    assert "leave it out with exclude = ['README'], or all files of other" in refusal(base, "web/*")
+    ways = "set skip_unknown = true, which leaves out all such files and counts them, or exclude = "
+    assert f"{ways}['README']. " in refusal(base, "web/*")
     message = refusal(base, "web/*", exclude=["README"])
-    assert "leave it out with exclude = ['*.doc'], or all files of other endings with skip_" in message
-    assert "files only" in refusal(base, "web/note.doc", skip_unknown=True), "it is meant"
+    assert f"{ways}['*.doc']. " in message
+    assert "remove it from paths" in refusal(base, "web/note.doc", skip_unknown=True), "it is meant"
 
 
 def test_a_source_of_which_nothing_is_left_is_refused(base: Path) -> None:

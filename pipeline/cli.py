@@ -16,7 +16,7 @@ from pipeline.main import main
 from stages.errors import VerificationError
 
 if TYPE_CHECKING:
-    from pipeline.report.content import RunReport
+    from pipeline.report.content import RunReport, VerdictContent
 
 app = typer.Typer(
     name="shardmill",
@@ -314,12 +314,25 @@ def _cores() -> int:
 
 
 def _require_pass(report: "RunReport") -> None:
-    failed = [name for name, verdict in report["verify"].items() if not verdict["passed"]]
+    failed = [
+        f"{name}{_unjudged(verdict)}"
+        for name, verdict in report["verify"].items()
+        if not verdict["passed"]
+    ]
     findings = (report.get("audit") or {"findings": []})["findings"]
     if findings:
         failed = ["files of the run (run again with --replace to repair them)", *failed]
     if failed:
         raise VerificationError(f"verify: FAIL: {', '.join(failed)}; see the findings above")
+
+
+def _unjudged(verdict: "VerdictContent") -> str:
+    """Say of a verdict that nothing is wrong but too little to learn from, if that is all."""
+    learning = verdict["learning"]
+    if verdict["findings"] or not learning or "reason" not in learning:
+        return ""
+    sound = all(gate["passed"] for gate in learning["gates"])
+    return " (the exact checks passed, but learning could not be judged)" if sound else ""
 
 
 if __name__ == "__main__":

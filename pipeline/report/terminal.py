@@ -243,7 +243,7 @@ def _returned(verdict: VerdictContent) -> str:
 
 def _print_learning(console: PlainConsole, learning: LearningContent) -> None:
     if "reason" in learning:
-        console.line(f"  learning   not proven: {learning['reason']}")
+        console.line(f"  learning   could not be judged; the exact checks passed: {learning['reason']}")
         _print_failed_gates(console, learning["gates"])
         return
     if "contrast" in learning:

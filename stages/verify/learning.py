@@ -188,7 +188,8 @@ def make_windows(
     ):
         if (labelled := count_labelled(rows)) < least:
             raise TooFewLabelsError(
-                f"learning check: {labelled:,} labelled tokens in the {name} slice, but {bound} = "
-                f"{least:,}; give it more rows, of a larger corpus if need be, or lower {bound}"
+                f"{labelled:,} labelled tokens in the {name} slice, but {bound} = {least:,}, because"
+                " fewer tell nothing; give the run more documents, or set verify.learning = false, and"
+                " the exact checks decide alone"
             )
     return Windows(training, heldout, kept)

@@ -140,6 +140,23 @@ def test_a_vocabulary_too_large_for_the_corpus_names_the_bound(tmp_path: Path) -
     assert "tokenizer.train.vocab_size = 32,000: the sample gives at most" in one_line(result)
 
 
+def test_too_little_to_learn_from_is_told_apart_from_a_fault(tmp_path: Path) -> None:
+    folder = make(tmp_path, lines=60)
+    settings = ("tokenizer.train.vocab_size=600", "dedup.near=false", "validation.fraction=0.1")
+    given = [part for setting in settings for part in ("--set", setting)]
+    result = shardmill(*RUN_IT, *given, cwd=folder)
+    assert result.returncode == 3
+    assert one_line(result) == (
+        "shardmill: verify: FAIL: clm (the exact checks passed, but learning could not be judged); see"
+        " the findings above"
+    )
+    assert "  learning   could not be judged; the exact checks passed: " in result.stdout
+    assert "or set verify.learning = false, and the exact checks decide alone" in result.stdout
+    assert shardmill(*RUN_IT, *given, "--set", "verify.learning=false", cwd=folder).returncode == 2
+    result = shardmill(*RUN_IT, *given, "--set", "verify.learning=false", "--replace", cwd=folder)
+    assert result.returncode == 0
+
+
 def test_a_share_is_a_number_or_a_percentage(tmp_path: Path) -> None:
     folder = make(tmp_path)
     for given, code, said in (

@@ -149,6 +149,7 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     """Yield what settings and the tokenizer cost."""
     yield unused_roles(Scope(file))
     yield section_loss(Scope(file))
+    yield _nothing_held_out(file, records)
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:
         yield normalization_loss(file.tokenizer.train.normalization)
@@ -164,6 +165,23 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
             f" {worst['language']} {worst['unknown'] / worst['tokens']:.2%}: it has no piece for these"
             " characters, and rows do not have them"
         )
+
+
+def _nothing_held_out(file: RunFile, records: Records) -> str | None:
+    """Say that there is no validation split though the run file asks for one, or None."""
+    split, wanted = records.get(SPLIT), file.validation
+    if split is None or split.clusters or not wanted.fraction:
+        return None
+    if split.candidates:
+        return (
+            f"validation.max_tokens = {wanted.max_tokens:,}: no document is held out, because the first"
+            " that was drawn has more tokens; raise it"
+        )
+    kept = records.of(DEDUP).kept
+    return (
+        f"validation.fraction = {wanted.fraction}: no document is held out, because none of {kept:,} was"
+        " drawn; raise it to have a validation split, or set it to 0"
+    )
 
 
 def _documents(records: Records) -> DocumentsContent:

@@ -309,7 +309,8 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
     documents.pop("removed", None)  # nothing is compared
     console.show(_documents(documents))
     for warning in run["warnings"]:
-        console.line(f"warning: {warning}")
+        if not warning.startswith("validation."):  # which is said below, as an option
+            console.line(f"warning: {warning}")
     for name, verdict in run["verify"].items():
         _print_verdict(console, name, verdict)
     if "validation" not in report["export"]["splits"]:

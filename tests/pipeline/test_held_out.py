@@ -1,5 +1,6 @@
 """What a split promises of duplicates: a cluster stands on one side, in every step that asks."""
 
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,30 @@ def test_a_held_out_cluster_stands_in_the_groups_of_validation_behind_those_of_t
         else:
             assert group == shard_of(document["id"], seed, copy=0, shards=3)
     assert 0 < len(held_out) < len(documents)
+
+
+@pytest.mark.parametrize(
+    ("validation", "said"),
+    [
+        (
+            {"fraction": 1e-9},
+            r"validation.fraction = 1e-09: no document is held out, because none of \d+ was drawn",
+        ),
+        (
+            {"fraction": 0.5, "max_tokens": 1},
+            r"validation.max_tokens = 1: no document is held out, because the first .* more tokens",
+        ),
+        ({"fraction": 0.0}, None),
+        ({"fraction": 0.5}, None),
+    ],
+)
+def test_a_split_that_was_asked_for_and_is_empty_is_told(
+    validation: dict[str, Any], said: str | None, tmp_path: Path
+) -> None:
+    write_tiny_corpus(tmp_path / "corpus")
+    file = tiny_run().model_copy(update={"validation": ValidationConfig(**validation)})
+    report = run_session(RunRequest(file, tmp_path / "corpus", tmp_path / "run", 0), stream=None)
+    found = [warning for warning in report["warnings"] if warning.startswith("validation.")]
+    assert len(found) == (said is not None)
+    assert all(re.match(str(said), warning) for warning in found)
+    assert ("validation" in report["datasets"]["mlm"]) == (validation == {"fraction": 0.5})

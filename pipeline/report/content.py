@@ -333,6 +333,8 @@ class TokenContent(TypedDict):
     id: int
     piece: str
     role: str
+    loss: NotRequired[bool]
+    """Whether it is to be predicted, where labels are the tokens themselves."""
     was_id: NotRequired[int]
     was: NotRequired[str]
 

@@ -28,6 +28,8 @@ from stages.objectives.table import traits_of
 from stages.tokenizer.existing import RunTokenizer, open_tokenizer
 from stages.tokenizer.sampling import SPACE_SYMBOL
 
+_LOSS = "\u27e6", "\u27e7"
+"""Stand around tokens with a loss, in rows in which others have none."""
 _COLUMNS = ("own_id", "id", "source", "language", "path", "position", "tokens")
 
 
@@ -146,6 +148,8 @@ def _cells(
         label = None if labels is None else int(labels[place])
         role = _role(rows, number, int(truth[place]), label)
         cell: TokenContent = {"id": number, "piece": shown[place], "role": role.value}
+        if label is not None and rows.manifest.label_convention == "unshifted":
+            cell["loss"] = label != IGNORED
         if truth[place] != number:
             cell["was_id"], cell["was"] = int(truth[place]), was[place]
         cells.append(cell)
@@ -190,10 +194,15 @@ def print_row(content: RowContent, *, as_json: bool) -> None:
         count, padding = len(sequence["tokens"]), sequence["padding"]
         console.line()
         heading = f"{sequence['name']}: {count:,} tokens, {padding:,} padding"
+        silent = sum(not cell.get("loss", True) for cell in sequence["tokens"])
+        if silent:
+            heading += f", {count - silent:,} with a loss"
         console.show(Text(printable(heading), "bold"))
         console.show(_text(sequence["tokens"]))
     roles = {cell["role"] for part in content["sequences"] for cell in part["tokens"]}
     legend = Text("\n")
+    if any(_has_both(part["tokens"]) for part in content["sequences"]):
+        legend.append(f" {_LOSS[0]}has a loss{_LOSS[1]} ").append("  ")
     for role in Role:
         if role.value in roles and role is not Role.TEXT:
             legend.append(f" {role.value} ", _STYLES[role]).append("  ")
@@ -222,18 +231,29 @@ def _kept(documents: list[PieceContent]) -> Iterator[str]:
             yield f"{part['own_id'] or part['id']}: {said}"
 
 
+def _has_both(cells: list[TokenContent]) -> bool:
+    """Say whether some tokens have a loss and others have none."""
+    return {cell["loss"] for cell in cells if "loss" in cell} == {True, False}
+
+
 def _text(cells: list[TokenContent]) -> Text:
-    """Return tokens as running text; what is not as it was is shown as [now|before]."""
-    text = Text()
+    """Return tokens as running text; what is not as it was is shown as [now|before].
+
+    Where others have none, tokens with a loss are shown as ⟦tokens⟧.
+    """
+    text, marked, inside = Text(), _has_both(cells), False
     for cell in cells:
-        role = Role(cell["role"])
+        role, learned = Role(cell["role"]), marked and cell["loss"]
+        if learned != inside:
+            text.append(_LOSS[inside])
+            inside = learned
         now = _readable(cell["piece"])
         if "was" in cell:
             now = f"[{now}|{_readable(cell['was'])}]"
         elif role is Role.KEPT:
             now = f"[{now}|=]"
-        text.append(now, _STYLES[role])
-    return text
+        text.append(now, f"{_STYLES[role]} dim" if marked and not learned else _STYLES[role])
+    return text.append(_LOSS[1] if inside else "")
 
 
 def _readable(piece: str) -> str:

@@ -1,6 +1,7 @@
 """What inspection promises: a row as the loader gives it, each token with what became of it."""
 
 import json
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,42 @@ def test_what_has_no_loss_is_said(output: Path) -> None:
     (sequence,) = described(output, "fim")["sequences"]
     special = [cell["piece"] for cell in sequence["tokens"] if cell["role"] == "special"]
     assert special.count("<fim_middle>") == len(described(output, "fim")["documents"])
+
+
+def test_a_loss_is_shown_without_colours_and_of_special_tokens_too(
+    output: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "10000")
+    seen = 0
+    for name in ("prefix", "fim"):
+        content, labels = described(output, name), opened(output, name)[ROW]["labels"]
+        (sequence,) = content["sequences"]
+        learned = [cell["loss"] for cell in sequence["tokens"]]
+        assert learned == (labels[: len(learned)] != IGNORED).tolist()
+        print_row(content, as_json=False)
+        shown = capsys.readouterr().out
+        assert f" padding, {sum(learned):,} with a loss\n" in shown
+        assert "\u27e6has a loss\u27e7" in shown.splitlines()[-1]
+        text = shown.rpartition("\n\n")[0]
+        begun = sum(1 for before, now in pairwise([False, *learned]) if now and not before)
+        assert text.count("\u27e6") == text.count("\u27e7") == begun > 0
+        seen += sum(not one for one in learned)
+    assert seen > 5
+    found = [described(output, "fim", row=row)["sequences"][0]["tokens"] for row in range(10)]
+    specials = {cell["piece"]: cell["loss"] for cell in chain(*found) if cell["role"] == "special"}
+    assert specials["</s>"]
+    assert not specials["<fim_middle>"]
+    assert "loss" not in described(output, "mlm")["sequences"][0]["tokens"][0]
+
+
+def test_a_row_without_a_loss_says_so(output: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = described(output, "prefix")
+    for cell in content["sequences"][0]["tokens"]:
+        cell["loss"] = False
+    print_row(content, as_json=False)
+    shown = capsys.readouterr().out
+    assert ", 0 with a loss" in shown
+    assert "\u27e6" not in shown
 
 
 def test_another_epoch_shows_other_masks_of_the_same_tokens(output: Path) -> None:

@@ -4,7 +4,6 @@ A message cannot close its own turn, what cannot be written is a counted drop, a
 fit dialogues are refused in one sentence.
 """
 
-import io
 import json
 import shutil
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from stages.chat.dialogue import dialogue_of
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP
 from stages.cleaning.text import clean_text
-from stages.errors import ConfigError, ShardmillError
+from stages.errors import ConfigError
 from tests.conftest import digests
 from tests.stages.chat.chat_files import (
     JINJA,
@@ -359,70 +358,6 @@ def test_a_chat_that_cannot_be_read_is_refused(
     (corpus / "t.txt").write_text("x\n")
     with pytest.raises(ConfigError, match=message):
         run_it(corpus, tmp_path / "run", with_chat(chat_run("chatml"), **changes), until="ingest")
-
-
-@pytest.mark.slow
-def test_turns_that_no_dataset_learns_alone_are_told(corpus: Path, tmp_path: Path) -> None:
-    def told(objective: dict[str, Any], **chat: Any) -> list[str]:
-        content = with_chat(chat_run("chatml"), **chat)
-        content["datasets"] = [{"name": "d", "objective": objective}]
-        request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0)
-        found = [one.step.warning or "" for one in plan_session(request)]
-        return [warning for warning in found if "has no effect" in warning]
-
-    (corpus / "chatml.jinja").write_text(JINJA["chatml"])
-    (warning,) = told({"kind": "clm"}, learn=["assistant", "user"])
-    assert 'sources.chats.chat: learn = ["assistant", "user"] has no effect' in warning
-    assert 'name = "clm" and objective = { kind = "clm", loss = "targets" }' in warning
-    assert told({"kind": "clm"}, template="chatml.jinja")[0].startswith(
-        "sources.chats.chat: {% generation %} in its template has no effect"
-    )
-    assert told({"kind": "clm", "loss": "targets"}) == []
-    report = run_it(corpus, tmp_path / "report", chat_run("chatml"), until="ingest")
-    assert [one for one in report["warnings"] if "has no effect" in one]
-
-
-@pytest.mark.slow
-def test_a_warning_is_told_once(corpus: Path, tmp_path: Path) -> None:
-    content = {**chat_run("mistral"), "tokenizer": {"train": {"vocab_size": 1200}}}
-    request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0, until="tokenize")
-    shown = io.StringIO()
-    run_session(request, stream=shown)
-    assert shown.getvalue().count("is encoded as text") == 1
-
-
-def test_near_duplicates_among_dialogues_are_told_in_words_of_dialogues(
-    corpus: Path, tmp_path: Path
-) -> None:
-    content = chat_run("chatml", dedup={"near": True})
-    request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0)
-    (warning,) = [one.step.warning for one in plan_session(request) if one.step.name == "dedup"]
-    assert warning == (
-        "source chats: near-duplicates are found on whole dialogues, all turns joined: of dialogues with"
-        " one long system message the first stays alone, whatever their other turns; if all are to stay,"
-        " set dedup.near = false"
-    )
-
-
-@pytest.mark.slow
-def test_messages_that_are_read_as_texts_name_chat_as_the_way(corpus: Path, tmp_path: Path) -> None:
-    rows = [json.loads(line) for line in (corpus / "a.jsonl").read_text().splitlines()]
-    pq.write_table(pa.Table.from_pylist(rows), corpus / "text.parquet")
-    setting = r'chat = \{ column = "messages", template = "chatml" \}'
-    for name, column, said in (
-        (
-            "a.jsonl",
-            "messages",
-            r"set the source's text_column .*, or chat if it holds lists of messages",
-        ),
-        ("a.jsonl", "text", f"columns there: id, messages.*; if 'messages' holds .* set {setting}"),
-        ("text.parquet", "messages", f"it must hold strings; to read lists of messages, set {setting}"),
-        ("text.parquet", "text", f"columns there: id, messages; if 'messages' holds .* set {setting}"),
-    ):
-        content = chat_run("chatml")
-        content["sources"] = [{"name": "s", "paths": [name], "text_column": column}]
-        with pytest.raises(ShardmillError, match=said):
-            run_it(corpus, tmp_path / f"{name}-{column}", content, until="ingest")
 
 
 def test_a_table_without_lists_of_messages_is_refused(corpus: Path, tmp_path: Path) -> None:

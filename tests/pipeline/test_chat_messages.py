@@ -1,0 +1,88 @@
+"""What people are told of dialogues: what is not learned, what `chat` reads, what dedup compares."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, plan_session, run_session
+from stages.errors import ShardmillError
+from tests.pipeline.test_chats import run_it, with_chat
+from tests.stages.chat.chat_files import JINJA, chat_run, chat_tokenizer, dialogues, write_lines
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Dialogues, and a tokenizer that has the pieces of all templates."""
+    folder = tmp_path_factory.mktemp("told")
+    (folder / "a.jsonl").write_bytes(write_lines(list(dialogues(30))))
+    (folder / "tokenizer.json").write_bytes(chat_tokenizer())
+    return folder
+
+
+def test_turns_that_no_dataset_learns_alone_are_told(corpus: Path, tmp_path: Path) -> None:
+    def told(objective: dict[str, Any], **chat: Any) -> list[str]:
+        content = with_chat(chat_run("chatml"), **chat)
+        content["datasets"] = [{"name": "d", "objective": objective}]
+        request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0)
+        found = [one.step.warning or "" for one in plan_session(request)]
+        return [warning for warning in found if "has no effect" in warning]
+
+    (corpus / "chatml.jinja").write_text(JINJA["chatml"])
+    (warning,) = told({"kind": "clm"}, learn=["assistant", "user"])
+    assert 'sources.chats.chat: learn = ["assistant", "user"] has no effect' in warning
+    assert 'name = "clm" and objective = { kind = "clm", loss = "targets" }' in warning
+    assert told({"kind": "clm"}, template="chatml.jinja")[0].startswith(
+        "sources.chats.chat: {% generation %} in its template has no effect"
+    )
+    assert told({"kind": "clm", "loss": "targets"}) == []
+    report = run_it(corpus, tmp_path / "report", chat_run("chatml"), until="ingest")
+    assert [one for one in report["warnings"] if "has no effect" in one]
+
+
+def test_a_warning_is_told_once(corpus: Path, tmp_path: Path) -> None:
+    content = {**chat_run("mistral"), "tokenizer": {"train": {"vocab_size": 1200}}}
+    request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0, until="tokenize")
+    shown = io.StringIO()
+    run_session(request, stream=shown)
+    assert shown.getvalue().count("is encoded as text") == 1
+
+
+def test_near_duplicates_among_dialogues_are_told_in_words_of_dialogues(
+    corpus: Path, tmp_path: Path
+) -> None:
+    content = chat_run("chatml", dedup={"near": True})
+    request = RunRequest(RunFile.model_validate(content), corpus, tmp_path / "run", 0)
+    (warning,) = [one.step.warning for one in plan_session(request) if one.step.name == "dedup"]
+    assert warning == (
+        "source chats: near-duplicates are found on whole dialogues, all turns joined: of dialogues with"
+        " one long system message the first stays alone, whatever their other turns; if all are to stay,"
+        " set dedup.near = false"
+    )
+
+
+def test_messages_that_are_read_as_texts_name_chat_as_the_way(corpus: Path, tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in (corpus / "a.jsonl").read_text().splitlines()]
+    pq.write_table(pa.Table.from_pylist(rows), corpus / "text.parquet")
+    setting = r'chat = \{ column = "messages", template = "chatml" \}'
+    for name, column, said in (
+        (
+            "a.jsonl",
+            "messages",
+            r"set the source's text_column .*, or chat if it holds lists of messages",
+        ),
+        ("a.jsonl", "text", f"columns there: id, messages.*; if 'messages' holds .* set {setting}"),
+        ("text.parquet", "messages", f"it must hold strings; to read lists of messages, set {setting}"),
+        ("text.parquet", "text", f"columns there: id, messages; if 'messages' holds .* set {setting}"),
+    ):
+        content = chat_run("chatml")
+        content["sources"] = [{"name": "s", "paths": [name], "text_column": column}]
+        with pytest.raises(ShardmillError, match=said):
+            run_it(corpus, tmp_path / f"{name}-{column}", content, until="ingest")

@@ -66,6 +66,8 @@ class JinjaTemplate:
 
     def __init__(self, source: str, eos_token: str | None) -> None:
         self._eos = eos_token
+        self.strings: tuple[str, ...]
+        """What its source writes out as it is, and strings that it may put together."""
         environment = _environment()
         try:
             tree = environment.parse(source)
@@ -73,6 +75,7 @@ class JinjaTemplate:
         except jinja2.TemplateError as error:
             line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
             raise ConfigError(f"not a Jinja template{line}: {error.message}") from error
+        self.strings = tuple(_strings(tree))
         if not any(node.name == "_learned" for node in tree.find_all(nodes.ExtensionAttribute)):
             raise ConfigError(
                 "has no {% generation %} ... {% endgeneration %}, so nobody knows what of a dialogue is"
@@ -132,6 +135,11 @@ class JinjaTemplate:
             kind = "" if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: "
             raise RefusedError(f"the template refuses it: {kind}{said}") from error
         return text
+
+
+def _strings(tree: nodes.Template) -> Iterator[str]:
+    yield from (node.data for node in tree.find_all(nodes.TemplateData))
+    yield from (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
 
 
 def _environment() -> ImmutableSandboxedEnvironment:

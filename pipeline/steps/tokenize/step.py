@@ -64,7 +64,7 @@ def markup_loss(scope: Scope) -> str | None:
     if scope.adopted is not None:
         return scope.adopted.chat_loss
     names = dict(enumerate((UNK, BOS, EOS, PAD, *control_symbols())))
-    return chat_loss(scope.file.sources, names.values(), trained_ids(scope.file.framing), names)
+    return chat_loss(scope.file, names.values(), trained_ids(scope.file.framing), names)
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:

@@ -100,7 +100,7 @@ class JinjaTemplate:
         except RuntimeError as error:  # of the generator: there are not as many
             raise RefusedError("it holds too many private characters of Unicode") from error
         marked = [
-            ChatTurn(turn.role, mark if turn.content.strip() else turn.content)
+            turn._replace(content=mark if turn.content.strip() else turn.content)
             for turn, mark in zip(turns, marks, strict=True)
         ]
         shown = self._run(marked, begins=begins, ends=ends)
@@ -108,7 +108,8 @@ class JinjaTemplate:
             mark: turn.content for turn, mark in zip(turns, marks, strict=True) if turn.content.strip()
         }
         _require_all(turns, marks, contents, shown)
-        sections = merged(_sections(shown, plain, contents, begins=begins, ends=ends))
+        unlearned = {marks[n]: n + 1 for n, turn in enumerate(turns) if not turn.weight}
+        sections = merged(_sections(shown, plain, contents, unlearned, begins=begins, ends=ends))
         if self._eos is not None and sections and sections[-1].flags & MARKUP:
             last = sections.pop()
             sections = merged([*sections, ChatSection(last.text.removesuffix(self._eos), last.flags)])
@@ -183,7 +184,13 @@ def _require_all(
 
 
 def _sections(
-    shown: str, plain: str, contents: dict[str, str], *, begins: str, ends: str
+    shown: str,
+    plain: str,
+    contents: dict[str, str],
+    unlearned: dict[str, int],
+    *,
+    begins: str,
+    ends: str,
 ) -> Iterator[ChatSection]:
     """Yield the sections of a text, found by what stands where the marks do.
 
@@ -191,6 +198,7 @@ def _sections(
         shown: the text with marks.
         plain: the text itself.
         contents: what each mark stands for.
+        unlearned: the numbers of messages of weight 0, by their marks.
         begins: stands before what is learned.
         ends: stands behind it.
     """
@@ -202,6 +210,11 @@ def _sections(
             continue
         learned = LEARNED if depth else 0
         if part in contents:
+            if learned and part in unlearned:
+                raise RefusedError(
+                    f"message {unlearned[part]:,} has the weight 0, and the template learns it; let the"
+                    " template ask for message.weight"
+                )
             following = next((text for text in parts[number + 1 :] if text not in (begins, ends)), "")
             behind = "" if following in contents else following
             content = _content_at(plain, place, contents[part], behind)

@@ -112,6 +112,18 @@ def test_no_section_is_empty_and_no_neighbours_are_alike(template: str) -> None:
     assert all(one.flags != two.flags for one, two in pairwise(found))
 
 
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_turn_of_weight_0_is_not_learned_and_its_text_is_the_same(template: str) -> None:
+    turns = [ChatTurn(role, "x") for role in ("system", "user", "assistant", "user", "assistant")]
+    roles = ["system", "assistant"]
+    some = [turns[0]._replace(weight=0), turns[1], turns[2]._replace(weight=0), *turns[3:]]
+    before, after = sections(template, turns, learn=roles), sections(template, some, learn=roles)
+    assert "".join(text for text, _ in before) == "".join(text for text, _ in after)
+    assert sum(flags & L > 0 for _, flags in before) > sum(flags & L > 0 for _, flags in after)
+    (content,) = (text for text, flags in after if flags & ~M == L and not flags & M)
+    assert content.strip() == "x"
+
+
 def test_neighbours_of_the_same_flags_are_one() -> None:
     parts = [("a", C), ("", M), ("b", C), ("c", M), ("", M), ("d", M)]
     assert merged(ChatSection(*part) for part in parts) == [("ab", C), ("cd", M)]

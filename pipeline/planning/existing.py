@@ -66,7 +66,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         )
     digest = hashlib.sha256(data).hexdigest()
     names = {number: piece for piece, number in described.pieces.items()}
-    misfit = chat_loss(file.sources, described.marks, roles.ids, names) if "eos" in roles.ids else None
+    misfit = chat_loss(file, described.marks, roles.ids, names) if "eos" in roles.ids else None
     return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss, misfit)
 
 

@@ -12,7 +12,7 @@ some models add.
 from collections.abc import Collection, Iterator, Sequence
 
 from stages.chat.dialogue import ChatTurn
-from stages.chat.template import ChatSection, ChatTemplate, markup, turn_of
+from stages.chat.template import ChatSection, ChatTemplate, is_learned, markup, turn_of
 
 _BEGIN, _END = "<|im_start|>", "<|im_end|>"
 
@@ -20,7 +20,7 @@ _BEGIN, _END = "<|im_start|>", "<|im_end|>"
 def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSection]:
     for turn in turns:
         yield markup(f"{_BEGIN}{turn.role}\n")
-        yield from turn_of(turn.content, _END, learned=turn.role in learn)
+        yield from turn_of(turn.content, _END, learned=is_learned(turn, learn))
         yield markup("\n")
 
 

@@ -14,6 +14,8 @@ _ROLE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _SHAREGPT = {"human": "user", "gpt": "assistant"}
 _USUAL = ("messages", "conversations")
 """Names that columns of dialogues have in most data sets."""
+_CALLS = ("tool_calls", "function_call")
+"""What a message may hold beside its content, and no template writes."""
 _SHOWN = 60
 
 
@@ -22,6 +24,8 @@ class ChatTurn(NamedTuple):
 
     role: str
     content: str
+    weight: int = 1
+    """0 if it is never learned, whatever its role."""
 
 
 class NoDialogueError(ValueError):
@@ -73,8 +77,24 @@ def _turn(message: object, number: int) -> ChatTurn:
             f"{role_key} of message {number:,} is {role[:_SHOWN]!r}; a role is a letter and up to 63"
             " letters, digits, '_' or '-'"
         )
+    for key in _CALLS:
+        if message.get(key):
+            raise NoDialogueError(
+                f"message {number:,} has {key}, which no template writes; write them into its"
+                f" {content_key}, or empty {key}"
+            )
     where = f"{content_key} of message {number:,} ({role})"
-    return ChatTurn(role, _content(message.get(content_key), where))
+    return ChatTurn(role, _content(message.get(content_key), where), _weight(message, number))
+
+
+def _weight(message: Mapping[str, object], number: int) -> int:
+    """Return whether a message may be learned: 1, or 0."""
+    weight = message.get("weight")
+    if weight is None:
+        return 1
+    if isinstance(weight, int | float) and weight in (0, 1):
+        return int(weight)
+    raise NoDialogueError(f"weight of message {number:,} is {str(weight)[:_SHOWN]}; it must be 0 or 1")
 
 
 def _content(value: object, where: str) -> str:

@@ -66,6 +66,8 @@ class JinjaTemplate:
 
     def __init__(self, source: str, eos_token: str | None) -> None:
         self._eos = eos_token
+        self.strings: tuple[str, ...]
+        """What its source writes out as it is, and strings that it may put together."""
         environment = _environment()
         try:
             tree = environment.parse(source)
@@ -73,6 +75,7 @@ class JinjaTemplate:
         except jinja2.TemplateError as error:
             line = f", line {error.lineno}" if isinstance(error, jinja2.TemplateSyntaxError) else ""
             raise ConfigError(f"not a Jinja template{line}: {error.message}") from error
+        self.strings = tuple(_strings(tree))
         if not any(node.name == "_learned" for node in tree.find_all(nodes.ExtensionAttribute)):
             raise ConfigError(
                 "has no {% generation %} ... {% endgeneration %}, so nobody knows what of a dialogue is"
@@ -97,7 +100,7 @@ class JinjaTemplate:
         except RuntimeError as error:  # of the generator: there are not as many
             raise RefusedError("it holds too many private characters of Unicode") from error
         marked = [
-            ChatTurn(turn.role, mark if turn.content.strip() else turn.content)
+            turn._replace(content=mark if turn.content.strip() else turn.content)
             for turn, mark in zip(turns, marks, strict=True)
         ]
         shown = self._run(marked, begins=begins, ends=ends)
@@ -105,7 +108,8 @@ class JinjaTemplate:
             mark: turn.content for turn, mark in zip(turns, marks, strict=True) if turn.content.strip()
         }
         _require_all(turns, marks, contents, shown)
-        sections = merged(_sections(shown, plain, contents, begins=begins, ends=ends))
+        unlearned = {marks[n]: n + 1 for n, turn in enumerate(turns) if not turn.weight}
+        sections = merged(_sections(shown, plain, contents, unlearned, begins=begins, ends=ends))
         if self._eos is not None and sections and sections[-1].flags & MARKUP:
             last = sections.pop()
             sections = merged([*sections, ChatSection(last.text.removesuffix(self._eos), last.flags)])
@@ -132,6 +136,11 @@ class JinjaTemplate:
             kind = "" if isinstance(error, jinja2.TemplateError) else f"{type(error).__name__}: "
             raise RefusedError(f"the template refuses it: {kind}{said}") from error
         return text
+
+
+def _strings(tree: nodes.Template) -> Iterator[str]:
+    yield from (node.data for node in tree.find_all(nodes.TemplateData))
+    yield from (node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
 
 
 def _environment() -> ImmutableSandboxedEnvironment:
@@ -175,7 +184,13 @@ def _require_all(
 
 
 def _sections(
-    shown: str, plain: str, contents: dict[str, str], *, begins: str, ends: str
+    shown: str,
+    plain: str,
+    contents: dict[str, str],
+    unlearned: dict[str, int],
+    *,
+    begins: str,
+    ends: str,
 ) -> Iterator[ChatSection]:
     """Yield the sections of a text, found by what stands where the marks do.
 
@@ -183,6 +198,7 @@ def _sections(
         shown: the text with marks.
         plain: the text itself.
         contents: what each mark stands for.
+        unlearned: the numbers of messages of weight 0, by their marks.
         begins: stands before what is learned.
         ends: stands behind it.
     """
@@ -194,6 +210,11 @@ def _sections(
             continue
         learned = LEARNED if depth else 0
         if part in contents:
+            if learned and part in unlearned:
+                raise RefusedError(
+                    f"message {unlearned[part]:,} has the weight 0, and the template learns it; let the"
+                    " template ask for message.weight"
+                )
             following = next((text for text in parts[number + 1 :] if text not in (begins, ends)), "")
             behind = "" if following in contents else following
             content = _content_at(plain, place, contents[part], behind)

@@ -11,7 +11,7 @@ Source: Meta 2024, "Llama 3 model card: prompt format", and the template of its 
 from collections.abc import Collection, Iterator, Sequence
 
 from stages.chat.dialogue import ChatTurn
-from stages.chat.template import ChatSection, ChatTemplate, markup, turn_of
+from stages.chat.template import ChatSection, ChatTemplate, is_learned, markup, turn_of
 
 _BEGIN, _END, _CLOSE = "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
 
@@ -19,7 +19,7 @@ _BEGIN, _END, _CLOSE = "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"
 def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSection]:
     for turn in turns:
         yield markup(f"{_BEGIN}{turn.role}{_END}\n\n")
-        yield from turn_of(turn.content.strip(), _CLOSE, learned=turn.role in learn)
+        yield from turn_of(turn.content.strip(), _CLOSE, learned=is_learned(turn, learn))
 
 
 LLAMA3 = ChatTemplate("llama3", (_BEGIN, _END, _CLOSE), _parts, begins="<|begin_of_text|>")

@@ -20,6 +20,7 @@ from stages.chat.template import (
     ChatSection,
     ChatTemplate,
     RefusedError,
+    is_learned,
     markup,
     turn_of,
 )
@@ -41,7 +42,7 @@ def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSe
         raise RefusedError("there is no message of role 'user'")
     last_user = (len(spoken) - 1) // 2 * 2
     for number, turn in enumerate(spoken):
-        learned = turn.role in learn
+        learned = is_learned(turn, learn)
         if number % 2:
             ends = number == len(spoken) - 1
             yield from turn_of(f" {turn.content.strip()}", "" if ends else _CLOSE, learned=learned)
@@ -49,7 +50,7 @@ def _parts(turns: Sequence[ChatTurn], learn: Collection[str]) -> Iterator[ChatSe
         yield markup(_BEGIN)
         content = f" {turn.content}"
         if system is not None and number == last_user:
-            yield ChatSection(f" {system.content}", LEARNED if _SYSTEM in learn else 0)
+            yield ChatSection(f" {system.content}", LEARNED if is_learned(system, learn) else 0)
             content = f"\n\n{turn.content}"
         yield from turn_of(content, _END, learned=learned)
 

@@ -2,10 +2,15 @@
 
 from collections.abc import Collection
 from functools import partial
+from typing import TYPE_CHECKING
 
 from stages.chat.config import ChatConfig
+from stages.chat.probing import known_markup, probed_markup, spelled_markup
 from stages.chat.table import TEMPLATES
 from stages.chat.template import Render
+
+if TYPE_CHECKING:
+    from stages.chat.jinja_file import JinjaTemplate
 
 
 def open_template(config: ChatConfig) -> Render:
@@ -17,10 +22,7 @@ def open_template(config: ChatConfig) -> Render:
     named = TEMPLATES.get(config.template)
     if named is not None:
         return partial(named.render, learn=frozenset(config.learn))
-    from stages.chat.jinja_file import JinjaTemplate  # noqa: PLC0415  # few sources need the library
-
-    assert config.jinja is not None, "a file is read when the run is planned"
-    return JinjaTemplate(config.jinja, config.eos_token).render
+    return _jinja(config).render
 
 
 def marked_pieces(config: ChatConfig, known: Collection[str]) -> set[str]:
@@ -33,5 +35,29 @@ def marked_pieces(config: ChatConfig, known: Collection[str]) -> set[str]:
     named = TEMPLATES.get(config.template)
     if named is not None:
         return set(named.pieces) & set(known)
-    source = f"{config.jinja or ''}{config.eos_token or ''}"
-    return {piece for piece in known if piece and piece in source}
+    template = _jinja(config)
+    found = {config.eos_token} & set(known) if config.eos_token else set()
+    return found | known_markup(template.strings, template.render, known)
+
+
+def spelled_pieces(config: ChatConfig) -> list[str]:
+    """Return what markup of a template holds that a tokenizer should have as special pieces."""
+    named = TEMPLATES.get(config.template)
+    if named is not None:
+        return list(named.pieces)
+    found = spelled_markup(_jinja(config).render)
+    return sorted(found | {config.eos_token} if config.eos_token else found)
+
+
+def writes_piece(config: ChatConfig, piece: str) -> bool:
+    """Say whether markup of a template that is not known by name holds a piece."""
+    if config.template in TEMPLATES:
+        return False
+    return any(piece in text for text in probed_markup(_jinja(config).render))
+
+
+def _jinja(config: ChatConfig) -> "JinjaTemplate":
+    from stages.chat.jinja_file import JinjaTemplate  # noqa: PLC0415  # few sources need the library
+
+    assert config.jinja is not None, "a file is read when the run is planned"
+    return JinjaTemplate(config.jinja, config.eos_token)

@@ -68,6 +68,11 @@ def merged(parts: Iterable[ChatSection]) -> list[ChatSection]:
     return found
 
 
+def is_learned(turn: ChatTurn, learn: Collection[str]) -> bool:
+    """Say whether a turn is learned, given the roles that are."""
+    return turn.role in learn and turn.weight > 0
+
+
 def markup(text: str) -> ChatSection:
     """Return markup that is not learned."""
     return ChatSection(text, MARKUP)

@@ -27,7 +27,8 @@ class ColumnBound(FilterConfig):
     kind: Literal["column"] = "column"
     """Names the filter."""
     column: str = Field(min_length=1)
-    """The field at the record's top level. One that no record of a source has is refused."""
+    """The field. It may be inside of others, as `meta.score`. One that no record of a source has is
+    refused."""
     min: float | None = None
     """Least value kept."""
     max: float | None = None

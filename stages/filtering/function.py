@@ -36,7 +36,7 @@ class UserFunction(FilterConfig):
     function: str = Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
     """The function as "package.module:keep". It is run as trusted code, in every worker."""
     columns: tuple[str, ...] = ()
-    """Fields of the record that it is given besides the text."""
+    """Fields of the record that it is given besides the text; they may be inside of others."""
     version: int = Field(0, ge=0)
     """For you to raise when what the module imports changes, so that documents are asked again."""
     digest: str | None = None

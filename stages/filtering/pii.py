@@ -9,6 +9,9 @@
 Patterns find what has a form of its own. They do not find names, postal addresses, or numbers in other
 forms, and they take some things for personal data that are none, such as a version 8.8.8.8.
 
+Most patterns begin with the characters that may stand first and look behind afterwards, because `re`
+then passes over all others several times as fast.
+
 A replacement is a word in brackets that says what stood there, such as [EMAIL]. Samples of dropped
 documents show the texts so replaced.
 """
@@ -29,14 +32,24 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _AT_HOST = re.compile(rf"@(?:{_LABEL}\.){{1,8}}[A-Za-z]{{2,24}}(?![\w-])")
 _LOCAL_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._%+'-]{0,63}\Z")
 _LOCAL_CHARACTERS = 64
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-_IPV4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?!\w|\.\d)", re.ASCII)
-_IPV6 = re.compile(r"(?<![\w:.])[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])", re.ASCII)
-_PHONE = re.compile(
-    r"(?<![\w+])\+\d(?:[ ().-]{0,2}\d){7,14}(?!\d)"
-    r"|(?<![\w+.-])(?:1[-. ])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])[2-9]\d\d[-. ]\d{4}(?![\w-]|\.\d)",
+_IPV4 = re.compile(r"[0-9](?<![\w.].)[0-9]{0,2}(?:\.[0-9]{1,3}){3}(?!\w|\.\d)", re.ASCII)
+_IPV6 = re.compile(
+    r"[23](?<![\w:.].)[0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])",
     re.ASCII,
 )
+_PHONE = re.compile(
+    r"[+(1-9](?:"
+    r"(?<=\+)(?<![\w+].)\d(?:[ ().-]{0,2}\d){7,14}(?!\d)"
+    r"|(?<![\w+.-].)(?:(?<=1)[-. ](?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])"
+    r"|(?<=\()[2-9]\d\d\) ?|(?<=[2-9])\d\d[-. ])[2-9]\d\d[-. ]\d{4}(?![\w-]|\.\d)"
+    r")",
+    re.ASCII,
+)
+_KEY_PARTS = (
+    *("PRIVATE KEY", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
+    *("AIza", "hf_", "npm_", "sk-", "xox", "k_live_", "k_test_", "eyJ"),
+)
+"""Each key has one of them; most texts have none."""
 _KEY = re.compile(
     r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[^-]{1,20000}-----END [A-Z ]{0,20}PRIVATE KEY-----"
     r"|(?<!\w)(?:"
@@ -92,6 +105,8 @@ def find_phones(text: str) -> Iterator[Span]:
 
 def find_keys(text: str) -> Iterator[Span]:
     """Yield where keys stand."""
+    if not any(part in text for part in _KEY_PARTS):
+        return iter(())
     return (found.span() for found in _KEY.finditer(text))
 
 

@@ -30,7 +30,7 @@ class UrlLists(FilterConfig):
     kind: Literal["url"] = "url"
     """Names the filter."""
     column: str = Field("url", min_length=1)
-    """The field that holds the address."""
+    """The field that holds the address; it may be inside of others, as `meta.url`."""
     domains: tuple[str, ...] = ()
     """Files of domains, relative to the run file; what is below a domain goes, too."""
     substrings: tuple[str, ...] = ()

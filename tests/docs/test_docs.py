@@ -91,7 +91,8 @@ the JSON schema. `--set KEY=VALUE` changes one key for a trial, such as `--set p
 run's, since all datasets are made from one token store. A run file is code where it names a model
 (`objective.model`): the module is imported and its function is called, so run no file that you would not
 run as a program; the same holds for a filter with a `function`. What the objectives are for, and how to
-choose one: [objectives.md](objectives.md). What of a record goes where: [sources.md](sources.md).
+choose one: [objectives.md](objectives.md). Which files a source reads, and what of a record goes where:
+[sources.md](sources.md).
 `[[filters]]` are asked in the order in which they stand: [filters.md](filters.md).
 """
 

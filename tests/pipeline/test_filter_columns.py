@@ -90,6 +90,24 @@ def test_every_format_gives_the_same_verdicts(folder: Path, write: Callable[[Pat
     assert details["column.missing"] == "column 'score' has no value"
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_columns_inside_of_others_give_the_same_verdicts(folder: Path, ending: str) -> None:
+    rows = [{"text": row["text"], "meta": {**row}} for row in ROWS]
+    if ending == "jsonl":
+        (folder / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), folder / "a.parquet")
+    (folder / "own_filter_of_columns.py").write_text(OWN.replace("'n'", "'meta.n'"))
+    bound, lists, own = FILTERS
+    filters = [
+        {**bound, "column": "meta.score"},
+        {**lists, "column": "meta.url"},
+        {**own, "columns": ["meta.n"]},
+    ]
+    dropped = run(folder, filters=filters)["documents"]["dropped"]
+    assert dropped == {name: number for name, number in EXPECTED.items() if number}
+
+
 @pytest.mark.parametrize("write", WRITERS)
 def test_a_column_that_is_not_there_is_refused(folder: Path, write: Callable[[Path], None]) -> None:
     write(folder / "a")

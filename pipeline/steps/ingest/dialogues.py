@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import replace
 
 from stages.chat.config import ChatConfig
-from stages.chat.dialogue import ChatTurn
 from stages.chat.rendering import open_template
 from stages.chat.template import RefusedError
 from stages.cleaning.text import clean_text, cleaned
@@ -38,7 +37,7 @@ class DialogueWriter:
         """Return a record with its sections, or the reason why it has none."""
         contents = [cleaned(turn.content) for turn in record.turns]
         turns = [
-            ChatTurn(turn.role, content.data.decode())
+            turn._replace(content=content.data.decode())
             for turn, content in zip(record.turns, contents, strict=True)
         ]
         if not any(turn.content.strip() for turn in turns):

@@ -284,7 +284,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 INGEST = Step(
     name="ingest",
-    version=4,
+    version=5,
     record=IngestRecord,
     reads=always(()),
     settings=_settings,

@@ -64,7 +64,7 @@ def markup_loss(scope: Scope) -> str | None:
     if scope.adopted is not None:
         return scope.adopted.chat_loss
     names = dict(enumerate((UNK, BOS, EOS, PAD, *control_symbols())))
-    loss = chat_loss(scope.file.sources, names.values(), trained_ids(scope.file.framing), names)
+    loss = chat_loss(scope.file, names.values(), trained_ids(scope.file.framing), names)
     if loss is None:
         return None
     return (

@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pipeline.run_file.config import Source
-from stages.chat.rendering import marked_pieces
+from pipeline.run_file.config import RunFile, Source
+from stages.chat.rendering import marked_pieces, spelled_pieces, writes_piece
 from stages.chat.table import TEMPLATES
+from stages.errors import ConfigError
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.roles import Described, Roles
 
@@ -30,45 +31,57 @@ def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Ro
 
 
 def chat_loss(
-    sources: Sequence[Source], pieces: Collection[str], ids: Mapping[str, int], names: Mapping[int, str]
+    file: RunFile, pieces: Collection[str], ids: Mapping[str, int], names: Mapping[int, str]
 ) -> str | None:
     """Say what of the templates does not fit the tokenizer or the framing, or None if nothing.
 
     Args:
-        sources: of the run.
+        file: of the run.
         pieces: what the tokenizer sets apart from text.
         ids: its special ids by role.
         names: the pieces of these.
+
+    Raises:
+        ConfigError: a template writes the piece that the framing begins texts with.
     """
-    said = [text for source in sources if source.chat for text in _losses(source, pieces, ids, names)]
+    chats = [source for source in file.sources if source.chat]
+    begins = ids.get(BEGIN, ids.get(file.framing.row_begin or BEGIN))
+    begin = None if begins is None else names[begins]
+    for source in chats:
+        _refuse_begun(source, begin)
+    said = [text for source in chats for text in _losses(source, pieces, names[ids["eos"]], begin)]
     return "; ".join(said) or None
 
 
-def _losses(
-    source: Source, pieces: Collection[str], ids: Mapping[str, int], names: Mapping[int, str]
-) -> Iterator[str]:
+def _refuse_begun(source: Source, begin: str | None) -> None:
+    assert source.chat is not None, "is asked of dialogues alone"
+    if begin and writes_piece(source.chat, begin):
+        raise ConfigError(
+            f"sources.{source.name}.chat: the template writes {begin}, and the framing puts {begin}"
+            " before texts already: write {{ bos_token }} in its place in the template, which is empty"
+            " here, or remove framing.begin and framing.preset"
+        )
+
+
+def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None) -> Iterator[str]:
     chat = source.chat
     assert chat is not None, "is asked of dialogues alone"
     template, key = TEMPLATES.get(chat.template), f"sources.{source.name}.chat"
-    wanted = [chat.eos_token] if chat.eos_token else []
-    if template is not None:
-        wanted = list(template.pieces)
-    absent = [piece for piece in wanted if piece not in pieces]
+    absent = [piece for piece in spelled_pieces(chat) if piece not in pieces]
     if absent:
         yield (
             f"{key}: the tokenizer has no special piece {', '.join(absent[:_SHOWN])}, so this markup is"
-            " encoded as text; take a tokenizer that has, or add them to its file"
+            " encoded as text; set tokenizer.path to a tokenizer that has, or add them to its file"
         )
-    eos = names.get(ids["eos"])
     closes = chat.eos_token if template is None else template.closes
     if closes is not None and eos != closes:
         yield (
             f"{key}: the template closes its last answer with {closes}, and the framing with {eos}; if"
             f" the model expects {closes}, set tokenizer.special.eos"
         )
-    if closes is None and eos in wanted:
+    if closes is None and eos in marked_pieces(chat, pieces):
         yield f"{key}: {eos} closes turns, and the framing puts it behind every document once more"
-    if template is not None and template.begins is not None and BEGIN not in ids:
+    if template is not None and template.begins is not None and begin is None:
         yield (
             f"{key}: the template begins with {template.begins}, which is left to the framing, and that"
             ' puts nothing before documents; set framing.begin = "bos"'

@@ -131,3 +131,12 @@ def test_a_dialogue_that_cannot_be_told_apart_is_refused(body: str, message: str
 def test_a_template_that_is_none_is_refused(source: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         JinjaTemplate(source, None)
+
+
+def test_a_weight_of_0_is_the_templates_to_heed() -> None:
+    turns = [ChatTurn("assistant", "a", weight=0), ChatTurn("assistant", "b")]
+    learns = "{% generation %}{{ m.content }}{% endgeneration %}"
+    with pytest.raises(RefusedError, match="message 1 has the weight 0"):
+        JinjaTemplate("{% for m in messages %}" + learns + "{% endfor %}", None).render(turns)
+    heeds = "{% for m in messages %}{% if m.weight %}" + learns + "{% else %}{{ m.content }}{% endif %}"
+    assert JinjaTemplate(heeds + "{% endfor %}", None).render(turns) == [("a", C), ("b", L)]

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from stages.chat.config import ChatConfig
 from stages.chat.dialogue import ChatTurn
-from stages.chat.rendering import marked_pieces, open_template
+from stages.chat.rendering import marked_pieces, open_template, spelled_pieces, writes_piece
 from stages.chat.table import TEMPLATES
 from stages.chat.template import LEARNED, MARKUP, ChatSection, RefusedError, merged
 
@@ -112,6 +112,18 @@ def test_no_section_is_empty_and_no_neighbours_are_alike(template: str) -> None:
     assert all(one.flags != two.flags for one, two in pairwise(found))
 
 
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_a_turn_of_weight_0_is_not_learned_and_its_text_is_the_same(template: str) -> None:
+    turns = [ChatTurn(role, "x") for role in ("system", "user", "assistant", "user", "assistant")]
+    roles = ["system", "assistant"]
+    some = [turns[0]._replace(weight=0), turns[1], turns[2]._replace(weight=0), *turns[3:]]
+    before, after = sections(template, turns, learn=roles), sections(template, some, learn=roles)
+    assert "".join(text for text, _ in before) == "".join(text for text, _ in after)
+    assert sum(flags & L > 0 for _, flags in before) > sum(flags & L > 0 for _, flags in after)
+    (content,) = (text for text, flags in after if flags & ~M == L and not flags & M)
+    assert content.strip() == "x"
+
+
 def test_neighbours_of_the_same_flags_are_one() -> None:
     parts = [("a", C), ("", M), ("b", C), ("c", M), ("", M), ("d", M)]
     assert merged(ChatSection(*part) for part in parts) == [("ab", C), ("cd", M)]
@@ -140,3 +152,26 @@ def test_pieces_of_markup_are_those_that_the_tokenizer_knows() -> None:
     text = "{% generation %}[INST]{% endgeneration %}"
     jinja = ChatConfig(template="jinja", jinja=text, eos_token="<|im_end|>")  # noqa: S106  # no password
     assert marked_pieces(jinja, known) == {"<|im_end|>", "[INST]"}
+
+
+def test_a_jinja_template_keeps_from_texts_what_it_puts_together_and_nothing_that_texts_need() -> None:
+    source = (
+        "{% for m in messages %}{{ '<|' + m.role + '|>' }}    be brief.\n{% generation %}"
+        "{{ m.content }}{% endgeneration %}<|end|>{% endfor %}"
+    )
+    chat = ChatConfig(template="jinja", jinja=source)
+    pieces = {"<|user|>", "<|critic|>", "<|end|>"}
+    assert marked_pieces(chat, {*pieces, "    ", "\n", ".", "be", "<|", "<|pad|> "}) == pieces
+    assert spelled_pieces(chat)[:2] == ["<|assistant|>", "<|developer|>"]
+    assert writes_piece(chat, "<|user|>")
+    assert not writes_piece(chat, "<s>")
+
+
+def test_a_template_that_refuses_roles_is_probed_with_those_it_takes() -> None:
+    source = (
+        "{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}{{ raise_exception('no') }}"
+        "{% endif %}[{{ m.role|upper }}]{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
+    )
+    known = {"[USER]", "[ASSISTANT]", "[TOOL]"}
+    found = marked_pieces(ChatConfig(template="jinja", jinja=source), known)
+    assert found == {"[USER]", "[ASSISTANT]"}

@@ -1,5 +1,8 @@
 """What the filter of personal data promises: what has its form is found, what has not is left alone."""
 
+import ipaddress
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,6 +35,10 @@ FOUND: list[tuple[DataKind, str]] = [
     ("key", "hf_" + "Ab" * 17),
     ("key", "eyJ" + "hbGciOiJI" * 2 + ".eyJ" + "zdWIiOiIx" * 2 + "." + "abc_def-12" * 2),
     ("key", PEM),
+    *[("key", f"{start}{'A1b2' * 9}") for start in ("gho_", "ghu_", "ghs_", "ghr_", "npm_", "glpat-")],
+    ("key", "github_" + "pat_" + "a1_B" * 16),
+    ("key", "ASIA" + "ABCDEFGH01234567"),
+    ("key", "rk_" + "test_" + "0123456789abcdef"),
 ]
 LEFT = [
     "a@b", "@user", "me@localhost", "x @example.org", "@example.org", "1.2.3", "256.1.1.1", "1.2.3.4.5",
@@ -41,6 +48,54 @@ LEFT = [
     "task-force-of-the-nation",
 ]  # fmt: skip
 COSTLY = ["a" * 50 + "@", "1.", "8.8.8.", "+1 ", "2a00:", "eyJaaaaaaaaaa.", "a.b@c.", "-----BEGIN "]
+
+
+OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+PLAIN: dict[DataKind, re.Pattern[str]] = {
+    "ip": re.compile(
+        rf"(?<![\w.])(?:{OCTET}\.){{3}}{OCTET}(?!\w|\.\d)"
+        r"|(?<![\w:.])[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])",
+        re.ASCII,
+    ),
+    "phone": re.compile(
+        r"(?<![\w+])\+\d(?:[ ().-]{0,2}\d){7,14}(?!\d)"
+        r"|(?<![\w+.-])(?:1[-. ])?(?:\([2-9]\d\d\) ?|[2-9]\d\d[-. ])[2-9]\d\d[-. ]\d{4}(?![\w-]|\.\d)",
+        re.ASCII,
+    ),
+}
+"""The patterns as one would write them, which try every character."""
+
+
+@settings(deadline=None, max_examples=1000)
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(["+", "(", ")", "-", ".", " ", ":", "\n", "1", "x", "_", "é", "猫", "::"]),
+            st.sampled_from(["212", "555", "0123", "+49 30 90182", "(212) 555-0123", "8.8.8.8", "300"]),
+            st.sampled_from(["1.2", "2a00:1450", "3fff", "25", "9.9.9"]),
+        ),
+        max_size=12,
+    ).map("".join)
+)
+def test_patterns_that_are_fast_find_what_plain_ones_find(text: str) -> None:
+    for kind, pattern in PLAIN.items():
+        spans = [found.span() for found in pattern.finditer(text)]
+        if kind == "ip":
+            spans = [span for span in spans if is_public(text[slice(*span)])]
+        assert list(FINDERS[kind](text)) == spans
+
+
+def is_public(address: str) -> bool:
+    """Say whether it is an address that anybody may reach."""
+    try:
+        return ipaddress.ip_address(address).is_global
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("text", [text for kind, text in FOUND if kind == "key"])
+def test_every_key_has_a_part_by_which_it_is_looked_for(text: str) -> None:
+    assert list(FINDERS["key"](f"é {text}")) == [(2, 2 + len(text))]
 
 
 @pytest.mark.parametrize(("kind", "text"), FOUND)

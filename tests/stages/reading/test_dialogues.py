@@ -21,7 +21,7 @@ FIELDS = FieldMapping.model_validate(
 TURNS = (ChatTurn("user", "Hé"), ChatTurn("assistant", "yo"))
 MESSAGES = [turn._asdict() for turn in TURNS]
 SHARED = [{"from": "human", "value": "Hé"}, {"from": "gpt", "value": "yo"}]
-PARTS = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in TURNS]
+PARTS = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text, _ in TURNS]
 
 
 def from_lines(rows: list[Any]) -> Iterator[Record]:
@@ -49,14 +49,33 @@ def test_every_form_gives_the_same_turns(read: Any, messages: list[Any]) -> None
 
 @pytest.mark.parametrize("read", [from_lines, from_table])
 def test_what_is_no_dialogue_is_a_drop_and_costs_no_other(read: Any) -> None:
-    odd = [None, [], [{"role": "no role", "content": "x"}], [{"role": "user", "content": None}]]
+    odd: list[Any] = [
+        None,
+        [],
+        [{"role": "no role", "content": "x"}],
+        [{"role": "user", "content": None}],
+    ]
+    odd += [[{"role": "user", "content": "", "tool_calls": [{"id": "x"}]}]]
+    odd += [[{"role": "user", "content": "x", "weight": 0.5}]]
     rows = [{"id": 1, "data": {"messages": messages}} for messages in (MESSAGES, *odd, MESSAGES)]
     found = list(read(rows))
-    assert [type(one) for one in found] == [RawDocument, *[Drop] * 4, RawDocument]
-    assert [one.reason for one in found[1:5]] == [
+    assert [type(one) for one in found] == [RawDocument, *[Drop] * 6, RawDocument]
+    assert [one.reason for one in found[1:7]] == [
         DropReason.MISSING_TEXT,
-        *[DropReason.BAD_DIALOGUE] * 3,
+        *[DropReason.BAD_DIALOGUE] * 5,
     ]
+
+
+@pytest.mark.parametrize("read", [from_lines, from_table])
+def test_weights_are_read_and_empty_calls_are_none(read: Any) -> None:
+    messages = [
+        {"role": "user", "content": "a", "weight": None, "tool_calls": []},
+        {"role": "assistant", "content": "b", "weight": 0.0, "tool_calls": None},
+        {"role": "assistant", "content": "c", "weight": 1.0, "tool_calls": []},
+    ]
+    (found,) = read([{"id": 1, "data": {"messages": messages}}])
+    assert isinstance(found, RawDocument)
+    assert [turn.weight for turn in found.turns] == [1, 0, 1]
 
 
 def test_too_many_messages_are_a_drop_of_a_table() -> None:

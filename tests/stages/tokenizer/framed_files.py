@@ -24,9 +24,19 @@ _ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 
 def tokenizer_of(preset: str, folder: Path) -> PreTrainedTokenizerFast:
     """Return a tokenizer of the class that is known by a preset, made from files of its own format."""
-    made: PreTrainedTokenizerFast = _MAKERS[preset](folder)
+    return _with_more(_MAKERS[preset](folder))
+
+
+def read_tokenizer(preset: str, folder: Path) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of that class whose own files a folder holds, such as `vocab.txt`."""
+    kind, options = _CLASSES[preset]
+    return _with_more(kind.from_pretrained(folder, local_files_only=True, **options))
+
+
+def _with_more(made: Any) -> PreTrainedTokenizerFast:
     made.add_special_tokens({"pad_token": made.pad_token or "<pad>", "additional_special_tokens": _MORE})
-    return made
+    found: PreTrainedTokenizerFast = made
+    return found
 
 
 def _byte_level(kind: Callable[..., Any], folder: Path, special: Sequence[str]) -> Any:
@@ -64,3 +74,11 @@ _MAKERS: dict[str, Callable[[Path], Any]] = {
     "llama": _llama,
     "t5": _t5,
 }
+_CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "gpt2": (GPT2TokenizerFast, {}),
+    "roberta": (RobertaTokenizerFast, {}),
+    "bert": (BertTokenizerFast, {}),
+    "llama": (LlamaTokenizerFast, {"add_eos_token": True, "legacy": False}),
+    "t5": (T5TokenizerFast, {"extra_ids": 20, "legacy": False}),
+}
+"""By preset: the class, and how it is opened."""

@@ -64,13 +64,7 @@ def markup_loss(scope: Scope) -> str | None:
     if scope.adopted is not None:
         return scope.adopted.chat_loss
     names = dict(enumerate((UNK, BOS, EOS, PAD, *control_symbols())))
-    loss = chat_loss(scope.file, names.values(), trained_ids(scope.file.framing), names)
-    if loss is None:
-        return None
-    return (
-        f"{loss}; the run trains its tokenizer, and that has no pieces of a template but </s>: set"
-        " tokenizer.path to a tokenizer whose file has them"
-    )
+    return chat_loss(scope.file, names.values(), trained_ids(scope.file.framing), names)
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:

@@ -54,7 +54,7 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     with tempfile.TemporaryDirectory(prefix="shardmill-forecast-") as name:
         folder = Path(name)
         sample = draw_sample(request.file, request.base, folder, share=share)
-        notes = _notes(request.file, sample, share)
+        notes = _notes(sample, share)
         file, report = _first_run(request, sample, folder / "run", stream)
         first, wanted = report, request.file.tokenizer.train.vocab_size
         pieces = file.tokenizer.train.vocab_size
@@ -71,7 +71,7 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     return scaled_up(measured, request.file, notes=notes)
 
 
-def _notes(run: RunFile, sample: InputSample, share: float) -> list[str]:
+def _notes(sample: InputSample, share: float) -> list[str]:
     """Return what the sample cannot tell."""
     notes = [
         "duplicates are those within the sample; the whole corpus has more, so fewer documents stay",
@@ -86,15 +86,9 @@ def _notes(run: RunFile, sample: InputSample, share: float) -> list[str]:
         )
     notes += [
         f"no document was drawn of source {name}, so nothing here counts it; a larger --sample may"
-        for name in _absent(run, sample)
+        for name in sample.absent
     ]
     return notes
-
-
-def _absent(run: RunFile, sample: InputSample) -> list[str]:
-    """Return the sources that gave no document."""
-    there = {source.name for source in sample.sources}
-    return [source.name for source in run.sources if source.name not in there]
 
 
 def _first_run(
@@ -120,7 +114,7 @@ def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:
     """Return the run over a sample; a tokenizer that it trains has so many pieces.
 
     Raises:
-        ConfigError: the sample lacks what the run needs.
+        ConfigError: the sample gives less than the run needs.
     """
     content = run.model_dump(mode="json")
     content["sources"] = [source.model_dump(mode="json") for source in sample.sources]
@@ -130,11 +124,9 @@ def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:
     try:
         return RunFile.model_validate(content)
     except ValidationError as error:
-        absent = ", ".join(_absent(run, sample))
-        why = f"no document was drawn of source {absent}" if absent else "it has too little text"
         said = "; ".join(explain(error, content))
         raise ConfigError(
-            f"--sample: the sample cannot be run, because {why}: {said}; give a larger --sample"
+            f"--sample: the sample cannot be run: {said}; give a larger --sample"
         ) from error
 
 

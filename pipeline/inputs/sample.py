@@ -42,7 +42,9 @@ class InputSample:
     """What was drawn of a run's inputs."""
 
     sources: tuple[Source, ...] = ()
-    """Those of the run that gave a record, as sources of JSON lines."""
+    """Those of the run, as sources of JSON lines."""
+    absent: tuple[str, ...] = ()
+    """Those of which no document was drawn."""
     stored: int = 0
     """Bytes of all input files, as they lie on disk."""
     taken: float = 0.0
@@ -73,7 +75,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
     sizes = list(map(_size, files))
     sample = InputSample(stored=sum(sizes), largest_file=max(sizes, default=0))
     chosen = _chosen(files, share)
-    made = []
+    absent = []
     for source in run.sources:
         place = folder / f"{source.name}.jsonl"
         before = sample.text_bytes
@@ -83,14 +85,15 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
                     for record in _drawn(file, run, sample, share=own):
                         target.write(_line(record, file))
         sample.largest_source = max(sample.largest_source, sample.text_bytes - before)
-        if sample.text_bytes > before:
-            made.append(_source(source, place))
-    if not made:
+        if sample.text_bytes == before:
+            absent.append(source.name)
+    if not sample.text_bytes:
         raise ConfigError(
             f"--sample {share}: no document was drawn of {sample.stored:,} bytes in {len(files):,}"
             " files; raise it"
         )
-    sample.sources = tuple(made)
+    sample.sources = tuple(_source(one, folder / f"{one.name}.jsonl") for one in run.sources)
+    sample.absent = tuple(absent)
     return sample
 
 

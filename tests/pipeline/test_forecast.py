@@ -195,7 +195,8 @@ def test_of_each_source_a_file_is_read(tmp_path: Path) -> None:
     assert sample.records == 60
 
 
-def test_a_run_that_needs_a_source_of_which_nothing_was_drawn_is_refused(tmp_path: Path) -> None:
+def test_a_source_of_which_nothing_was_drawn_is_told_and_may_be_named(tmp_path: Path) -> None:
+    """Here a filter names it; a sample without the source would be no run file."""
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents(100)))
     (tmp_path / "b.jsonl").write_text("\n\n")
     sources = [
@@ -203,10 +204,20 @@ def test_a_run_that_needs_a_source_of_which_nothing_was_drawn_is_refused(tmp_pat
         for name in ("a", "b")
     ]
     named = [{"kind": "column", "column": "meta.score", "min": 2, "sources": ["b"]}]
-    with pytest.raises(ConfigError, match=r"--sample: .* no document was drawn of source b: .*larger"):
-        forecast_run(request(tmp_path, run_file(sources=sources, filters=named)), share=0.5)
-    found = forecast_run(request(tmp_path, run_file(sources=sources, filters=[])), share=1.0)
+    found = forecast_run(request(tmp_path, run_file(sources=sources, filters=named)), share=0.5)
     assert any("no document was drawn of source b" in note for note in found["notes"])
+
+
+def test_a_sample_that_makes_no_run_file_is_refused_in_a_line(tmp_path: Path) -> None:
+    """Of one digit no tokenizer can be trained, not even the smallest that a run file may ask for."""
+    for number in range(20):
+        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"body": "7" * (50 + number)}) + "\n")
+    source = {"name": "s", "paths": ["*.jsonl"], "text_column": "body"}
+    changes = {"dedup": {"exact": False, "near": False}, "validation": {"fraction": 0.0}}
+    file = run_file(sources=[source], filters=[], **changes)
+    said = r"^--sample: the sample cannot be run: tokenizer.train.vocab_size = \d+: .* larger --sample$"
+    with pytest.raises(ConfigError, match=said):
+        forecast_run(request(tmp_path, file), share=0.5)
 
 
 def test_sections_are_text_of_the_sample(tmp_path: Path) -> None:

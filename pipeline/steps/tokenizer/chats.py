@@ -71,7 +71,7 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
     if absent:
         yield (
             f"{key}: the tokenizer has no special piece {', '.join(absent[:_SHOWN])}, so this markup is"
-            " encoded as text; set tokenizer.path to a tokenizer that has, or add them to its file"
+            " encoded as text; set tokenizer.path to a tokenizer file that has it"
         )
     closes = chat.eos_token if template is None else template.closes
     if closes is not None and eos != closes:

@@ -16,16 +16,15 @@ from tests.laws.combinations import (
     FILTERS,
     FORMS,
     LISTS,
-    SHAPES,
     STRATEGIES,
     ChosenSource,
     Combination,
     fits_form,
-    fits_shape,
     run_content,
-    sectioned,
 )
-from tests.laws.written_records import FORMATS, Fault, Given, Written, write_source
+from tests.laws.given_records import Fault, Given, Written
+from tests.laws.shapes import SHAPES, fits_shape, sectioned
+from tests.laws.written_records import FORMATS, write_source
 
 RECORDS = 36
 """Of each source, beside its faults."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.steps.tokenizer.adopt import Adoption
-from pipeline.steps.tokenizer.chats import chat_loss, with_markup
+from pipeline.steps.tokenizer.chats import chat_loss, refuse_begun_markup, with_markup
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
 from stages.objectives.table import (
@@ -23,16 +23,19 @@ from stages.objectives.table import (
 from stages.tokenizer.existing import describe, existing_tokenizer, kind_of
 from stages.tokenizer.framing import BEGIN, Framing
 from stages.tokenizer.roles import Roles, find_roles, framed_roles, require_roles
+from stages.tokenizer.special import special_ids, special_pieces
 
 
 def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     """Return the tokenizer that a run file names, or None if the run trains one.
 
     Raises:
-        ConfigError: there is no such file, or it lacks an id that a dataset needs.
+        ConfigError: there is no such file, it lacks an id that a dataset needs, or a template writes the
+            one that begins rows.
         FormatError: it is no tokenizer, or of a kind that is not read.
     """
     if file.tokenizer.path is None:
+        refuse_begun_markup(file, special_ids(), special_pieces())
         return None
     path = base / file.tokenizer.path
     kind, key = kind_of(path), f"tokenizer.path = {file.tokenizer.path!r}"
@@ -66,6 +69,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         )
     digest = hashlib.sha256(data).hexdigest()
     names = {number: piece for piece, number in described.pieces.items()}
+    refuse_begun_markup(file, roles.ids, names)
     misfit = chat_loss(file.sources, described.marks, roles.ids, names) if "eos" in roles.ids else None
     return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss, misfit)
 

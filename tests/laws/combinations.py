@@ -109,7 +109,7 @@ FORMS: dict[str, Mapping[str, Any]] = {
 STRATEGIES = tuple(map(str, PACKINGS))
 NAMES = ("mixed", *"bcdefghijklmnopqrst")
 """Of sources; the first is one that an objective has rates for."""
-MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 8
+MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 5
 FAULTY = -1
 """A record of a combination that is a fault; -2 the next one, and so on."""
 
@@ -181,6 +181,7 @@ def texts() -> tuple[str, ...]:
         "so on and " * 30,
         "\n".join(f"- item {number}" for number in range(30)),
         "\ufeffIt begins with a mark. It has three sentences. It ends with a full stop.",
+        "A page on <|im_end|>, [/INST] and </s>, on <|endoftext|> and on [SEP], has no turn that ends.",
     )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stages.loading.dataset import open_dataset
 from tests.laws.combinations import FORMS, FRAMINGS, KEEPS, Combination, of_rows
 from tests.laws.counted_by_hand import Outcome, books_of
+from tests.laws.shapes import SHAPES
 from tests.laws.small_tokenizers import TOKENIZERS, Library
 
 _NO_LOSS = -100
@@ -71,11 +72,14 @@ class Encoding:
 
     Args:
         chosen: the combination.
-        library: of its tokenizer.
+        path: of its tokenizer.
     """
 
-    def __init__(self, chosen: Combination, library: Library) -> None:
-        known, self._library = TOKENIZERS[chosen.tokenizer], library
+    def __init__(self, chosen: Combination, path: Path) -> None:
+        templates = [SHAPES[source.shape].template for source in chosen.sources]
+        markup = {piece for one in templates if one is not None for piece in one.pieces}
+        known, self._library = TOKENIZERS[chosen.tokenizer], Library(path, markup=markup)
+        library = self._library
         roles = known.framing(FRAMINGS[chosen.framing])
         assert roles is not None
         begins = [library.number(known.pieces[role]) for role in roles[:1] if role is not None]

@@ -88,7 +88,7 @@ def record_of(number: int, text: str, which: int, shape: str, learn: tuple[str, 
 
 
 def learned_roles(wanted: tuple[str, ...], texts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
-    """Return of the roles that a source is to learn those that a turn of its dialogues has.
+    """Return those of the roles to learn that some turn of a source has; all of them if it has no turn.
 
     Args:
         wanted: the roles.
@@ -96,8 +96,9 @@ def learned_roles(wanted: tuple[str, ...], texts: Iterable[tuple[str, int]]) -> 
     """
     talks = [turns for turns in (turns_of(*one) for one in texts) if said_at_all(turns)]
     there = {role for turns in talks for role, _ in turns}
-    found = tuple(role for role in wanted if role in there)
-    return found or (("assistant",) if wanted else ())
+    if not wanted or not there:
+        return wanted
+    return tuple(role for role in wanted if role in there) or ("assistant",)
 
 
 def source_fields(shape: str, learn: tuple[str, ...]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ Encoding here is that of sentencepiece and tokenizers alone: nothing of the prog
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -123,9 +123,10 @@ class Library:
 
     Args:
         path: of the file.
+        markup: pieces that are kept from texts though the file itself would find them there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, markup: Collection[str] = ()) -> None:
         self._model: Any = None
         if path.suffix == ".model":
             self._model = model = sentencepiece.SentencePieceProcessor(model_file=str(path))
@@ -133,16 +134,22 @@ class Library:
             self._apart = {model.id_to_piece(n): n for n in every if model.is_control(n)}
             return
         content = json.loads(path.read_text(encoding="utf-8"))
-        self._apart = {token["content"]: token["id"] for token in content["added_tokens"]}
+        added = content["added_tokens"]
+        apart = [token for token in added if token["special"] or token["content"] in markup]
+        self._apart = {token["content"]: token["id"] for token in apart}
         self._whole = tokenizers.Tokenizer.from_str(json.dumps(content))
-        self._file = tokenizers.Tokenizer.from_str(json.dumps({**content, "added_tokens": []}))
+        found = {**content, "added_tokens": [token for token in added if token not in apart]}
+        self._file = tokenizers.Tokenizer.from_str(json.dumps(found))
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, none put around it; what is set apart is text like any other."""
         if self._model is not None:
             ids: list[int] = self._model.encode(text)
             return ids
-        return list(self._file.encode(text, add_special_tokens=False).ids)
+        found = self._file.encode(text, add_special_tokens=False).tokens
+        return [
+            self.number(piece) for piece in found
+        ]  # a file with fewer added pieces numbers them anew
 
     def atoms(self, text: str, *, but: str | None) -> list[str | int]:
         """Return a text cut at the pieces that are set apart, with their ids in place of them.

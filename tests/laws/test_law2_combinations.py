@@ -62,7 +62,7 @@ from tests.laws.rows_by_hand import (
     check_store,
 )
 from tests.laws.shapes import faults_of, record_of
-from tests.laws.small_tokenizers import TOKENIZERS, Library
+from tests.laws.small_tokenizers import TOKENIZERS
 from tests.laws.written_records import COMPRESS, FORMATS, write_source
 
 SHARES = 6
@@ -83,10 +83,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_detector() -> Iterator[None]:
-    """One model of languages for all runs: it takes half a second to read."""
+def quick_runs() -> Iterator[None]:
+    """One model of languages for all runs, and nobody waits for a disk: no power is cut here.
+
+    The model takes half a second to read, and a run waits for the disk 700 times.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language, "load_detector", cache(language.load_detector))
+        patch.setattr(os, "fsync", lambda _: None)
         yield
 
 
@@ -121,12 +125,12 @@ def check(chosen: Combination, files: Path, base: Path) -> list[Outcome]:
             run_session(request, stream=None)
         return outcomes
     report: Any = run_session(request, stream=None)
-    run, library = base / "run", Library(files / known.file)
+    run = base / "run"
     documents = check_records(run, outcomes)
     dedup = DEDUPS[chosen.dedup]
     left = check_duplicates(run, documents, exact=dedup.get("exact", True), near=dedup.get("near", True))
     check_ledger(run, outcomes, documents, left)
-    encoding = Encoding(chosen, library)
+    encoding = Encoding(chosen, files / known.file)
     wanted: Wanted = {one.id.hex(): encoding.expected(one) for one in left}
     check_store(run, wanted)
     check_kept(run, wanted)

@@ -50,6 +50,8 @@ class Template:
 
     chat: dict[str, str]
     """The settings of a source, but for its column and what it learns."""
+    pieces: tuple[str, ...]
+    """What of its markup a tokenizer may have an id for."""
     write: Callable[[Sequence[Turn], Collection[str]], Iterable[Part]]
     """Returns the parts of a dialogue, some of them empty, given the roles that are learned."""
     learns: tuple[tuple[str, ...], ...] = LEARNED
@@ -187,13 +189,19 @@ def _jinja(turns: Sequence[Turn], _: Collection[str]) -> Iterator[Part]:
 FILES = {"talk.jinja": _JINJA}
 """Templates that a run file names by their paths."""
 TEMPLATES: dict[str, Template] = {
-    "chatml": Template({"template": "chatml"}, _chatml),
-    "llama3": Template({"template": "llama3"}, _llama3),
+    "chatml": Template({"template": "chatml"}, ("<|im_start|>", "<|im_end|>"), _chatml),
+    "llama3": Template(
+        {"template": "llama3"}, ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"), _llama3
+    ),
     "mistral": Template(
-        {"template": "mistral"}, _mistral, refused=(("assistant", "Hello"), ("user", "Hi"))
+        {"template": "mistral"},
+        ("[INST]", "[/INST]", "</s>"),
+        _mistral,
+        refused=(("assistant", "Hello"), ("user", "Hi")),
     ),
     "jinja": Template(
         {"template": "talk.jinja", "eos_token": "</s>"},
+        ("[INST]", "[/INST]", "</s>"),
         _jinja,
         learns=((),),
         refused=(("user", "Hi"), ("tool", "7")),

@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pipeline.run_file.config import Source
+from pipeline.run_file.config import RunFile, Source
 from stages.chat.rendering import marked_pieces
 from stages.chat.table import TEMPLATES
+from stages.errors import ConfigError
 from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.roles import Described, Roles
 
 _SHOWN = 5
+_IN_ITS_PLACE = "write {{ bos_token }} in its place, which is empty"
 
 
 def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Roles:
@@ -27,6 +29,27 @@ def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Ro
     if not numbers:
         return roles
     return Roles(roles.ids | {f"reserved_{number}": number for number in numbers}, roles.unsure)
+
+
+def refuse_begun_markup(file: RunFile, ids: Mapping[str, int], names: Mapping[int, str]) -> None:
+    """Refuse a template that writes the piece which begins rows: it would stand in the middle of them.
+
+    Args:
+        file: the run, whose templates are read.
+        ids: the special ids of its tokenizer by role.
+        names: the pieces of these.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    number = ids.get(file.framing.row_begin or "")
+    begins = [] if number is None else [names[number]]
+    for source in file.sources:
+        for begin in () if source.chat is None else marked_pieces(source.chat, begins):
+            raise ConfigError(
+                f"sources.{source.name}.chat: the template writes {begin}, which framing.per = 'row'"
+                f" puts before each row and nowhere else; {_IN_ITS_PLACE}, or leave framing.per out"
+            )
 
 
 def chat_loss(
@@ -58,6 +81,12 @@ def _losses(
         yield (
             f"{key}: the tokenizer has no special piece {', '.join(absent[:_SHOWN])}, so this markup is"
             " encoded as text; take a tokenizer that has, or add them to its file"
+        )
+    begin = names[ids[BEGIN]] if BEGIN in ids else None
+    if template is None and begin is not None and marked_pieces(chat, [begin]):
+        yield (
+            f"{key}: the template writes {begin}, which the framing puts before documents, so that"
+            f" inside of them it is encoded as text; {_IN_ITS_PLACE}"
         )
     eos = names.get(ids["eos"])
     closes = chat.eos_token if template is None else template.closes

@@ -11,7 +11,7 @@ SECTIONS = ("text", "target", "other")
 """Columns that the text of a document may be made of."""
 COLUMNS = (*SECTIONS, "id", "lang", "url", "score")
 MESSAGES, META = "messages", "meta"
-"""The column of a dialogue, and one that holds others."""
+"""The column of dialogues if a source names no other, and one that holds others."""
 INNER = ("url", "tags", "note", "number")
 KEPT = ("url", "score", "lang", *(f"{META}.{name}" for name in INNER))
 """Columns that may go along with a document."""
@@ -47,13 +47,15 @@ class Given:
     """Of a dialogue, whose sections follow from them."""
     flags: tuple[int, ...] = ()
     """What each section of a dialogue is: 1 if it is learned, plus 2 if it is markup."""
+    column: str = MESSAGES
+    """Of its messages: this one, or one in `META`."""
 
     @property
     def row(self) -> Row:
         """Its columns."""
         number = self.number
         texts = () if self.turns else self.texts
-        return {
+        row = {
             **dict(zip(SECTIONS, (*texts, *[""] * (len(SECTIONS) - len(texts))), strict=True)),
             "id": f"r{number}",
             "lang": _LANGUAGES[number % len(_LANGUAGES)],
@@ -65,8 +67,8 @@ class Given:
                 "note": _NOTES[number % len(_NOTES)],
                 "number": None if number % 4 == 1 else 10 ** (number % 30) + number,
             },
-            **({MESSAGES: messages_of(self.turns, number)} if self.turns else {}),
         }
+        return with_messages(row, self.column, messages_of(self.turns, number)) if self.turns else row
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,12 @@ class Written:
     """Of its columns, as the format has them."""
     kept: Mapping[str, str | None] | None = None
     """What of its columns may go along, as a run writes it."""
+
+
+def with_messages(row: Row, column: str, messages: Any) -> Row:
+    """Return a record that has something in its column of messages."""
+    outer, _, inner = column.partition(".")
+    return {**row, outer: {**row[outer], inner: messages} if inner else messages}
 
 
 def value_at(row: Row, column: str) -> Any:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from stages.reading.reader import StreamReader
-from tests.laws.given_records import MESSAGES, SECTIONS, Fault, Given
+from tests.laws.given_records import MESSAGES, SECTIONS, Fault, Given, with_messages
 from tests.laws.written_dialogues import (
     TEMPLATES,
     Template,
@@ -84,7 +84,12 @@ def record_of(number: int, text: str, which: int, shape: str, learn: tuple[str, 
     turns = turns_of(text, which)
     parts = parts_of(template, turns, learn) if said_at_all(turns) else []
     flags = tuple(part.learned + 2 * part.markup for part in parts)
-    return Given(number, tuple(part.text for part in parts), turns, flags)
+    return Given(number, tuple(part.text for part in parts), turns, flags, column_of(template))
+
+
+def column_of(template: Template) -> str:
+    """Return the column of the messages of a source."""
+    return template.chat.get("column", MESSAGES)
 
 
 def learned_roles(wanted: tuple[str, ...], texts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -116,15 +121,18 @@ def faults_of(form: str, shape: str) -> tuple[Fault, ...]:
 
 
 def _bad_dialogues(form: Format, template: Template) -> tuple[Fault, ...]:
-    row = Given(0, (), _TALK).row
+    column = column_of(template)
+    row = Given(0, (), _TALK, column=column).row
     bad = [*_BAD]
     if template.refused is not None:
         bad.append((messages_of(template.refused, 0), "template_refuses"))
     if not isinstance(form.reader, StreamReader):
         spoilt = [{"role": "user", "content": BAD_BYTES}]
-        return tuple(Fault({**row, MESSAGES: one}, why) for one, why in [*bad, (spoilt, "bad_utf8")])
+        bad.append((spoilt, "bad_utf8"))
+        return tuple(Fault(with_messages(row, column, one), why) for one, why in bad)
+    bad += _BAD_OF_JSON
     return (
-        *(Fault(json_line({**row, MESSAGES: one}), why) for one, why in [*bad, *_BAD_OF_JSON]),
+        *(Fault(json_line(with_messages(row, column, one)), why) for one, why in bad),
         Fault(json_line(row).replace(b"a text", BAD_BYTES), "bad_utf8"),
         *(fault for fault in form.faults if fault.reason == "bad_json"),
     )

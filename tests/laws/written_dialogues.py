@@ -49,7 +49,7 @@ class Template:
     """A format of dialogues."""
 
     chat: dict[str, str]
-    """The settings of a source, but for its column and what it learns."""
+    """The settings of a source, but for what it learns."""
     pieces: tuple[str, ...]
     """What of its markup a tokenizer may have an id for."""
     write: Callable[[Sequence[Turn], Collection[str]], Iterable[Part]]
@@ -191,7 +191,9 @@ FILES = {"talk.jinja": _JINJA}
 TEMPLATES: dict[str, Template] = {
     "chatml": Template({"template": "chatml"}, ("<|im_start|>", "<|im_end|>"), _chatml),
     "llama3": Template(
-        {"template": "llama3"}, ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"), _llama3
+        {"template": "llama3", "column": "meta.turns"},
+        ("<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"),
+        _llama3,
     ),
     "mistral": Template(
         {"template": "mistral"},

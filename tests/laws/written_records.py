@@ -47,14 +47,12 @@ Write = Callable[[Sequence[Row | bytes]], tuple[bytes, list[int]]]
 """Returns a file of records, and where each begins."""
 _HEAD = (*COLUMNS, *(f"{META}.{name}" for name in INNER))
 """Columns of a file that has no columns in columns."""
-_INNER = pa.struct(
-    [
-        pa.field("url", pa.string()),
-        pa.field("tags", pa.list_(pa.string())),
-        pa.field("note", pa.large_string()),
-        pa.field("number", pa.decimal128(38)),
-    ]
-)
+_INNER = {
+    "url": pa.string(),
+    "tags": pa.list_(pa.string()),
+    "note": pa.large_string(),
+    "number": pa.decimal128(38),
+}
 _TALKS, _BYTES = (
     pa.list_(pa.struct([pa.field(name, kind) for name in FIELDS])) for kind in (pa.string(), pa.binary())
 )
@@ -124,10 +122,10 @@ def table(save: Callable[[pa.Table, io.BytesIO], None]) -> Write:
                 columns[name] = pa.array(values, pa.float64())
             else:
                 columns[name] = pa.array(_encoded(values), pa.binary()).view(pa.string())
-        columns[META] = pa.array([_inner(row[META]) for row in named], _INNER)
-        if any(MESSAGES in row for row in named):
-            cells = [in_one_type(row[MESSAGES]) for row in named]
-            columns[MESSAGES] = pa.array(_encoded(cells), _BYTES).view(_TALKS)
+        inner = {name: _inner(name, [row[META][name] for row in named]) for name in named[0][META]}
+        columns[META] = pa.StructArray.from_arrays(list(inner.values()), list(inner))
+        if MESSAGES in named[0]:
+            columns[MESSAGES] = _talks([row[MESSAGES] for row in named])
         file = io.BytesIO()
         save(pa.table(columns), file)
         return file.getvalue(), list(range(len(named)))
@@ -144,9 +142,16 @@ def _encoded(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _inner(meta: Row) -> Row:
-    number = meta["number"]
-    return {**meta, "number": None if number is None else Decimal(number)}
+def _talks(cells: Sequence[Any]) -> pa.Array:
+    return pa.array(_encoded(list(map(in_one_type, cells))), _BYTES).view(_TALKS)
+
+
+def _inner(name: str, values: list[Any]) -> pa.Array:
+    """Return a column within `META`."""
+    if name not in _INNER:
+        return _talks(values)
+    found = [Decimal(value) if isinstance(value, int) else value for value in values]
+    return pa.array(found, _INNER[name])
 
 
 def json_line(row: Row) -> bytes:

@@ -192,7 +192,21 @@ def covering() -> tuple[Combination, ...]:
             for own in one.sources
         )
         chosen.append(replace(one, sources=tuple(sources), seed=len(chosen)))
-    return tuple(chosen)
+    return (*chosen, *_unfiltered(chance, len(chosen)))
+
+
+def _unfiltered(chance: Random, seed: int) -> Iterator[Combination]:
+    """Yield combinations of dialogues in which no filter drops most of the records."""
+    forms = [form for form in FORMATS if fits_shape(form, min(DIALOGUES))]
+    datasets = tuple(product(("targets",), STRATEGIES))
+    for tokenizer, framing in (("gpt2", "tokenizer of rows"), ("llama", "llama")):
+        sources = [
+            ChosenSource(form, endings_of(FORMATS[form].reader)[0], shape, (), cut=False, keep=keep)
+            for form, shape, keep in zip(forms, cycle(sorted(DIALOGUES)), cycle(KEEPS), strict=False)
+        ]
+        forms = forms[1:] + forms[:1]
+        drawn = tuple(draw_records(chance, one) for one in sources)
+        yield Combination(drawn, (), tokenizer, framing, datasets, "none", seed)
 
 
 def _begun(missing: set[Pair]) -> Combination:

@@ -30,7 +30,7 @@ _URLS = (
 )
 _SCORES = (0.5, None, 0.9, 0.1, 0.7)
 _TAGS: tuple[list[str] | None, ...] = (["a", 'b "c"'], [], None, ["\u00e9\n"])
-_NOTES = (None, " not\tcleane\u0301d\u2028\r\n", "", "n" * (MOST_KEPT + 1), '"a", b', "n" * MOST_KEPT)
+_NOTES = (None, " not\tcleane\u0301d\u2028\r\n", "n" * (MOST_KEPT + 1), '"a", b ', "n" * MOST_KEPT)
 Row = Mapping[str, Any]
 """A record by its columns; a text in bytes may be no UTF-8."""
 

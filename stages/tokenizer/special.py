@@ -38,6 +38,11 @@ def special_ids() -> dict[str, int]:
     return {name: number for number, name in enumerate(names)}
 
 
+def special_pieces() -> dict[int, str]:
+    """Return how models that a run trains write every reserved id: {0: "<unk>", 1: "<s>", ...}."""
+    return dict(enumerate((UNK, BOS, EOS, PAD, *control_symbols())))
+
+
 def num_reserved() -> int:
     """Return the number of ids that no text uses: the special ones."""
     return FIRST_CONTROL + len(control_symbols())

@@ -5,10 +5,10 @@ drawn, or its settings are asked for by a test. `fits` says which values allow e
 """
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from random import Random
 from typing import Any, TypeVar, get_args
 
@@ -23,16 +23,17 @@ from stages.reading.table import endings_of
 from stages.tokenizer.framing import Framing, Preset
 from tests.conftest import bundled_lines
 from tests.laws.every_dataset import OBJECTIVES
+from tests.laws.given_records import KEPT
+from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, learned_roles, source_fields
 from tests.laws.small_tokenizers import TOKENIZERS
-from tests.laws.written_records import FORMATS, SECTIONS
+from tests.laws.written_dialogues import FILES
+from tests.laws.written_records import FORMATS
 
 Value = tuple[str, str]
 """A value of a sort: ("filter", "length")."""
 Pair = frozenset[Value]
 Item = TypeVar("Item")
 
-SHAPES: dict[str, int] = {"text": 1, "prompt and target": 2, "triple": 3}
-"""Sections of a document."""
 FILTERS: dict[str, dict[str, Any]] = {
     "length": {"kind": "length", "min_chars": 30, "max_chars": 1100},
     "gopher_quality": {
@@ -65,8 +66,14 @@ FILTERS: dict[str, dict[str, Any]] = {
     "replaced data": {"kind": "pii"},
 }
 """Every filter, with settings that drop some documents or change them."""
-LISTS = {"domains.txt": "# a list\nblocked.example\n", "parts.txt": "casino\n"}
-"""Files that filters read."""
+LISTS = {"domains.txt": "# a list\nblocked.example\n", "parts.txt": "casino\n", **FILES}
+"""Files that filters read, and templates."""
+KEEPS: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "fields": tuple(name for name in KEPT if "." not in name),
+    "fields in fields": tuple(name for name in KEPT if "." in name),
+}
+"""What goes along with documents."""
 DEDUPS: dict[str, dict[str, Any]] = {
     "none": {"exact": False, "near": False},
     "exact": {"near": False},
@@ -88,6 +95,11 @@ FRAMINGS: dict[str, dict[str, Any]] = {
         for begin, end in product((None, *_choices("begin")), _choices("end"))
         if begin is None or isinstance(begin, str)
     },
+    **{
+        f"{preset} of rows": {"preset": preset, "per": "row"}
+        for preset in (Preset.T5, Preset.ROBERTA, Preset.BERT, Preset.TOKENIZER)
+    },
+    "cls eos of rows": {"begin": "cls", "end": "eos", "per": "row"},
 }
 FORMS: dict[str, Mapping[str, Any]] = {
     **{kind: {"kind": kind} for kind in ("clm", "mlm")},
@@ -97,7 +109,7 @@ FORMS: dict[str, Mapping[str, Any]] = {
 STRATEGIES = tuple(map(str, PACKINGS))
 NAMES = ("mixed", *"bcdefghijklmnopqrst")
 """Of sources; the first is one that an objective has rates for."""
-MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 8
+MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 5
 FAULTY = -1
 """A record of a combination that is a fault; -2 the next one, and so on."""
 
@@ -113,6 +125,16 @@ class ChosenSource:
     """Numbers of texts; those below 0 are faults."""
     cut: bool
     """Whether the last record is cut, if the format allows it."""
+    keep: str = "nothing"
+    """What goes along with its documents."""
+    learn: tuple[str, ...] = ()
+    """Roles that it is to learn, as far as its dialogues have them."""
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Those of these roles that it has."""
+        known = texts()
+        return learned_roles(self.learn, ((known[which], which) for which in self.records if which >= 0))
 
 
 @dataclass(frozen=True)
@@ -159,14 +181,8 @@ def texts() -> tuple[str, ...]:
         "so on and " * 30,
         "\n".join(f"- item {number}" for number in range(30)),
         "\ufeffIt begins with a mark. It has three sentences. It ends with a full stop.",
+        "A page on <|im_end|>, [/INST] and </s>, on <|endoftext|> and on [SEP], has no turn that ends.",
     )
-
-
-def sectioned(text: str, shape: str) -> tuple[str, ...]:
-    """Return a text in as many parts as a shape has sections."""
-    count = SHAPES[shape]
-    ends = [len(text) * number // count for number in range(count + 1)]
-    return tuple(text[first:last] for first, last in pairwise(ends))
 
 
 def config_of(name: str) -> FilterConfig:
@@ -190,13 +206,8 @@ def _rewrites(name: str) -> bool:
 def looks_at(name: str, form: str, shape: str) -> bool:
     """Say whether a filter can look at the documents of a format and a shape."""
     return (FORMATS[form].has_columns or not _reads_columns(name)) and (
-        SHAPES[shape] == 1 or not _rewrites(name)
+        SHAPES[shape].sections == 1 or not _rewrites(name)
     )
-
-
-def fits_shape(form: str, shape: str) -> bool:
-    """Say whether a format can hold a shape."""
-    return FORMATS[form].has_columns or SHAPES[shape] == 1
 
 
 @cache
@@ -212,12 +223,17 @@ def fits_framing(tokenizer: str, framing: str) -> bool:
     return roles is not None and set(roles) <= {None, *TOKENIZERS[tokenizer].pieces}
 
 
+def of_rows(framing: str) -> bool:
+    """Say whether a framing is that of rows."""
+    return FRAMINGS[framing].get("per") == "row"
+
+
 @cache
 def fits_form(tokenizer: str, framing: str, form: str) -> bool:
     """Say whether a dataset of an objective can be made with a tokenizer and a framing that fit."""
     objective, known = objective_of(form), TOKENIZERS[tokenizer]
     traits, roles = traits_of(objective), known.framing(FRAMINGS[framing])
-    if roles is None or (roles[0] is not None and not traits.may_begin):
+    if roles is None or ((roles[0] is not None or of_rows(framing)) and not traits.may_begin):
         return False
     if known.special is not None and not known.special.issuperset(special_names(objective)):
         return False
@@ -228,7 +244,9 @@ def fits_form(tokenizer: str, framing: str, form: str) -> bool:
 
 @cache
 def around(tokenizer: str, framing: str) -> str:
-    """Return what a framing puts around documents: "cls sep" of the preset bert."""
+    """Return what a framing puts around documents: "cls sep" of the preset bert; "rows" around rows."""
+    if of_rows(framing):
+        return "rows"
     if FRAMINGS[framing].get("preset") is Preset.TOKENIZER:
         return "its own"
     begin, end = TOKENIZERS[tokenizer].framing(FRAMINGS[framing]) or (None, "")
@@ -240,20 +258,31 @@ def needed_sections(form: str) -> frozenset[str]:
     """Return the shapes of which a run must have one for an objective; none if any will do."""
     wanted = traits_of(objective_of(form)).sections
     fitting = (
-        shape for shape, count in SHAPES.items() if (count > 1 if wanted < 0 else count == wanted)
+        name
+        for name, shape in SHAPES.items()
+        if ((shape.sections != 1) if wanted < 0 else shape.sections == wanted)
     )
     return frozenset(fitting) if wanted else frozenset()
 
 
+@cache
+def takes_dialogues(form: str) -> bool:
+    """Say whether a run with a dataset of an objective may have dialogues."""
+    return traits_of(objective_of(form)).takes_dialogues
+
+
 def fits_shapes(form: str, shapes: Collection[str]) -> bool:
-    """Say whether there is a source of a shape that an objective needs."""
+    """Say whether there is a source of a shape that an objective needs, and none that it refuses."""
     needed = needed_sections(form)
+    if not takes_dialogues(form) and not DIALOGUES.isdisjoint(shapes):
+        return False
     return not needed or not needed.isdisjoint(shapes)
 
 
 def draw(chance: Random) -> Combination:
     """Return a combination of values that fit."""
-    sources = tuple(_draw_source(chance) for _ in range(chance.randint(1, MOST_SOURCES)))
+    able = list(SHAPES) if chance.random() < 1 / 2 else [one for one in SHAPES if one not in DIALOGUES]
+    sources = tuple(_draw_source(chance, able) for _ in range(chance.randint(1, MOST_SOURCES)))
     filters = tuple(chance.sample(sorted(FILTERS), chance.randint(0, MOST_FILTERS)))
     tokenizer = chance.choice([*TOKENIZERS, *["trained"] * 3])
     framing = chance.choice([one for one in FRAMINGS if fits_framing(tokenizer, one)])
@@ -267,19 +296,27 @@ def draw(chance: Random) -> Combination:
     return Combination(sources, filters, tokenizer, framing, datasets, dedup, chance.randrange(1 << 20))
 
 
-def _draw_source(chance: Random) -> ChosenSource:
+def _draw_source(chance: Random, shapes: Sequence[str]) -> ChosenSource:
     form = chance.choice(sorted(FORMATS))
-    shape = chance.choice([shape for shape in SHAPES if fits_shape(form, shape)])
-    return draw_records(chance, form, shape, chance.choice(endings_of(FORMATS[form].reader)))
+    shape = chance.choice([shape for shape in shapes if fits_shape(form, shape)])
+    ending = chance.choice(endings_of(FORMATS[form].reader))
+    keep = chance.choice([keep for keep in KEEPS if fits_keep(form, keep)])
+    return draw_records(chance, ChosenSource(form, ending, shape, (), cut=False, keep=keep))
 
 
-def draw_records(chance: Random, form: str, shape: str, ending: str) -> ChosenSource:
-    """Return a source of some records."""
+def fits_keep(form: str, keep: str) -> bool:
+    """Say whether a format has the columns that are to go along."""
+    return FORMATS[form].has_columns or not KEEPS[keep]
+
+
+def draw_records(chance: Random, source: ChosenSource) -> ChosenSource:
+    """Return a source with some records."""
     records = [chance.randrange(len(texts())) for _ in range(chance.randint(1, MOST_RECORDS))]
-    for number in range(len(FORMATS[form].faults)):
+    for number in range(len(faults_of(source.form, source.shape))):
         if chance.random() < 1 / 3:
             records.insert(chance.randint(0, len(records)), FAULTY - number)
-    return ChosenSource(form, ending, shape, tuple(records), chance.random() < 1 / 3)
+    cut, learn = chance.random() < 1 / 3, chance.choice(SHAPES[source.shape].learns)
+    return replace(source, records=tuple(records), cut=cut, learn=learn)
 
 
 def run_content(chosen: Combination) -> dict[str, Any]:
@@ -320,7 +357,8 @@ def _source(name: str, source: ChosenSource) -> dict[str, Any]:
     columns = {
         "id_column": "id",
         "language": {"column": "lang"},
-        "section_columns": SECTIONS[1 : SHAPES[source.shape]],
+        "keep_columns": KEEPS[source.keep],
+        **source_fields(source.shape, source.learned),
     }
     return {
         **content,

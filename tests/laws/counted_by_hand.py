@@ -7,7 +7,7 @@ tests hold them to other libraries.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,7 @@ from stages.filtering.table import filter_of
 from stages.identity import document_id
 from stages.ledger import id_sum
 from tests.laws.combinations import Combination, filters_of
-from tests.laws.small_tokenizers import TOKENIZERS, Library
-from tests.laws.written_records import Written
+from tests.laws.given_records import Written
 
 Chain = list[tuple[str, Judge, tuple[str, ...]]]
 """Labels, filters and the columns that they read."""
@@ -66,7 +65,7 @@ def outcome_of(written: Written, chain: Chain, *, min_chars: int) -> Outcome:
         return Outcome(written, written.reason)
     texts = tuple(map(clean_text, written.texts))
     visible = sum(len(part) for text in texts for part in text.split())
-    if visible < min_chars or not all(text.split() for text in texts):
+    if visible < min_chars or not (written.flags or all(text.split() for text in texts)):
         return Outcome(written, "empty" if visible == 0 or visible >= min_chars else "too_short")
     found = Outcome(written, None, texts, written.language)
     for label, judge, columns in chain:
@@ -113,13 +112,11 @@ def check_records(run: Path, outcomes: Sequence[Outcome]) -> list[Outcome]:
         (one.id, w.path, w.position, w.own_id, one.language, one.text)
         for one, w in ((one, one.written) for one in documents)
     )
-    ends = {
-        row["id"]: row["section_ends"]
-        for row in rows_below(run, "ingest/*/*/documents.parquet")
-        if "section_ends" in row
-    }
+    rows = {row["id"]: row for row in rows_below(run, "ingest/*/*/documents.parquet")}
     for one in documents:
-        assert ends.get(one.id, [len(one.text)]) == list(accumulate(map(len, one.texts)))
+        row = rows[one.id]
+        assert row.get("section_ends", [len(one.text)]) == list(accumulate(map(len, one.texts)))
+        assert row.get("section_flags", []) == list(one.written.flags)
     return documents
 
 
@@ -143,90 +140,6 @@ def check_duplicates(
     else:
         assert not removed
     return left
-
-
-def framed(
-    chosen: Combination, library: Library, content: dict[str, Any], one: Outcome
-) -> list[list[int]]:
-    """Return the ids of each section of a document, with what frames it, from its library alone."""
-    known = TOKENIZERS[chosen.tokenizer]
-    roles = known.framing(content)
-    assert roles is not None
-    begin, end = (None if role is None else library.number(known.pieces[role]) for role in roles)
-    sections = [library.encode(text) for text in one.texts]
-    sections[0] = [*([] if begin is None else [begin]), *sections[0]]
-    sections[-1] = [*sections[-1], *([] if end is None else [end])]
-    return sections
-
-
-Ids = dict[str, list[list[int]]]
-"""Of each document, section by section, by its id in hex."""
-
-
-def check_store(run: Path, wanted: Ids) -> None:
-    """Hold the token store to the ids of the library."""
-    seen: Counter[str] = Counter()
-    for folder in sorted(path.parent for path in run.glob("tokens/*/*/ids.npy")):
-        ids, offsets = np.load(folder / "ids.npy"), np.load(folder / "offsets.npy")
-        names = pq.read_table(folder / "documents.parquet").column("id").to_pylist()
-        ptr: list[int] = []
-        ends: list[int] = []
-        if (folder / "sections").exists():
-            ptr, ends = (
-                np.load(folder / "sections" / f"{name}.npy").tolist() for name in ("ptr", "ends")
-            )
-        for number, (name, (first, last)) in enumerate(
-            zip(names, pairwise(offsets.tolist()), strict=True)
-        ):
-            sections = wanted[name.hex()]
-            assert ids[first:last].tolist() == [number for part in sections for number in part]
-            own = ends[ptr[number] : ptr[number + 1]] if ptr else [last - first]
-            assert own == list(accumulate(map(len, sections)))
-            seen[name.hex()] += 1
-    assert seen == Counter(wanted.keys())
-
-
-def check_rows(dataset: Path, wanted: Ids, *, pad: int) -> tuple[int, int]:
-    """Hold the rows of a dataset to the ids of its documents; return the tokens in rows and cut."""
-    seen: Counter[str] = Counter()
-    held = cut = 0
-    for shard in sorted(path.parent for path in dataset.glob("*/epoch-0000/*/input_ids.npy")):
-        names = pq.read_table(shard / "documents.parquet").column("id").to_pylist()
-        pieces = _pieces(shard, pad)
-        assert not pieces.keys() - set(range(len(names)))
-        for number, name in enumerate(names):
-            ids = [number for part in wanted[name] for number in part]
-            place = 0
-            for offset, piece in sorted(pieces[number]):
-                assert offset == place, "every token once, in order"
-                assert piece == ids[place : place + len(piece)]
-                assert piece, "no piece is empty"
-                place += len(piece)
-            held, cut = held + place, cut + len(ids) - place
-            seen[name] += 1
-    assert seen == Counter(wanted.keys())
-    return held, cut
-
-
-def _pieces(shard: Path, pad: int) -> dict[int, list[tuple[int, list[int]]]]:
-    """Return the pieces of each document in a shard with their places in it; between them is padding."""
-    rows = np.load(shard / "input_ids.npy")
-    row_ptr, start, length, doc, offset = (
-        np.load(shard / "segments" / f"{name}.npy").tolist()
-        for name in ("row_ptr", "start", "length", "doc", "doc_offset")
-    )
-    found: dict[int, list[tuple[int, list[int]]]] = defaultdict(list)
-    assert len(row_ptr) == len(rows) + 1
-    for row, (first, last) in enumerate(pairwise(row_ptr)):
-        free = np.ones(rows.shape[1], np.bool_)
-        for number in range(first, last):
-            inside = slice(start[number], start[number] + length[number])
-            assert free[inside].all(), "no token stands in two pieces"
-            assert inside.stop <= rows.shape[1]
-            free[inside] = False
-            found[doc[number]].append((offset[number], rows[row, inside].tolist()))
-        assert (rows[row, free] == pad).all()
-    return found
 
 
 @dataclass(frozen=True)
@@ -291,13 +204,3 @@ def check_ledger(
     size = sum(len(one.text.encode()) for one in left)
     assert dedup.output["bytes"] == tokenize.input["bytes"] == size
     assert ingest.output["bytes"] == sum(len(one.text.encode()) for one in documents)
-
-
-def check_books_of_rows(run: Path, name: str, wanted: Ids, *, held: int, cut: int) -> None:
-    """Hold the ledger and the manifests of a dataset to tokens counted by hand."""
-    books = books_of(run, f"shard-{name}")
-    tokens = sum(len(part) for sections in wanted.values() for part in sections)
-    assert books_of(run, "tokenize").output["tokens"] == books.input["tokens"] == tokens == held + cut
-    assert books.output["tokens"] == held
-    assert sum(one["tokens"] for one in books.gone.values()) == cut
-    assert books.input["documents"] == books.output["documents"] == len(wanted)

@@ -19,10 +19,10 @@ from tests.laws.combinations import (
     FILTERS,
     FORMS,
     FRAMINGS,
+    KEEPS,
     MOST_DATASETS,
     MOST_FILTERS,
     MOST_SOURCES,
-    SHAPES,
     STRATEGIES,
     ChosenSource,
     Combination,
@@ -30,10 +30,12 @@ from tests.laws.combinations import (
     draw_records,
     fits_form,
     fits_framing,
-    fits_shape,
+    fits_keep,
     fits_shapes,
     looks_at,
+    takes_dialogues,
 )
+from tests.laws.shapes import DIALOGUES, SHAPES, fits_shape
 from tests.laws.small_tokenizers import TOKENIZERS
 from tests.laws.written_records import FORMATS
 
@@ -54,11 +56,13 @@ def pairs_of(chosen: Combination) -> set[Pair]:
     found: set[Pair] = set()
     for source in chosen.sources:
         own: list[Value] = [("format", source.form), ("shape", source.shape)]
+        keep: list[Value] = [("keep", source.keep)]
         looking: list[Value] = [
             ("filter", name) for name in chosen.filters if looks_at(name, source.form, source.shape)
         ]
         found |= {frozenset(pair) for pair in (tuple(own), *product(own, looking))}
         found |= {frozenset(pair) for pair in combinations(looking, 2)}
+        found |= {frozenset(pair) for pair in product(keep, [*own, *looking])}
         data |= {*own, *looking}
     rows: set[Value] = set()
     for form, strategy in chosen.datasets:
@@ -78,6 +82,7 @@ def values_of(chosen: Combination) -> set[Value]:
     return {
         *(("ending", source.ending) for source in chosen.sources),
         *(("form", form) for form, _ in chosen.datasets),
+        *(("learn", " and ".join(source.learn)) for source in chosen.sources),
         *(value for pair in pairs_of(chosen) for value in pair),
     }
 
@@ -87,6 +92,7 @@ def all_pairs() -> Iterator[Pair]:
     sorts: dict[str, list[str]] = {
         "format": list(FORMATS),
         "shape": list(SHAPES),
+        "keep": list(KEEPS),
         "filter": list(FILTERS),
         "tokenizer": list(TOKENIZERS),
         "framing": list(FRAMINGS),
@@ -105,12 +111,16 @@ def can_meet(both: Mapping[str, str]) -> bool:
     """Say whether two values, here by their sorts, may be of one combination."""
     fine = True
     match both:
+        case {"keep": keep}:
+            fine = _can_keep(keep, both)
         case {"format": form, "shape": shape}:
             fine = fits_shape(form, shape)
         case {"format": form, "filter": name}:
             fine = looks_at(name, form, "text")
         case {"shape": shape, "filter": name}:
             fine = looks_at(name, "JSON lines", shape)
+        case {"shape": shape, "kind": kind} if shape in DIALOGUES:
+            fine = any(takes_dialogues(form) for form in FORMS if FORMS[form]["kind"] == kind)
         case {"tokenizer": tokenizer, "framing": framing}:
             fine = fits_framing(tokenizer, framing)
         case {"framing": _}:
@@ -122,6 +132,16 @@ def can_meet(both: Mapping[str, str]) -> bool:
                 for one in possible()
             )
     return fine
+
+
+def _can_keep(keep: str, both: Mapping[str, str]) -> bool:
+    """Say whether fields that go along may meet another value; they do within a source."""
+    match both:
+        case {"format": form}:
+            return fits_keep(form, keep)
+        case {"filter": name}:
+            return any(fits_keep(form, keep) and looks_at(name, form, "text") for form in FORMATS)
+    return "shape" in both
 
 
 @cache
@@ -136,7 +156,12 @@ def possible() -> frozenset[tuple[str, str, str]]:
 
 def alone_values() -> list[Value]:
     """Return the values that must be in some combination, whatever they meet there."""
-    return [*(("ending", ending) for ending in ENDINGS), *(("form", form) for form in FORMS)]
+    learned = (learn for shape in SHAPES.values() for learn in shape.learns)
+    return [
+        *(("ending", ending) for ending in ENDINGS),
+        *(("form", form) for form in FORMS),
+        *(("learn", " and ".join(learn)) for learn in learned),
+    ]
 
 
 class _Turns:
@@ -163,11 +188,25 @@ def covering() -> tuple[Combination, ...]:
         assert pairs_of(one) & missing, f"nothing has {sorted(map(sorted, missing))[:9]}"
         missing -= pairs_of(one)
         sources = (
-            draw_records(chance, own.form, own.shape, endings.take(endings_of(FORMATS[own.form].reader)))
+            draw_records(chance, replace(own, ending=endings.take(endings_of(FORMATS[own.form].reader))))
             for own in one.sources
         )
         chosen.append(replace(one, sources=tuple(sources), seed=len(chosen)))
-    return tuple(chosen)
+    return (*chosen, *_unfiltered(chance, len(chosen)))
+
+
+def _unfiltered(chance: Random, seed: int) -> Iterator[Combination]:
+    """Yield combinations of dialogues in which no filter drops most of the records."""
+    forms = [form for form in FORMATS if fits_shape(form, min(DIALOGUES))]
+    datasets = tuple(product(("targets",), STRATEGIES))
+    for tokenizer, framing in (("gpt2", "tokenizer of rows"), ("llama", "llama")):
+        sources = [
+            ChosenSource(form, endings_of(FORMATS[form].reader)[0], shape, (), cut=False, keep=keep)
+            for form, shape, keep in zip(forms, cycle(sorted(DIALOGUES)), cycle(KEEPS), strict=False)
+        ]
+        forms = forms[1:] + forms[:1]
+        drawn = tuple(draw_records(chance, one) for one in sources)
+        yield Combination(drawn, (), tokenizer, framing, datasets, "none", seed)
 
 
 def _begun(missing: set[Pair]) -> Combination:
@@ -222,9 +261,11 @@ def _taken(equal: Sequence[Combination], forms: _Turns) -> Combination:
 
 
 def _more_sources(one: Combination) -> Iterator[Combination]:
-    for form, shape in product(FORMATS, SHAPES) if len(one.sources) < MOST_SOURCES else ():
-        if fits_shape(form, shape):
-            yield replace(one, sources=(*one.sources, ChosenSource(form, "", shape, (), cut=False)))
+    fixed = [form for form, _ in one.datasets if not takes_dialogues(form)]
+    for form, shape, keep in product(FORMATS, SHAPES, KEEPS) if len(one.sources) < MOST_SOURCES else ():
+        if fits_shape(form, shape) and fits_keep(form, keep) and not (fixed and shape in DIALOGUES):
+            added = ChosenSource(form, "", shape, (), cut=False, keep=keep)
+            yield replace(one, sources=(*one.sources, added))
 
 
 def _more_filters(one: Combination) -> Iterator[Combination]:

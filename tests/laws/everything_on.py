@@ -1,9 +1,12 @@
-"""One run with all of it switched on: a source of every format, every filter, every way to pack rows.
+"""Runs with all of it switched on: a source of every format, every filter, every way to pack rows.
 
-Its documents begin with a special id, so its datasets are of all kinds that allow this.
+There are two, since a run with dialogues cannot tell prompts from targets, and since special ids stand
+around rows or around documents. Both have datasets of all kinds that allow a special id in front.
 """
 
 import json
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,17 +18,19 @@ from tests.conftest import bundled_lines
 from tests.laws.combinations import (
     FILTERS,
     FORMS,
+    KEEPS,
     LISTS,
-    SHAPES,
     STRATEGIES,
     ChosenSource,
     Combination,
     fits_form,
-    fits_shape,
+    fits_keep,
+    fits_shapes,
     run_content,
-    sectioned,
 )
-from tests.laws.written_records import FORMATS, Fault, Given, Written, write_source
+from tests.laws.given_records import Fault, Given, Written
+from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, record_of
+from tests.laws.written_records import FORMATS, write_source
 
 RECORDS = 36
 """Of each source, beside its faults."""
@@ -33,51 +38,74 @@ FOLDERS = ("ingest", "dedup", "tokenizer", "split", "tokens", "sentences", "data
 """Those whose bytes follow from the run file and the inputs alone."""
 
 
-def _sources() -> tuple[ChosenSource, ...]:
-    """Return a source of each format; shapes take turns, and so do compressions."""
-    found = []
+def _sources(shapes: Sequence[str]) -> tuple[ChosenSource, ...]:
+    """Return a source of each format; of all else what it can have takes turns."""
+    found: list[ChosenSource] = []
+    turns: Counter[tuple[str, ...]] = Counter()
     for number, (name, form) in enumerate(FORMATS.items()):
-        shapes = [shape for shape in SHAPES if fits_shape(name, shape)]
-        endings = endings_of(form.reader)
-        shape, ending = shapes[number % len(shapes)], endings[number % len(endings)]
-        found.append(ChosenSource(name, ending, shape, (), cut=number % 2 == 0))
+        fitting = tuple(shape for shape in shapes if fits_shape(name, shape))
+        shape, endings = fitting[turns[fitting] % len(fitting)], endings_of(form.reader)
+        turns[fitting] += 1
+        keeps = [keep for keep in KEEPS if fits_keep(name, keep)]
+        learns = SHAPES[shape].learns
+        found.append(
+            ChosenSource(
+                name,
+                endings[number % len(endings)],
+                shape,
+                (),
+                cut=number % 2 == 0,
+                keep=keeps[-1 - number % len(keeps)],
+                learn=learns[number % len(learns)],
+            )
+        )
     return tuple(found)
 
 
-def _datasets() -> tuple[tuple[str, str], ...]:
-    """Return every kind whose documents may begin with an id, strategies in turn, and one with each."""
-    forms = [form for form in FORMS if fits_form("trained", "llama", form)]
+def _datasets(framing: str, shapes: Collection[str], packed: str) -> tuple[tuple[str, str], ...]:
+    """Return every kind that fits, strategies in turn, and one kind with each of these."""
+    forms = [form for form in FORMS if fits_form("trained", framing, form) and fits_shapes(form, shapes)]
     turns = [(form, STRATEGIES[number % len(STRATEGIES)]) for number, form in enumerate(forms)]
-    return (*turns, *(("prompts-packed", strategy) for strategy in STRATEGIES))
+    return (*turns, *((packed, strategy) for strategy in STRATEGIES))
 
 
-EVERYTHING = Combination(_sources(), tuple(FILTERS), "trained", "llama", _datasets(), "near", 5)
+def _everything(framing: str, shapes: Sequence[str], packed: str) -> Combination:
+    datasets = _datasets(framing, shapes, packed)
+    return Combination(_sources(shapes), tuple(FILTERS), "trained", framing, datasets, "near", 5)
 
 
-def everything_on() -> RunFile:
-    """Return the run."""
-    content: dict[str, Any] = run_content(EVERYTHING)
+_TEXTS = tuple(shape for shape in SHAPES if shape not in DIALOGUES)
+EVERYTHING = {
+    "dialogues": _everything("roberta of rows", (*sorted(DIALOGUES), *_TEXTS), "targets"),
+    "prompts": _everything("llama", _TEXTS, "prompts-packed"),
+}
+
+
+def everything_on(name: str) -> RunFile:
+    """Return one of the runs."""
+    content: dict[str, Any] = run_content(EVERYTHING[name])
     content["ingest"]["unit_size"] = "16KiB"
     content["tokenizer"] = {"train": {"vocab_size": 1200, "sample_size": "1MiB"}}
     return RunFile.model_validate(content)
 
 
-def write_everything(base: Path) -> list[Written]:
+def write_everything(name: str, base: Path) -> list[Written]:
     """Write its sources, with duplicates within and across them; return what stands in them."""
-    for name, content in LISTS.items():
-        (base / name).write_text(content)
+    for file, content in LISTS.items():
+        (base / file).write_text(content)
     lines = [*bundled_lines("text/books*", 20), *bundled_lines("*/*", 2)]
     texts = [clean_text(json.loads(line)["text"]) for line in lines]
     chance, written = Random(3), list[Written]()  # noqa: S311  # which texts, not what bytes
-    for place, (name, source) in enumerate(EVERYTHING.named):
-        records: list[Given | Fault] = list(FORMATS[source.form].faults)
+    for place, (source_name, source) in enumerate(EVERYTHING[name].named):
+        records: list[Given | Fault] = list(faults_of(source.form, source.shape))
         for number in range(RECORDS):
             text = chance.choice(texts)
             start = text.find("\n", chance.randrange(max(1, len(text) - 900))) + 1
             taken = text[start : start + chance.randint(200, 1300)]
             own = place * RECORDS + number
             extra = {0: f"\nWrite to {own}@example.org.", 1: "\nCall +1 212 555 0123."}.get(own % 9, "")
-            records.append(Given(own, sectioned(f"{taken}{extra}", source.shape)))
+            text = f"{taken}{extra}"
+            records.append(record_of(own, text, own, source.shape, source.learned))
         records += [record for record in records[-RECORDS::9] if isinstance(record, Given)]
-        written += write_source(base / name, source.form, source.ending, records, cut=source.cut)
+        written += write_source(base / source_name, source.form, source.ending, records, cut=source.cut)
     return written

@@ -4,7 +4,8 @@ Encoding here is that of sentencepiece and tokenizers alone: nothing of the prog
 """
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,8 @@ class SmallTokenizer:
     """Whether it has an id to fill rows with."""
     writes_all: bool = True
     """Whether every text can be written, and parts of it be encoded anew."""
+    spaced: bool = False
+    """Whether it puts a space before every text."""
 
     def framing(self, content: Mapping[str, Any]) -> Roles | None:
         """Return the roles of a framing; None if this file says nothing of it."""
@@ -61,6 +64,19 @@ class SmallTokenizer:
         if preset is Preset.TOKENIZER:
             return self.frame
         return (content["begin"], content["end"]) if preset is None else PRESETS[preset]
+
+
+def _with_pieces(data: bytes) -> bytes:
+    """Return a tokenizer.json with pieces of chat models; some it finds in texts too."""
+    made = tokenizers.Tokenizer.from_str(data.decode())
+    made.add_special_tokens(["<|im_start|>", "<|im_end|>", "<|eot_id|>", "[INST]"])
+    made.add_tokens(
+        [
+            tokenizers.AddedToken(piece, normalized=False)
+            for piece in ("<|start_header_id|>", "<|end_header_id|>", "[/INST]")
+        ]
+    )
+    return str(made.to_str()).encode()
 
 
 @cache
@@ -80,6 +96,7 @@ TOKENIZERS: dict[str, SmallTokenizer] = {
         {"bos": "<s>", "eos": "</s>"},
         special=frozenset(),
         pads=False,
+        spaced=True,
     ),
     "bert": SmallTokenizer(
         "bert.json",
@@ -91,7 +108,7 @@ TOKENIZERS: dict[str, SmallTokenizer] = {
     ),
     "gpt2": SmallTokenizer(
         "gpt2.json",
-        lambda: changed(data_of("gpt2"), post_processor=_CLOSED),
+        lambda: changed(_with_pieces(data_of("gpt2")), post_processor=_CLOSED),
         {"eos": "<|endoftext|>"},
         special=frozenset(),
         frame=(None, "eos"),
@@ -106,24 +123,47 @@ class Library:
 
     Args:
         path: of the file.
+        markup: pieces that are kept from texts though the file itself would find them there.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, markup: Collection[str] = ()) -> None:
         self._model: Any = None
         if path.suffix == ".model":
-            self._model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-        else:
-            self._file = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            self._model = model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+            every = range(model.get_piece_size())
+            self._apart = {model.id_to_piece(n): n for n in every if model.is_control(n)}
+            return
+        content = json.loads(path.read_text(encoding="utf-8"))
+        added = content["added_tokens"]
+        apart = [token for token in added if token["special"] or token["content"] in markup]
+        self._apart = {token["content"]: token["id"] for token in apart}
+        self._whole = tokenizers.Tokenizer.from_str(json.dumps(content))
+        found = {**content, "added_tokens": [token for token in added if token not in apart]}
+        self._file = tokenizers.Tokenizer.from_str(json.dumps(found))
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of a text, none put around it."""
+        """Return the ids of a text, none put around it; what is set apart is text like any other."""
         if self._model is not None:
             ids: list[int] = self._model.encode(text)
             return ids
-        return list(self._file.encode(text, add_special_tokens=False).ids)
+        found = self._file.encode(text, add_special_tokens=False).tokens
+        return [
+            self.number(piece) for piece in found
+        ]  # a file with fewer added pieces numbers them anew
+
+    def atoms(self, text: str, *, but: str | None) -> list[str | int]:
+        """Return a text cut at the pieces that are set apart, with their ids in place of them.
+
+        Args:
+            text: it.
+            but: a piece that is left as text.
+        """
+        pieces = sorted(self._apart.keys() - {but}, key=len, reverse=True)
+        parts = re.split(f"({'|'.join(map(re.escape, pieces))})", text)
+        return [self._apart[part] if number % 2 else part for number, part in enumerate(parts) if part]
 
     def number(self, piece: str) -> int:
         """Return the id of a piece."""
-        found = self._model.piece_to_id(piece) if self._model else self._file.token_to_id(piece)
+        found = self._model.piece_to_id(piece) if self._model else self._whole.token_to_id(piece)
         assert found is not None
         return int(found)

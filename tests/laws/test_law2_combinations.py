@@ -7,7 +7,6 @@ from the files of real runs, by hand. Every pair of values meets in one of the r
 SHARDMILL_CAMPAIGN=full draws hundreds more combinations.
 """
 
-import json
 import os
 import shutil
 from collections import Counter
@@ -40,27 +39,31 @@ from tests.laws.combinations import (
     Combination,
     draw,
     run_content,
-    sectioned,
     texts,
 )
 from tests.laws.counted_by_hand import (
-    Ids,
     Outcome,
     books_of,
     chain_of,
-    check_books_of_rows,
     check_duplicates,
     check_ledger,
     check_records,
-    check_rows,
-    check_store,
-    framed,
     outcome_of,
     rows_below,
 )
 from tests.laws.covering import all_pairs, alone_values, covering, pairs_of, values_of
-from tests.laws.small_tokenizers import TOKENIZERS, Library
-from tests.laws.written_records import COMPRESS, FORMATS, Fault, Given, Written, write_source
+from tests.laws.given_records import Fault, Given, Written
+from tests.laws.rows_by_hand import (
+    Encoding,
+    Wanted,
+    check_books_of_rows,
+    check_kept,
+    check_rows,
+    check_store,
+)
+from tests.laws.shapes import faults_of, record_of
+from tests.laws.small_tokenizers import TOKENIZERS
+from tests.laws.written_records import COMPRESS, FORMATS, write_source
 
 SHARES = 6
 """Tests in which the runs are done that cover all pairs."""
@@ -80,10 +83,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_detector() -> Iterator[None]:
-    """One model of languages for all runs: it takes half a second to read."""
+def quick_runs() -> Iterator[None]:
+    """One model of languages for all runs, and nobody waits for a disk: no power is cut here.
+
+    The model takes half a second to read, and a run waits for the disk 700 times.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(language, "load_detector", cache(language.load_detector))
+        patch.setattr(os, "fsync", lambda _: None)
         yield
 
 
@@ -96,10 +103,10 @@ def write_inputs(chosen: Combination, base: Path) -> list[Outcome]:
         records: list[Given | Fault] = []
         for which in own.records:
             if which < 0:
-                records.append(FORMATS[own.form].faults[FAULTY - which])
+                records.append(faults_of(own.form, own.shape)[FAULTY - which])
                 continue
             number += 1
-            records.append(Given(number, sectioned(texts()[which], own.shape)))
+            records.append(record_of(number, texts()[which], which, own.shape, own.learned))
         written = write_source(base / source, own.form, own.ending, records, cut=own.cut)
         chain = chain_of(chosen, source, base)
         outcomes += [outcome_of(one, chain, min_chars=MIN_CHARS) for one in written]
@@ -118,17 +125,18 @@ def check(chosen: Combination, files: Path, base: Path) -> list[Outcome]:
             run_session(request, stream=None)
         return outcomes
     report: Any = run_session(request, stream=None)
-    run, library = base / "run", Library(files / known.file)
+    run = base / "run"
     documents = check_records(run, outcomes)
     dedup = DEDUPS[chosen.dedup]
     left = check_duplicates(run, documents, exact=dedup.get("exact", True), near=dedup.get("near", True))
     check_ledger(run, outcomes, documents, left)
-    wanted: Ids = {one.id.hex(): framed(chosen, library, content["framing"], one) for one in left}
+    encoding = Encoding(chosen, files / known.file)
+    wanted: Wanted = {one.id.hex(): encoding.expected(one) for one in left}
     check_store(run, wanted)
-    pad = json.loads((run / "tokenizer" / "special_ids.json").read_text())["pad"]
-    for number in range(len(chosen.datasets)):
-        held, cut = check_rows(run / "datasets" / f"d{number}", wanted, pad=pad)
-        check_books_of_rows(run, f"d{number}", wanted, held=held, cut=cut)
+    check_kept(run, wanted)
+    for number, (form, _) in enumerate(chosen.datasets):
+        tokens = check_rows(run / "datasets" / f"d{number}", wanted, encoding.frame, form=form)
+        check_books_of_rows(run, f"d{number}", wanted, tokens)
     for path in sorted((run / "ledger").glob("*.parquet")):
         books_of(run, path.stem)
     assert report["passed"]

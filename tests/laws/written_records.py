@@ -8,8 +8,9 @@ import gzip
 import html
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,75 +28,34 @@ from stages.reading.parquet import PARQUET
 from stages.reading.reader import Reader, StreamReader
 from stages.reading.text import PARAGRAPHS, WHOLE_TEXT
 from stages.reading.warc import WARC
-
-SECTIONS = ("text", "target", "other")
-"""Columns that the text of a document may be made of."""
-COLUMNS = (*SECTIONS, "id", "lang", "url", "score")
-_LANGUAGES = ("en", "de", None, "", "fr", "en", "de")
-_URLS = (
-    None,
-    "https://good.org/a",
-    "http://sub.blocked.example/x",
-    "http://good.org/b",
-    "good.org",
-    "",
-    "https://ok.org/casino?p=1",
-    "https://unblocked.example/",
+from tests.laws.given_records import (
+    COLUMNS,
+    INNER,
+    KEPT,
+    MESSAGES,
+    META,
+    Fault,
+    Given,
+    Row,
+    Written,
+    kept_text,
+    value_at,
 )
-_SCORES = (0.5, None, 0.9, 0.1, 0.7)
-Row = Mapping[str, Any]
-"""A record by its columns; a text in bytes may be no UTF-8."""
+from tests.laws.written_dialogues import FIELDS, in_one_type
+
 Write = Callable[[Sequence[Row | bytes]], tuple[bytes, list[int]]]
 """Returns a file of records, and where each begins."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """A record that holds a document."""
-
-    number: int
-    """Among all of the run."""
-    texts: tuple[str, ...]
-    """Of its sections."""
-
-    @property
-    def row(self) -> Row:
-        """Its columns."""
-        texts = (*self.texts, *[""] * (len(SECTIONS) - len(self.texts)))
-        return {
-            **dict(zip(SECTIONS, texts, strict=True)),
-            "id": f"r{self.number}",
-            "lang": _LANGUAGES[self.number % len(_LANGUAGES)],
-            "url": _URLS[self.number % len(_URLS)],
-            "score": _SCORES[self.number % len(_SCORES)],
-        }
-
-
-@dataclass(frozen=True)
-class Fault:
-    """A record that holds none."""
-
-    content: Row | bytes
-    reason: str
-    """Why it is dropped."""
-
-
-@dataclass(frozen=True)
-class Written:
-    """A record as it stands in its file."""
-
-    source: str
-    path: str
-    position: int
-    end: int
-    """Where the next record begins, or the file ends: bytes of its text, or rows."""
-    reason: str | None
-    """Why it is dropped unread; None if it is a document."""
-    texts: tuple[str, ...] = ()
-    own_id: str | None = None
-    language: str = "und"
-    values: Row | None = None
-    """Of its columns, as the format has them."""
+_HEAD = (*COLUMNS, *(f"{META}.{name}" for name in INNER))
+"""Columns of a file that has no columns in columns."""
+_INNER = {
+    "url": pa.string(),
+    "tags": pa.list_(pa.string()),
+    "note": pa.large_string(),
+    "number": pa.decimal128(38),
+}
+_TALKS, _BYTES = (
+    pa.list_(pa.struct([pa.field(name, kind) for name in FIELDS])) for kind in (pa.string(), pa.binary())
+)
 
 
 def _as_it_is(value: Any) -> Any:
@@ -118,12 +78,19 @@ class Format:
     """Returns what of a text the format can hold."""
     value: Callable[[Any], Any] = _as_it_is
     """Returns a value of a column as a record gives it."""
+    kept: Callable[[Any], str | None] = kept_text
+    """Returns what of a value goes along."""
     own_id: Callable[[Row], str | None] = lambda row: row["id"]
 
     @property
     def has_columns(self) -> bool:
         """Whether records have fields of their own."""
         return not isinstance(self.reader, StreamReader) or self.reader.has_columns
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether a field may hold the messages of a dialogue."""
+        return not isinstance(self.reader, StreamReader) or self.reader.has_lists
 
 
 def stream(
@@ -154,8 +121,11 @@ def table(save: Callable[[pa.Table, io.BytesIO], None]) -> Write:
             if name == "score":
                 columns[name] = pa.array(values, pa.float64())
             else:
-                cells = [value.encode() if isinstance(value, str) else value for value in values]
-                columns[name] = pa.array(cells, pa.binary()).view(pa.string())
+                columns[name] = pa.array(_encoded(values), pa.binary()).view(pa.string())
+        inner = {name: _inner(name, [row[META][name] for row in named]) for name in named[0][META]}
+        columns[META] = pa.StructArray.from_arrays(list(inner.values()), list(inner))
+        if MESSAGES in named[0]:
+            columns[MESSAGES] = _talks([row[MESSAGES] for row in named])
         file = io.BytesIO()
         save(pa.table(columns), file)
         return file.getvalue(), list(range(len(named)))
@@ -163,13 +133,42 @@ def table(save: Callable[[pa.Table, io.BytesIO], None]) -> Write:
     return write
 
 
-def _json_line(row: Row) -> bytes:
+def _encoded(value: Any) -> Any:
+    """Return a value with its strings in bytes."""
+    if isinstance(value, list):
+        return [_encoded(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _encoded(one) for name, one in value.items()}
+    return value.encode() if isinstance(value, str) else value
+
+
+def _talks(cells: Sequence[Any]) -> pa.Array:
+    return pa.array(_encoded(list(map(in_one_type, cells))), _BYTES).view(_TALKS)
+
+
+def _inner(name: str, values: list[Any]) -> pa.Array:
+    """Return a column within `META`."""
+    if name not in _INNER:
+        return _talks(values)
+    found = [Decimal(value) if isinstance(value, int) else value for value in values]
+    return pa.array(found, _INNER[name])
+
+
+def json_line(row: Row) -> bytes:
+    """Return a record as a line of JSON, without the end of the line."""
     return json.dumps(row, ensure_ascii=False).encode()
+
+
+def _cell(value: Any) -> str:
+    """Return what a field of CSV holds of a value."""
+    if isinstance(value, list):
+        return json.dumps(value)
+    return "" if value is None else str(value)
 
 
 def _delimited(row: Row, delimiter: str) -> bytes:
     file = io.StringIO()
-    values = ["" if row[name] is None else str(row[name]) for name in COLUMNS]
+    values = [_cell(value_at(row, name)) for name in _HEAD]
     csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="").writerow(values)
     return file.getvalue().encode()
 
@@ -201,17 +200,13 @@ def _without_blank_lines(text: str) -> str:
     return "\n".join(lines).removesuffix("\r") or "x"
 
 
-def _as_text(value: Any) -> Any:
-    return "" if value is None else str(value)
-
-
 _ROW = Given(0, ("a text",)).row
 _NULL, _NO_TEXT = {**_ROW, "text": None}, {**_ROW, "text": 7}
-_BAD_BYTES = b"caf\xe9 and more of it"
+BAD_BYTES = b"caf\xe9 and more of it"
 _OF_JSON = (
-    Fault(_json_line(_NULL), "missing_text"),
-    Fault(_json_line(_NO_TEXT), "missing_text"),
-    Fault(_json_line(_ROW).replace(b"a text", _BAD_BYTES), "bad_utf8"),
+    Fault(json_line(_NULL), "missing_text"),
+    Fault(json_line(_NO_TEXT), "missing_text"),
+    Fault(json_line(_ROW).replace(b"a text", BAD_BYTES), "bad_utf8"),
     Fault(b'{"text": "a quote is missing}', "bad_json"),
     Fault(b"[7]", "bad_json"),
 )
@@ -219,27 +214,28 @@ _OF_LISTS = tuple(
     fault for fault in _OF_JSON if isinstance(fault.content, bytes) and fault.content[:1] == b"{"
 )
 """Behind a record that is broken, a list must go on with an object."""
-_OF_TABLES = (Fault(_NULL, "missing_text"), Fault({**_ROW, "text": _BAD_BYTES}, "bad_utf8"))
+_OF_TABLES = (Fault(_NULL, "missing_text"), Fault({**_ROW, "text": BAD_BYTES}, "bad_utf8"))
 
 
 def _of_delimited(delimiter: str) -> tuple[Fault, ...]:
     whole = _delimited(_ROW, delimiter)
     return (
         Fault(f'"a"{delimiter}"b"'.encode(), "bad_record"),
-        Fault(delimiter.encode() * (len(COLUMNS) - 1), "empty"),
-        Fault(whole.replace(b"a text", _BAD_BYTES), "bad_utf8"),
+        Fault(delimiter.encode() * (len(_HEAD) - 1), "empty"),
+        Fault(whole.replace(b"a text", BAD_BYTES), "bad_utf8"),
         Fault(whole.replace(b'a text"', b'a" text"'), "bad_record"),
     )
 
 
 def _separated(reader: Reader, delimiter: str) -> Format:
-    head = delimiter.join(COLUMNS).encode() + b"\n"
+    head = delimiter.join(_HEAD).encode() + b"\n"
     return Format(
         reader,
         stream(partial(_delimited, delimiter=delimiter), head=head),
         _of_delimited(delimiter),
         cut=(2, "bad_record"),
-        value=_as_text,
+        value=_cell,
+        kept=lambda value: kept_text(_cell(value)),
     )
 
 
@@ -263,15 +259,15 @@ def _nothing(_: Row) -> None:
 
 _ON_A_LINE, _PAGES = b"\r\n\r\n", "http://a.org/fault"
 FORMATS: dict[str, Format] = {
-    "JSON lines": Format(JSON_LINES, stream(_json_line), _OF_JSON, cut=(4, "bad_json")),
-    "JSON list": Format(JSON, stream(_json_line, head=b"[", between=b",\n", tail=b"\n]\n"), _OF_LISTS),
+    "JSON lines": Format(JSON_LINES, stream(json_line), _OF_JSON, cut=(4, "bad_json")),
+    "JSON list": Format(JSON, stream(json_line, head=b"[", between=b",\n", tail=b"\n]\n"), _OF_LISTS),
     "JSON as lines": Format(
-        JSON, stream(_json_line, head=_json_line(_NULL) + b"\n"), _OF_JSON, cut=(4, "bad_json")
+        JSON, stream(json_line, head=json_line(_NULL) + b"\n"), _OF_JSON, cut=(4, "bad_json")
     ),
     "HTML": Format(
         HTML,
         stream(_page, tail=b""),
-        (Fault(b"<html><body><p>" + _BAD_BYTES, "bad_utf8"),),
+        (Fault(b"<html><body><p>" + BAD_BYTES, "bad_utf8"),),
         single=True,
         shown=_one_line,
         own_id=_nothing,
@@ -282,7 +278,7 @@ FORMATS: dict[str, Format] = {
         (
             Fault(_crawled(b"<p>gone</p>", _PAGES, answer="404 Not Found"), "not_a_page"),
             Fault(_crawled(b"\x89PNG", _PAGES, kind="image/png"), "not_a_page"),
-            Fault(_crawled(_BAD_BYTES, _PAGES), "bad_utf8"),
+            Fault(_crawled(BAD_BYTES, _PAGES), "bad_utf8"),
         ),
         cut=(len(_ON_A_LINE) + 9, "bad_record"),
         shown=_one_line,
@@ -296,14 +292,14 @@ FORMATS: dict[str, Format] = {
     "text": Format(
         WHOLE_TEXT,
         stream(_plain, tail=b""),
-        (Fault(_BAD_BYTES, "bad_utf8"),),
+        (Fault(BAD_BYTES, "bad_utf8"),),
         single=True,
         own_id=_nothing,
     ),
     "paragraphs": Format(
         PARAGRAPHS,
         stream(_plain, between=b"\n\n"),
-        (Fault(_BAD_BYTES, "bad_utf8"),),
+        (Fault(BAD_BYTES, "bad_utf8"),),
         shown=_without_blank_lines,
         own_id=_nothing,
     ),
@@ -362,7 +358,7 @@ def write_source(
 def _fitting(record: Given | Fault, form: Format) -> Given | Fault:
     if isinstance(record, Fault):
         return record
-    return Given(record.number, tuple(map(form.shown, record.texts)))
+    return replace(record, texts=tuple(map(form.shown, record.texts)))
 
 
 def _written(
@@ -378,7 +374,9 @@ def _written(
         end,
         None,
         texts=record.texts,
+        flags=record.flags,
         own_id=form.own_id(row),
         language=(row["lang"] or "und") if form.has_columns else "und",
         values={name: form.value(row[name]) for name in COLUMNS} if form.has_columns else {},
+        kept={name: form.kept(value_at(row, name)) for name in KEPT} if form.has_columns else {},
     )

@@ -23,7 +23,7 @@ from pipeline.steps.tokenize.recount import recount_stored
 from pipeline.steps.tokenizer.chats import chat_loss
 from pipeline.steps.units import Unit
 from stages.tokenizer.framing import trained_ids
-from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols
+from stages.tokenizer.special import special_pieces
 
 KEPT_FACTOR = 0.5
 """Of the unit, for each field of its records whose values go along: 40 bytes a document, whose record
@@ -63,7 +63,7 @@ def markup_loss(scope: Scope) -> str | None:
     """Say what of the templates of dialogues does not fit the tokenizer, or None if nothing."""
     if scope.adopted is not None:
         return scope.adopted.chat_loss
-    names = dict(enumerate((UNK, BOS, EOS, PAD, *control_symbols())))
+    names = special_pieces()
     return chat_loss(scope.file, names.values(), trained_ids(scope.file.framing), names)
 
 

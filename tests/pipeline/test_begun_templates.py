@@ -1,0 +1,51 @@
+"""What a run promises of a template that writes the piece with which framing begins texts.
+
+Around rows the piece would stand in the middle of them, so the template is refused. Before documents the
+user is told that the piece is encoded as text.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, plan_session
+from stages.errors import ConfigError
+from tests.stages.chat.chat_files import chat_run, chat_tokenizer, dialogues, write_lines
+
+BEGUN = """\
+{%- for message in messages -%}
+{%- if message.role == 'assistant' -%}
+{% generation %}{{ ' ' + message.content + '</s>' }}{% endgeneration %}
+{%- else -%}
+{{ '<s>[INST] ' + message.content + ' [/INST]' }}
+{%- endif -%}
+{%- endfor -%}
+"""
+"""Llama 2's, which begins each turn of a user."""
+
+
+@pytest.mark.parametrize("tokenizer", [{}, {"tokenizer": {"train": {"vocab_size": 1200}}}])
+def test_a_template_that_writes_what_begins_rows_is_refused(
+    tokenizer: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(3))))
+    (tmp_path / "tokenizer.json").write_bytes(chat_tokenizer())
+    (tmp_path / "begun.jinja").write_text(BEGUN)
+
+    def plan(**framing: Any) -> str:
+        content = chat_run("mistral", framing=framing, **tokenizer)
+        content["sources"][0]["chat"] = {"template": "begun.jinja"}
+        request = RunRequest(RunFile.model_validate(content), tmp_path, tmp_path / "run", 0)
+        states = plan_session(request)
+        return next(one.step.warning for one in states if one.step.name == "tokenize") or ""
+
+    message = (
+        r"sources\.chats\.chat: the template writes <s>, which framing\.per = 'row' puts before each"
+    )
+    with pytest.raises(ConfigError, match=message):
+        plan(begin="bos", per="row")
+    assert "writes <s>" not in plan(per="row")
+    assert "writes <s>" not in plan()
+    assert "the template writes <s>, which the framing puts before documents" in plan(begin="bos")

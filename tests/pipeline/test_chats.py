@@ -264,7 +264,7 @@ def test_a_tokenizer_that_the_run_trains_encodes_markup_as_text(corpus: Path, tm
     report = run_it(corpus, tmp_path / "run", content)
     assert report["passed"]
     assert any("is encoded as text" in one for one in report["warnings"])
-    assert "set tokenizer.path to a tokenizer that has" in warning
+    assert "set tokenizer.path to a tokenizer file that has it" in warning
     stored = stored_dialogues(tmp_path / "run")
     answers = sum(len(DIALOGUES[n]) // 2 for n in stored)
     assert answers > NUMBER

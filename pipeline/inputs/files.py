@@ -5,6 +5,7 @@ copy of the corpus in another folder is the same input. Here files are found; wh
 business of the step scan (`pipeline.session.scanning`), which turns a `FoundFile` into an `InputFile`.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -151,6 +152,8 @@ class _Places:
     paths: dict[Place, str] = field(default_factory=dict)
     real: dict[Path, Path] = field(default_factory=dict)
     skipped: dict[str, SkipReason] = field(default_factory=dict)
+    passed: dict[str, Place] = field(default_factory=dict)
+    """Where the skipped ones are, by their path."""
 
 
 def find_inputs(run: RunFile, base: Path) -> FoundInputs:
@@ -161,10 +164,10 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
             is no regular file; a table whose server gives no parts of it.
         Stopped: a server cannot be reached.
     """
-    files, skipped = [], []
-    for source in sorted(run.sources, key=lambda source: source.name):
-        found = _expand(source, base)
-        skipped.append(skipped_files(source.name, found.skipped, source.exclude))
+    sources = sorted(run.sources, key=lambda source: source.name)
+    expanded = [_expand(source, base) for source in sources]
+    files = []
+    for source, found in zip(sources, expanded, strict=True):
         files += [
             FoundFile(
                 source=source.name,
@@ -193,7 +196,27 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
         _require_text(source, [file for file in files if file.source == source.name])
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"
-    return FoundInputs(files, tuple(filter(None, skipped)))
+    return FoundInputs(files, _skipped(sources, expanded))
+
+
+def _skipped(sources: Sequence[Source], expanded: Sequence[_Places]) -> tuple[SkippedFiles, ...]:
+    """Return what each source skips and no other source of the run reads."""
+    read = {_one_name(place) for found in expanded for place in found.places.values()}
+    skipped = (
+        skipped_files(
+            source.name,
+            found.skipped,
+            source.exclude,
+            elsewhere={path for path, place in found.passed.items() if _one_name(place) in read},
+        )
+        for source, found in zip(sources, expanded, strict=True)
+    )
+    return tuple(filter(None, skipped))
+
+
+def _one_name(place: Place) -> str:
+    """Return one name of a file, whatever links and base its source has."""
+    return os.path.realpath(place) if isinstance(place, Path) else str(place)
 
 
 def _require_text(source: Source, files: Sequence[FoundFile]) -> None:
@@ -234,7 +257,7 @@ def _expand(source: Source, base: Path) -> _Places:
                 _require_reader(source, place, alone=alone)
                 _take(found, source, path, place)
             else:
-                found.skipped[path] = reason
+                found.skipped[path], found.passed[path] = reason, place
     if not found.places:
         skipped = skipped_files(source.name, found.skipped, ())
         assert skipped is not None, "a pattern that matches nothing is refused"

@@ -5,10 +5,11 @@
 
 A file is *excluded* by a glob of `exclude`, *hidden* by its name in a folder that is named like a file
 (Spark and Dask write such folders, with notes of their own), *beside* the data that a folder of Hugging
-Face's datasets names, or *unknown*: no reader knows its ending, and the source says `skip_unknown`.
+Face's datasets names, or *unknown*: no reader knows its ending, and the source says `skip_unknown`. A file that
+another source of the run reads is none of these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -38,7 +39,7 @@ _SAID = {
 
 
 class SkippedFiles(Config):
-    """The files of a source that are not read."""
+    """The files of a source that no source of the run reads."""
 
     source: str
     by: dict[SkipReason, int]
@@ -67,7 +68,11 @@ class SkippedFiles(Config):
 
 
 def skipped_files(
-    source: str, skipped: dict[str, SkipReason], exclude: Sequence[str]
+    source: str,
+    skipped: dict[str, SkipReason],
+    exclude: Sequence[str],
+    *,
+    elsewhere: Collection[str] = (),
 ) -> SkippedFiles | None:
     """Sum up the files of a source that are not read; None if there is nothing to say.
 
@@ -75,13 +80,15 @@ def skipped_files(
         source: its name.
         skipped: path and reason of each.
         exclude: its globs, of which one that matches nothing may be misspelt.
+        elsewhere: those of the paths that another source reads; they are no news.
     """
     named: dict[SkipReason, list[str]] = {why: [] for why in SkipReason}
     for path, why in sorted(skipped.items()):
         named[why].append(path)
     out = named[SkipReason.EXCLUDED]
     idle = tuple(glob for glob in exclude if not any(glob_matches(path, glob) for path in out))
-    found = {why: paths for why, paths in named.items() if paths}
+    unread = {why: [path for path in paths if path not in elsewhere] for why, paths in named.items()}
+    found = {why: paths for why, paths in unread.items() if paths}
     if not found and not idle:
         return None
     return SkippedFiles(

@@ -67,7 +67,7 @@ class Source(FieldMapping):
     exclude: tuple[str, ...] = ()
     """Globs of files that are not read. One without "/", such as *.log, is held against the names of a
     file and of each folder that it is in; another against the path below `root`, where ** is any number
-    of folders. Files that are not read are counted and named by `plan`, the run and the report."""
+    of folders. Files that no source reads are counted and named by `plan`, the run and the report."""
     skip_unknown: bool = False
     """Whether files whose ending no reader knows are not read, counted and named; otherwise one is
     refused. A file that stands in `paths` by itself, without a wildcard, is always refused."""

@@ -327,12 +327,18 @@ def _require_pass(report: "RunReport") -> None:
 
 
 def _unjudged(verdict: "VerdictContent") -> str:
-    """Say of a verdict that nothing is wrong but too little to learn from, if that is all."""
+    """Say of a verdict that no exact check failed, if it is the data that learning cannot judge."""
+    from pipeline.report.suspicions import LEAK, failed_gates
+
     learning = verdict["learning"]
-    if verdict["findings"] or not learning or "reason" not in learning:
+    if verdict["findings"] or not learning:
         return ""
-    sound = all(gate["passed"] for gate in learning["gates"])
-    return " (the exact checks passed, but learning could not be judged)" if sound else ""
+    failed = [gate["name"] for gate in failed_gates(verdict)]
+    if failed == [LEAK]:
+        return f" (the exact checks passed, but the loss is so low that the gate {LEAK} failed)"
+    if "reason" not in learning:
+        return ""
+    return "" if failed else " (the exact checks passed, but learning could not be judged)"
 
 
 if __name__ == "__main__":

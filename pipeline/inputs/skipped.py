@@ -5,8 +5,8 @@
 
 A file is *excluded* by a glob of `exclude`, *hidden* by its name in a folder that is named like a file
 (Spark and Dask write such folders, with notes of their own), *beside* the data that a folder of Hugging
-Face's datasets names, or *unknown*: no reader knows its ending, and the source says `skip_unknown`. A file that
-another source of the run reads is none of these.
+Face's datasets names, or *unknown*: no reader knows its ending, and the source says `skip_unknown`. One
+that another source of the run reads is none of these.
 """
 
 from collections.abc import Collection, Sequence

@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import jinja2
 
 from pipeline.report.content import CurveContent, LanguageContent, RunReport
+from pipeline.report.suspicions import suspected_leak
 from pipeline.system.printable import printable
 
 MAX_LANGUAGES = 100
@@ -32,6 +33,7 @@ def render_page(report: RunReport) -> str:
         .render(
             report=report,
             chart=loss_chart,
+            suspected_leak=suspected_leak,
             languages=languages,
             others=others,
             most_findings=MAX_FINDINGS,

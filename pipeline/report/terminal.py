@@ -24,6 +24,7 @@ from pipeline.report.packing import by_source
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
+from pipeline.report.suspicions import LEAK, suspected_leak
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
 from pipeline.state.storage import LocalStorage
@@ -100,7 +101,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     if report["audit"]:
         _print_audit(console, report["audit"])
     for name, verdict in report["verify"].items():
-        _print_verdict(console, name, verdict)
+        _print_verdict(console, name, verdict, report["output"])
     console.line(f"report: {report['output']}/report/report.html")
 
 
@@ -202,7 +203,7 @@ def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
         console.line(f"  files      {files} are as they were committed; the ledger adds up")
 
 
-def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent) -> None:
+def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:
     checked = verdict["checked"]
     mark = "PASS" if verdict["passed"] else "FAIL"
     console.line(f"verify {name}: {mark}")
@@ -223,6 +224,8 @@ def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent) ->
         console.line("  learning   not asked for: the mechanics decide alone")
     elif learning:
         _print_learning(console, learning)
+    if leak := suspected_leak(verdict, output, name):
+        console.line(f"  {LEAK}: {leak}")
 
 
 def _returned(verdict: VerdictContent) -> str:
@@ -312,7 +315,7 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
         if not warning.startswith("validation."):  # which is said below, as an option
             console.line(f"warning: {warning}")
     for name, verdict in run["verify"].items():
-        _print_verdict(console, name, verdict)
+        _print_verdict(console, name, verdict, run["output"])
     if "validation" not in report["export"]["splits"]:
         console.line("no document was held out: raise --validation if the trainer wants some")
     console.line(f"the run is in {report['work']}; delete it once you need no other format")

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from pipeline.cli import _require_pass
 from pipeline.report.page import loss_chart, render_page
 from pipeline.report.terminal import print_report
+from stages.errors import VerificationError
 
 GATE = {"name": "gain", "value": 0.5, "bound": 0.1, "passed": True, "relation": "at least"}
 LEARNED: dict[str, Any] = {
@@ -75,6 +77,12 @@ def page_of(learning: dict[str, Any] | None) -> str:
     return re.sub(r"<[^>]+>", " ", render_page(report_of(learning)))
 
 
+def test_the_page_names_the_files_that_list_every_drop() -> None:
+    report = report_of(None)
+    report["documents"]["samples"] = []
+    assert "<code>ingest/*/*/drops.parquet</code>" in render_page(report)
+
+
 def test_the_page_shows_every_gate_with_its_bound_and_which_side_is_right() -> None:
     page = " ".join(page_of(LEARNED).split())
     assert "gain 0.5 at least 0.1 pass" in page
@@ -127,3 +135,50 @@ def test_the_terminal_says_what_failed_and_what_was_measured(
 ) -> None:
     print_report(report_of(learning) | {"output": str(tmp_path)}, as_json=False)
     assert line in capsys.readouterr().out
+
+
+LOW: dict[str, Any] = {
+    **LEARNED,
+    "loss": 0.875,
+    "unigram_entropy": 4.0,
+    "gates": [GATE, {**GATE, "name": "leak_floor", "value": 0.875, "bound": 1.0, "passed": False}],
+}
+
+
+def test_a_loss_that_is_suspiciously_low_is_explained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    report = report_of(LOW) | {"output": str(tmp_path)}
+    print_report(report, as_json=False)
+    look = f"shardmill inspect {tmp_path} --dataset dataset --row 0"
+    for said in (capsys.readouterr().out, render_page(report)):
+        assert "the inputs may show the labels" in said
+        assert "such as dialogues that fill in one template, give it too" in said
+        assert "The exact checks passed" in said
+        assert look in said
+        assert "set verify.leak_floor = 0.21 or less (0 turns the gate off)" in said
+
+
+@pytest.mark.parametrize("learning", [LEARNED, CONTRAST, None])
+def test_any_other_loss_is_no_such_suspicion(
+    learning: dict[str, Any] | None, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    print_report(report_of(learning) | {"output": str(tmp_path)}, as_json=False)
+    assert "the inputs may show" not in capsys.readouterr().out + render_page(report_of(learning))
+
+
+@pytest.mark.parametrize(
+    ("learning", "said"),
+    [
+        (
+            LOW,
+            "dataset (the exact checks passed, but the loss is so low that the gate leak_floor failed);",
+        ),
+        (LEARNED, "dataset; see the findings above"),
+    ],
+)
+def test_the_last_line_says_that_no_exact_check_failed(learning: dict[str, Any], said: str) -> None:
+    report = report_of(learning)
+    report["verify"]["dataset"]["passed"] = False
+    with pytest.raises(VerificationError, match=re.escape(said)):
+        _require_pass(report)

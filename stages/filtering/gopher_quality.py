@@ -4,7 +4,7 @@
     short_words, long_words           their mean length: 3 to 10 characters
     hashes, ellipses                  # and ... against words: 0.1 at the most
     bullet_lines, ellipsis_lines      lines that begin with a bullet: 0.9; that end with an ellipsis: 0.3
-    non_alphabetic_words              words with a letter: 0.8 at the least
+    non_alphabetic_words              words with a letter, of all, punctuation too: 0.8 at the least
     few_stop_words                    of the, be, to, of, and, that, have, with: 2 at the least
 
 The first rule that a document breaks gives the reason. An ellipsis is "..." or "…"; a bullet is "•" or
@@ -65,7 +65,7 @@ class GopherQuality(FilterConfig):
     max_ellipsis_lines: float = Field(0.3, ge=0.0, le=1.0)
     """Largest share of lines that end with an ellipsis."""
     min_alphabetic_words: float = Field(0.8, ge=0.0, le=1.0)
-    """Least share of words that hold a letter."""
+    """Least share of words that hold a letter; each punctuation mark counts as a word without one."""
     min_stop_words: int = Field(2, ge=0)
     """Fewest different stop words; 0 for texts that are not in their language."""
     stop_words: tuple[str, ...] = _STOP_WORDS

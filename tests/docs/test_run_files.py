@@ -17,6 +17,7 @@ import pytest
 import shardmill
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
+from stages.errors import ConfigError
 from tests.conftest import bundled_lines
 from tests.docs.test_docs import ROOT, blocks, execute
 from tests.stages.chat.chat_files import SPECIAL, chat_tokenizer, dialogues, write_lines
@@ -88,26 +89,44 @@ def _ids(folder: Path, piece: str) -> set[int]:
 def test_the_sources_of_the_page_are_read_as_it_says(tmp_path: Path) -> None:
     listed = _write_folder(tmp_path)
     _write_records(tmp_path)
-    sources = [source for content in run_files("docs/sources.md") for source in content["sources"]]
-    assert [source["name"] for source in sources] == ["mixed", "web", "translations"]
-    train = {"train": {"vocab_size": 1200}}
-    report = run_it(tmp_path, {**SMALL, **LACKING, "sources": sources, "tokenizer": train})
-    read = {
-        f"corpus/{path}"
-        for place in (tmp_path / "my-run" / "ingest" / "mixed").glob("*/documents.parquet")
-        for path in pq.read_table(place).column("path").to_pylist()
-    }
+    _write_library(tmp_path)
+    found = run_files("docs/sources.md")
+    sources, filters = (
+        [one for content in found for one in content.get(key, [])] for key in ("sources", "filters")
+    )
+    assert [one["name"] for one in sources] == ["mixed", "records", "plain", "web", "translations"]
+    more = {"sources": sources, "filters": filters, "tokenizer": {"train": {"vocab_size": 1200}}}
+    report = run_it(tmp_path, {**SMALL, **LACKING, **more})
+    read = {f"corpus/{path}" for path in _paths_read(tmp_path, "mixed")}
     assert read == {name for name, said in listed.items() if said == "read"}
     text = (ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
     (line,) = re.findall(r"^sources\.mixed: .*$", text, re.MULTILINE)
     assert line in report["warnings"]
     assert json.dumps(report["skipped"]) in text.replace("\n", " ")
-    assert report["documents"]["dropped"] == {"missing_text": 1}
+    assert report["documents"]["dropped"] == {"column.below_min": 2, "missing_text": 1}
+    assert _paths_read(tmp_path, "plain") == {"a.txt", "deep/a.html", "deep/a.md"}
+    assert _paths_read(tmp_path, "records") == {"deep/b.parquet"}
     (printing,) = [content for language, content in blocks("docs/sources.md") if language == "python"]
     addresses = execute("python", printing, tmp_path).split()
     assert all(one.startswith("http://a.org/") for one in addresses)
     shown = shardmill.inspect(tmp_path / "my-run", "clm", row=7)["documents"]
     assert addresses == [document["record"]["url"] for document in shown]
+
+
+def test_a_filter_of_a_column_without_sources_is_refused_as_the_page_says(tmp_path: Path) -> None:
+    _write_library(tmp_path)
+    (content,) = [one for one in run_files("docs/sources.md") if "filters" in one]
+    del content["filters"][0]["sources"]
+    with pytest.raises(
+        ConfigError, match="has no columns, and a filter reads column 'quality'; set the"
+    ):
+        run_it(tmp_path, {**SMALL, **LACKING, **content})
+
+
+def _paths_read(folder: Path, source: str) -> set[str]:
+    """Return the files of which a source gave documents to `my-run`."""
+    places = (folder / "my-run" / "ingest" / source).glob("*/documents.parquet")
+    return {path for place in places for path in pq.read_table(place).column("path").to_pylist()}
 
 
 def _write_folder(folder: Path) -> dict[str, str]:
@@ -120,6 +139,18 @@ def _write_folder(folder: Path) -> dict[str, str]:
         lines = json.dumps({"text": written}) + "\n"
         (folder / name).write_text(lines if name.endswith(".jsonl") else written)
     return listed
+
+
+def _write_library(folder: Path) -> None:
+    """Write records, of which half are of low quality, and a plain text of each ending."""
+    (folder / "library" / "deep").mkdir(parents=True)
+    records = [
+        {"id": str(n), "text": f"Record {n} of the library.", "url": "", "quality": n / 5}
+        for n in range(4)
+    ]
+    pq.write_table(pa.Table.from_pylist(records), folder / "library" / "deep" / "b.parquet")
+    for name in ("a.txt", "deep/a.md", "deep/a.html"):
+        (folder / "library" / name).write_text(f"A plain text, which lies in {name}.")
 
 
 def _write_records(folder: Path) -> None:

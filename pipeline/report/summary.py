@@ -17,6 +17,7 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
+from pipeline.report.drops import shown_place
 from pipeline.report.packing import packing_of
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
@@ -103,7 +104,7 @@ def summarise(
             for files in skipped
             if files.by
         },
-        "documents": _documents(records),
+        "documents": _documents(file, records),
         "tokenizer": None if tokenizer is None else _plain(tokenizer),
         "warnings": [
             *(files.line for files in skipped),
@@ -184,7 +185,8 @@ def _nothing_held_out(file: RunFile, records: Records) -> str | None:
     )
 
 
-def _documents(records: Records) -> DocumentsContent:
+def _documents(file: RunFile, records: Records) -> DocumentsContent:
+    splits = {source.name: source.text_split for source in file.sources}
     ingest, dedup = records.get(INGEST), records.get(DEDUP)
     documents: DocumentsContent = {
         "read": 0,
@@ -197,14 +199,17 @@ def _documents(records: Records) -> DocumentsContent:
         documents = {
             "read": ingest.read,
             "dropped": ingest.drops,
-            "named_drops": list(ingest.named),
+            "named_drops": [shown_place(line, splits) for line in ingest.named],
             "cleaned": ingest.cleaned,
             "text_bytes": sum(unit.text_bytes for unit in ingest.units),
         }
         if ingest.changes:
             documents["changed"] = ingest.changes
         if ingest.samples:
-            samples = [sample.model_dump(mode="json") for sample in ingest.samples]
+            samples = [
+                sample.model_dump(mode="json") | {"place": shown_place(sample.place, splits)}
+                for sample in ingest.samples
+            ]
             documents["samples"] = cast("list[SampleContent]", samples)
     if dedup is not None:
         documents["removed"], documents["kept"] = dedup.removed, dedup.kept

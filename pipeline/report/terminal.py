@@ -20,6 +20,7 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
+from pipeline.report.drops import example_drops
 from pipeline.report.packing import by_source
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
@@ -85,9 +86,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         return
     console = PlainConsole()
     console.line()
-    console.show(_documents(report["documents"]))
-    for line in report["documents"]["named_drops"][:3]:
-        console.line(f"  dropped: {line}")
+    _print_documents(console, report["documents"])
     if report["languages"]:
         console.show(_languages(report["languages"]))
     if report["datasets"]:
@@ -131,13 +130,27 @@ def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
     console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
 
 
+def _print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
+    """Print how many documents there are, what filters changed, and examples of what was dropped."""
+    console.show(_documents(documents))
+    if changed := documents.get("changed"):
+        table = PlainTable("changed by filters, not dropped", "").right()
+        for name, count in changed.items():
+            table.add(f"  {name}", f"{count:,}")
+        table.add("")
+        console.show(table)
+    if examples := list(example_drops(documents)):
+        console.line("examples of what was dropped, one for each of the main reasons:")
+        for line in examples:
+            console.line(f"  {line}")
+        console.line()
+
+
 def _documents(documents: DocumentsContent) -> PlainTable:
     table = PlainTable("documents", "").right()
     table.add("read", f"{documents['read']:,}")
     for reason, count in documents["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
-    for name, count in documents.get("changed", {}).items():
-        table.add(f"  changed: {name}", f"{count:,}")
     for method, count in documents.get("removed", {}).items():
         table.add(f"  removed as duplicates: {method}", f"{count:,}")
     if "kept" in documents:
@@ -310,7 +323,7 @@ def print_quick(report: QuickReport, *, as_json: bool) -> None:
     run = report["run"]
     documents = run["documents"].copy()
     documents.pop("removed", None)  # nothing is compared
-    console.show(_documents(documents))
+    _print_documents(console, documents)
     for warning in run["warnings"]:
         if not warning.startswith("validation."):  # which is said below, as an option
             console.line(f"warning: {warning}")

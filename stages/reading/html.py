@@ -174,4 +174,6 @@ def _has_more(page: str, most: int) -> bool:
     return sum(len(_ATTRIBUTES.findall(root[1])) for root in _ROOT.finditer(page)) > most
 
 
-HTML = StreamReader("HTML", (".html", ".htm"), HtmlPage, has_columns=False, libraries=(RESILIPARSE,))
+HTML = StreamReader(
+    "HTML", (".html", ".htm"), HtmlPage, has_columns=False, is_whole=True, libraries=(RESILIPARSE,)
+)

@@ -119,6 +119,8 @@ class StreamReader:
     """What else must be installed."""
     is_text: bool = True
     """Whether it is text in one encoding, which a source may declare."""
+    is_whole: bool = False
+    """Whether a file is one document, of which a line says nothing."""
     has_lists: bool = False
     """Whether a field may hold a list of objects, such as the messages of a dialogue."""
     split: TextSplit | None = None

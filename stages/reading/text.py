@@ -156,7 +156,9 @@ def _last_ink(file: BinaryIO, before: int) -> int:
 
 
 _ENDINGS = (".txt", ".md")
-WHOLE_TEXT = StreamReader("plain text", _ENDINGS, WholeText, has_columns=False, split=TextSplit.FILE)
+WHOLE_TEXT = StreamReader(
+    "plain text", _ENDINGS, WholeText, has_columns=False, is_whole=True, split=TextSplit.FILE
+)
 PARAGRAPHS = StreamReader(
     "plain text",
     _ENDINGS,

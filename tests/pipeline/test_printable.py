@@ -83,7 +83,8 @@ def report_of(evil: str, *, languages: int = 1) -> Any:
         "documents": {
             "read": 3,
             "dropped": {evil: 1},
-            "named_drops": [evil],
+            "named_drops": [f"{evil}: {evil}: {evil}"],
+            "changed": {evil: 1},
             "removed": {evil: 1},
             "kept": 1,
         },

@@ -86,6 +86,13 @@ def test_each_rule_drops_what_is_past_its_bound_and_nothing_at_it(
     assert rule(one(**bounds), dropped) == broken
 
 
+def test_punctuation_marks_are_words_without_a_letter() -> None:
+    found = judged(one(min_alphabetic_words=0.8), "Yes, he did (I think).")
+    assert found == Gone(
+        "non_alphabetic_words", f"share with a letter: {5 / 9:.4g}; min_alphabetic_words = 0.8"
+    )
+
+
 def test_the_bounds_of_the_paper_are_the_defaults() -> None:
     sentence = "the cat and the dog sat on a large mat with care"
     assert len(split_words(sentence)) == 12

@@ -310,23 +310,6 @@ def test_files_that_are_not_read_are_counted_and_the_first_named(base: Path) -> 
     assert inputs(base, {"name": "web", "paths": ["web/*.jsonl"]}).skipped == ()
 
 
-def test_what_another_source_reads_is_not_said_to_be_unread(base: Path) -> None:
-    (base / "web/note.txt").write_text("a note")
-    (base / "web/old.log").write_text("junk")
-    (base / "link").symlink_to(base / "web")
-    records = {"name": "records", "paths": ["web/*"], "exclude": ["*.txt", "*.log", "*.md"]}
-    for pattern in ("web/*.txt", "link/*.txt"):
-        found = inputs(base, records, {"name": "plain", "paths": [pattern]})
-        (skipped,) = found.skipped
-        assert skipped.line == (
-            "sources.records: 1 file is not read: 1 by exclude (old.log); exclude: '*.md' matches no"
-            " file"
-        )
-    whole = {**records, "exclude": ["*.txt"], "paths": ["web/*.txt", "web/*.jsonl"]}
-    assert inputs(base, whole, {"name": "plain", "paths": ["web/*.txt"]}).skipped == ()
-    assert len(inputs(base, whole).skipped) == 1, "no other source reads it"
-
-
 def test_a_file_that_no_reader_knows_is_refused_with_both_ways_out(base: Path) -> None:
     (base / "web" / "note.doc").write_text("a note")
     (base / "web" / "README").write_text("a note")

@@ -1,8 +1,8 @@
 """What laws 1 and 3 promise of a run with all of it switched on: workers and kills change no byte.
 
 The run that is killed has two workers, so its bytes speak for both laws. SHARDMILL_CAMPAIGN=full asks
-for ten kills of the whole process group instead of two, for 1, 2 and 3 workers that nothing disturbs, and
-for the run with prompts beside that with dialogues.
+for ten kills of the whole process group instead of two, for 1, 2 and 3 workers without kills, and for
+the run with prompts beside that with dialogues.
 """
 
 import os

@@ -112,6 +112,23 @@ def _known(output: Path) -> dict[str, PackingContent]:
         return {}
 
 
+def silent_sources(packing: Mapping[str, Mapping[str, PackingContent]]) -> Iterator[str]:
+    """Yield a warning for each source whose tokens in a training split all lack a loss.
+
+    Args:
+        packing: the splits of each dataset, by its name.
+    """
+    for name, splits in packing.items():
+        for source in splits["train"]["sources"] if "train" in splits else ():
+            tokens = source["tokens"]
+            if source.get("learned") == 0 and tokens:
+                yield (
+                    f"datasets.{name}: none of the {tokens:,} tokens of sources.{source['name']} has a"
+                    " loss, so nothing is learned from them; look at the weights of its messages,"
+                    " and at learn of chat or {% generation %} of its template"
+                )
+
+
 def _split(folder: Path, fingerprint: str) -> PackingContent:
     """Return the content of one split; of damaged files nothing but that they are."""
     sums: tuple[dict[str, _Sums], ...] = ({}, {})

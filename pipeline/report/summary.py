@@ -18,7 +18,7 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import shown_place
-from pipeline.report.packing import packing_of
+from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
@@ -88,6 +88,7 @@ def summarise(
         name: cast("dict[str, SplitContent]", _plain(one)["splits"])
         for name, one in records.datasets(SHARD).items()
     }
+    packing = packing_of(output, datasets)
     report: RunReport = {
         "name": file.name,
         "output": str(output),
@@ -109,11 +110,12 @@ def summarise(
         "warnings": [
             *(files.line for files in skipped),
             *filter(None, _warnings(file, records)),
+            *silent_sources(packing),
         ],
         "languages": _languages(records),
         "split": None if split is None else _plain(split),
         "datasets": datasets,
-        "packing": packing_of(output, datasets),
+        "packing": packing,
         "epochs_on_disk": {
             name: cast("JsonObject", _plain(one)["splits"])
             for name, one in records.datasets(DRAW).items()

@@ -6,6 +6,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import NamedTuple
 
 MOST_TURNS = 16_384
@@ -78,7 +79,7 @@ def _turn(message: object, number: int) -> ChatTurn:
             " letters, digits, '_' or '-'"
         )
     for key in _CALLS:
-        if message.get(key):
+        if not _is_empty(message.get(key)):
             raise NoDialogueError(
                 f"message {number:,} has {key}, which no template writes; write them into its"
                 f" {content_key}, or empty {key}"
@@ -87,12 +88,19 @@ def _turn(message: object, number: int) -> ChatTurn:
     return ChatTurn(role, _content(message.get(content_key), where), _weight(message, number))
 
 
+def _is_empty(value: object) -> bool:
+    """Say whether a value holds nothing; a table may hold an object whose fields are all null."""
+    if isinstance(value, Mapping):
+        return all(map(_is_empty, value.values()))
+    return not value
+
+
 def _weight(message: Mapping[str, object], number: int) -> int:
     """Return whether a message may be learned: 1, or 0."""
     weight = message.get("weight")
     if weight is None:
         return 1
-    if isinstance(weight, int | float) and weight in (0, 1):
+    if isinstance(weight, int | float | Decimal) and weight in (0, 1):
         return int(weight)
     raise NoDialogueError(f"weight of message {number:,} is {str(weight)[:_SHOWN]}; it must be 0 or 1")
 

@@ -1,9 +1,9 @@
 r"""Jinja templates, as transformers runs them, and which of their characters are content or learned.
 
-A template is run twice: as it is, and with a mark of one private character in place of each content that
-is not blank. What stands between the marks is markup, and must be the same both times; so a template
-that cuts, changes or inspects a content refuses the dialogue, and so does one that leaves a message out.
-Around a content the template may strip white space.
+A template is run as it is, and again with a mark of one private character in place of each content that
+is not blank. What stands between the marks is markup, and must be the same both times, and so must what
+is learned; so a template that cuts, changes or inspects a content refuses the dialogue, and so does one
+that leaves a message out. Around a content the template may strip white space.
 
     as it is        <|user|>\nHi <|end|>
     with marks      <|user|>\n?<|end|>         ? is " Hi ", which stands there as "Hi "
@@ -34,6 +34,7 @@ _BEGINS, _ENDS = "_generation_begins", "_generation_ends"
 """Variables of a rendering: what stands around blocks that are learned."""
 _PRIVATE = range(0xF0000, 0xFFFFE)
 """Characters that mean nothing of themselves."""
+_INSPECTS = "the template changes or inspects a content, so it cannot be told apart"
 _SHOWN = 200
 
 
@@ -92,21 +93,26 @@ class JinjaTemplate:
         Raises:
             RefusedError: the template raises, or does more with contents than to put them somewhere.
         """
-        plain = self._run(turns)
-        taken = set(plain).union(*(turn.content for turn in turns))
+        bare = self._run(turns)
+        taken = set(bare).union(*(turn.content for turn in turns))
         free = filterfalse(taken.__contains__, map(chr, _PRIVATE))
         try:
             begins, ends, *marks = (next(free) for _ in range(len(turns) + 2))
         except RuntimeError as error:  # of the generator: there are not as many
             raise RefusedError("it holds too many private characters of Unicode") from error
+        plain = self._run(turns, begins=begins, ends=ends)
+        if plain.replace(begins, "").replace(ends, "") != bare:
+            raise RefusedError("the template changes or inspects what a {% generation %} block holds")
+        contents = {
+            mark: turn.content
+            for turn, mark in zip(turns, marks, strict=True)
+            if turn.content.strip() or not turn.weight
+        }
         marked = [
-            turn._replace(content=mark if turn.content.strip() else turn.content)
+            turn._replace(content=mark if mark in contents else turn.content)
             for turn, mark in zip(turns, marks, strict=True)
         ]
         shown = self._run(marked, begins=begins, ends=ends)
-        contents = {
-            mark: turn.content for turn, mark in zip(turns, marks, strict=True) if turn.content.strip()
-        }
         _require_all(turns, marks, contents, shown)
         unlearned = {marks[n]: n + 1 for n, turn in enumerate(turns) if not turn.weight}
         sections = merged(_sections(shown, plain, contents, unlearned, begins=begins, ends=ends))
@@ -196,7 +202,7 @@ def _sections(
 
     Args:
         shown: the text with marks.
-        plain: the text itself.
+        plain: the text itself, with the same around what is learned.
         contents: what each mark stands for.
         unlearned: the numbers of messages of weight 0, by their marks.
         begins: stands before what is learned.
@@ -205,9 +211,6 @@ def _sections(
     parts = [part for part in re.split(f"([{''.join([begins, ends, *contents])}])", shown) if part]
     place = depth = 0
     for number, part in enumerate(parts):
-        if part in (begins, ends):
-            depth += 1 if part == begins else -1
-            continue
         learned = LEARNED if depth else 0
         if part in contents:
             if learned and part in unlearned:
@@ -215,18 +218,20 @@ def _sections(
                     f"message {unlearned[part]:,} has the weight 0, and the template learns it; let the"
                     " template ask for message.weight"
                 )
-            following = next((text for text in parts[number + 1 :] if text not in (begins, ends)), "")
-            behind = "" if following in contents else following
-            content = _content_at(plain, place, contents[part], behind)
+            behind = next(iter(parts[number + 1 :]), "")
+            content = _content_at(plain, place, contents[part], "" if behind in contents else behind)
             yield ChatSection(content, learned)
             place += len(content)
-        elif plain.startswith(part, place):
-            yield ChatSection(part, MARKUP | learned)
-            place += len(part)
+            continue
+        if not plain.startswith(part, place):
+            raise RefusedError(_INSPECTS)
+        if part in (begins, ends):
+            depth += 1 if part == begins else -1
         else:
-            raise RefusedError("the template changes or inspects a content, so it cannot be told apart")
+            yield ChatSection(part, MARKUP | learned)
+        place += len(part)
     if place != len(plain):
-        raise RefusedError("the template changes or inspects a content, so it cannot be told apart")
+        raise RefusedError(_INSPECTS)
 
 
 def _content_at(plain: str, place: int, content: str, behind: str) -> str:
@@ -234,4 +239,4 @@ def _content_at(plain: str, place: int, content: str, behind: str) -> str:
     for form in (content, content.strip(), content.lstrip(), content.rstrip()):
         if plain.startswith(form, place) and plain.startswith(behind, place + len(form)):
             return form
-    raise RefusedError("the template changes or inspects a content, so it cannot be told apart")
+    raise RefusedError(_INSPECTS)

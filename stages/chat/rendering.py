@@ -50,10 +50,12 @@ def spelled_pieces(config: ChatConfig) -> list[str]:
 
 
 def writes_piece(config: ChatConfig, piece: str) -> bool:
-    """Say whether markup of a template that is not known by name holds a piece."""
-    if config.template in TEMPLATES:
-        return False
-    return any(piece in text for text in probed_markup(_jinja(config).render))
+    """Say whether a template writes a piece, as far as one can tell."""
+    named = TEMPLATES.get(config.template)
+    if named is not None:
+        return piece in named.pieces
+    template = _jinja(config)
+    return any(piece in text for text in (*template.strings, *probed_markup(template.render)))
 
 
 def _jinja(config: ChatConfig) -> "JinjaTemplate":

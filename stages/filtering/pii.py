@@ -37,6 +37,11 @@ _IPV6 = re.compile(
     r"[23](?<![\w:.].)[0-9A-Fa-f]{3}:[0-9A-Fa-f:]{2,34}(?<!:)(?![\w:])",
     re.ASCII,
 )
+_ADDRESSES = (
+    (re.compile(r"\.[0-9]{1,3}\."), _IPV4),
+    (re.compile(r":[0-9A-Fa-f:]"), _IPV6),
+)
+"""Each with what stands in every one, and in few texts."""
 _PHONE = re.compile(
     r"[+(1-9](?:"
     r"(?<=\+)(?<![\w+].)\d(?:[ ().-]{0,2}\d){7,14}(?!\d)"
@@ -94,7 +99,8 @@ def find_emails(text: str) -> Iterator[Span]:
 
 def find_addresses(text: str) -> Iterator[Span]:
     """Yield where public IP addresses stand."""
-    spans = [found.span() for pattern in (_IPV4, _IPV6) for found in pattern.finditer(text)]
+    patterns = [pattern for sign, pattern in _ADDRESSES if sign.search(text)]
+    spans = [found.span() for pattern in patterns for found in pattern.finditer(text)]
     return (span for span in sorted(spans) if _is_public(text[slice(*span)]))
 
 

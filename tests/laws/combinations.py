@@ -109,7 +109,7 @@ FORMS: dict[str, Mapping[str, Any]] = {
 STRATEGIES = tuple(map(str, PACKINGS))
 NAMES = ("mixed", *"bcdefghijklmnopqrst")
 """Of sources; the first is one that an objective has rates for."""
-MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 5
+MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 4
 FAULTY = -1
 """A record of a combination that is a fault; -2 the next one, and so on."""
 
@@ -325,7 +325,7 @@ def run_content(chosen: Combination) -> dict[str, Any]:
         "seed": chosen.seed,
         "sources": [_source(name, source) for name, source in chosen.named],
         "ingest": {
-            "unit_size": "1MiB" if chosen.seed % 4 else "1KiB",
+            "unit_size": "1MiB" if chosen.seed % 4 else "4KiB",
             "min_chars": 3,
             "max_bad_fraction": 1.0,
         },

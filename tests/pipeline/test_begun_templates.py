@@ -1,7 +1,7 @@
 """What a run promises of a template that writes the piece with which framing begins texts.
 
-Around rows the piece would stand in the middle of them, so the template is refused. Before documents the
-user is told that the piece is encoded as text.
+Around rows the piece would stand in the middle of them, and before documents it would be encoded as text
+in all other places. So the template is refused.
 """
 
 from pathlib import Path
@@ -41,11 +41,9 @@ def test_a_template_that_writes_what_begins_rows_is_refused(
         states = plan_session(request)
         return next(one.step.warning for one in states if one.step.name == "tokenize") or ""
 
-    message = (
-        r"sources\.chats\.chat: the template writes <s>, which framing\.per = 'row' puts before each"
-    )
-    with pytest.raises(ConfigError, match=message):
-        plan(begin="bos", per="row")
+    message = r"sources\.chats\.chat: the template writes <s>, and the framing puts <s> before texts"
+    for per in ("row", "document"):
+        with pytest.raises(ConfigError, match=message):
+            plan(begin="bos", per=per)
     assert "writes <s>" not in plan(per="row")
     assert "writes <s>" not in plan()
-    assert "the template writes <s>, which the framing puts before documents" in plan(begin="bos")

@@ -86,3 +86,18 @@ def test_messages_that_are_read_as_texts_name_chat_as_the_way(corpus: Path, tmp_
         content["sources"] = [{"name": "s", "paths": [name], "text_column": column}]
         with pytest.raises(ShardmillError, match=said):
             run_it(corpus, tmp_path / f"{name}-{column}", content, until="ingest")
+
+
+def test_a_source_of_which_nothing_is_learned_is_told(corpus: Path, tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_bytes((corpus / "tokenizer.json").read_bytes())
+    lines = write_lines(list(dialogues(12))).replace(b'"role"', b'"weight": 0, "role"')
+    (tmp_path / "a.jsonl").write_bytes(lines)
+    objective = {"kind": "clm", "loss": "targets"}
+    content = chat_run("chatml", datasets=[{"name": "sft", "objective": objective}])
+    report = run_it(tmp_path, tmp_path / "run", content)
+    (warning,) = (one for one in report["warnings"] if "has a loss" in one)
+    assert "datasets.sft: none of the" in warning
+    assert "tokens of sources.chats has a loss" in warning
+    content = chat_run("chatml", datasets=[{"name": "sft", "objective": objective}])
+    report = run_it(corpus, tmp_path / "whole", content)
+    assert not [one for one in report["warnings"] if "has a loss" in one]

@@ -287,16 +287,6 @@ def test_what_does_not_fit_the_tokenizer_is_said(corpus: Path, tmp_path: Path) -
     assert 'set framing.begin = "bos"' in warning(chat_run("llama3", framing={}))
 
 
-@pytest.mark.parametrize("per", ["document", "row"])
-def test_a_template_that_writes_what_the_framing_puts_is_refused(corpus: Path, per: str) -> None:
-    jinja = "<s>" + JINJA["mistral"]
-    content = chat_run("mistral", framing={"begin": "bos", "per": per})
-    content = with_chat(content, template="jinja", jinja=jinja, eos_token="</s>")  # noqa: S106  # no password
-    request = RunRequest(RunFile.model_validate(content), corpus, corpus / "none", 0)
-    with pytest.raises(ConfigError, match=r"the template writes <s>.*write \{\{ bos_token \}\}"):
-        plan_session(request)
-
-
 @pytest.mark.slow
 def test_a_forecast_takes_dialogues(corpus: Path, tmp_path: Path) -> None:
     (corpus / "chatml.jinja").write_text(JINJA["chatml"])

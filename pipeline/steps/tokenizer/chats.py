@@ -79,7 +79,7 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
             f"{key}: the template closes its last answer with {closes}, and the framing with {eos}; if"
             f" the model expects {closes}, set tokenizer.special.eos"
         )
-    if closes is None and eos in marked_pieces(chat, pieces):
+    if closes is None and writes_piece(chat, eos):
         yield f"{key}: {eos} closes turns, and the framing puts it behind every document once more"
     if template is not None and template.begins is not None and begin is None:
         yield (

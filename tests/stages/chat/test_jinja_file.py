@@ -140,3 +140,31 @@ def test_a_weight_of_0_is_the_templates_to_heed() -> None:
         JinjaTemplate("{% for m in messages %}" + learns + "{% endfor %}", None).render(turns)
     heeds = "{% for m in messages %}{% if m.weight %}" + learns + "{% else %}{{ m.content }}{% endif %}"
     assert JinjaTemplate(heeds + "{% endfor %}", None).render(turns) == [("a", C), ("b", L)]
+
+
+@pytest.mark.parametrize("content", ["", " \n"])
+def test_a_blank_message_of_weight_0_is_not_learned_either(content: str) -> None:
+    source = "{% for m in messages %}{% generation %}{{ m.content }}<e>{% endgeneration %}{% endfor %}"
+    turns = [ChatTurn("assistant", "a"), ChatTurn("assistant", content, weight=0)]
+    with pytest.raises(RefusedError, match="message 2 has the weight 0"):
+        JinjaTemplate(source, None).render(turns)
+
+
+@pytest.mark.parametrize("test", ["m.content|length > 1", "'no' not in m.content", "m.content != 'yes'"])
+def test_a_template_that_learns_by_what_a_content_says_refuses_the_dialogue(test: str) -> None:
+    source = (
+        "{% for m in messages %}{% if TEST %}{% generation %}{{ m.content }}{% endgeneration %}"
+        "{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    )
+    turns = [ChatTurn("assistant", text) for text in ("yes", "no")]
+    with pytest.raises(RefusedError, match="changes or inspects a content"):
+        JinjaTemplate(source.replace("TEST", test), None).render(turns)
+
+
+def test_a_template_that_changes_what_a_block_holds_refuses_the_dialogue() -> None:
+    source = (
+        "{% for m in messages %}{% set held %}{% generation %} {{ m.content }} {% endgeneration %}"
+        "{% endset %}{{ held|trim }}{% endfor %}"
+    )
+    with pytest.raises(RefusedError, match=r"what a .* block holds"):
+        JinjaTemplate(source, None).render([ChatTurn("assistant", "a")])

@@ -162,9 +162,24 @@ def test_a_jinja_template_keeps_from_texts_what_it_puts_together_and_nothing_tha
     chat = ChatConfig(template="jinja", jinja=source)
     pieces = {"<|user|>", "<|critic|>", "<|end|>"}
     assert marked_pieces(chat, {*pieces, "    ", "\n", ".", "be", "<|", "<|pad|> "}) == pieces
-    assert spelled_pieces(chat)[:2] == ["<|assistant|>", "<|developer|>"]
+    assert spelled_pieces(chat) == ["<|assistant|>", "<|end|>", "<|user|>"]
     assert writes_piece(chat, "<|user|>")
     assert not writes_piece(chat, "<s>")
+
+
+def test_pieces_are_kept_from_texts_though_the_template_refuses_every_dialogue_that_is_tried() -> None:
+    source = (
+        "{% if messages|length != 7 %}{{ raise_exception('seven') }}{% endif %}{% for m in messages %}"
+        "{{ '<|turn_' ~ loop.index ~ '|>' }}{% generation %}{{ m.content }}{% endgeneration %}"
+        "{% endfor %}<s>"
+    )
+    chat = ChatConfig(template="jinja", jinja=source)
+    assert marked_pieces(chat, {"<|turn_5|>", "<\uff5cturn_6\uff5c>", "<b>"}) == {
+        "<|turn_5|>",
+        "<\uff5cturn_6\uff5c>",
+    }
+    assert spelled_pieces(chat) == []
+    assert writes_piece(chat, "<s>"), "it stands in the source"
 
 
 def test_a_template_that_refuses_roles_is_probed_with_those_it_takes() -> None:

@@ -72,10 +72,11 @@ def test_weights_are_read_and_empty_calls_are_none(read: Any) -> None:
         {"role": "user", "content": "a", "weight": None, "tool_calls": []},
         {"role": "assistant", "content": "b", "weight": 0.0, "tool_calls": None},
         {"role": "assistant", "content": "c", "weight": 1.0, "tool_calls": []},
+        {"role": "assistant", "content": "d", "function_call": {"name": None, "arguments": None}},
     ]
     (found,) = read([{"id": 1, "data": {"messages": messages}}])
     assert isinstance(found, RawDocument)
-    assert [turn.weight for turn in found.turns] == [1, 0, 1]
+    assert [turn.weight for turn in found.turns] == [1, 0, 1, 1]
 
 
 def test_too_many_messages_are_a_drop_of_a_table() -> None:

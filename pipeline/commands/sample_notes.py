@@ -66,13 +66,12 @@ def _source_notes(sample: InputSample) -> Iterator[str]:
 
 def _unreadable_notes(sample: InputSample, bound: float) -> Iterator[str]:
     """Say that the run would stop: at all records, or before that at those of the first sources."""
-    read, bad, names = 0.0, 0.0, []
+    read = bad = 0.0
     for part in sample.parts:
         read, bad = read + part.documents + part.unreadable, bad + part.unreadable
-        names.append(part.name)
-        last = len(names) == len(sample.parts)
+        last = part is sample.parts[-1]
         if bad > bound * read and (last or read * sample.times >= MIN_RECORDS):
-            of = "" if last else f" of source{'s' * (len(names) > 1)} {', '.join(names)}, read first,"
+            of = "" if last else f" up to those of source {part.name}, in the order of names,"
             yield (
                 f"the run would stop: {bad / read:.2%} of the records{of} are unreadable in the sample,"
                 f" more than ingest.max_bad_fraction = {bound}; repair the files, check the source's"

@@ -292,7 +292,7 @@ def _plain(value: object) -> object:
     if value is None or isinstance(value, str | bool):
         return value
     try:
-        same = orjson.loads(orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATETIME)) == value
+        same = orjson.loads(orjson.dumps(value)) == value
     except TypeError:
         same = False
     return value if same or value != value else str(value)  # noqa: PLR0124  # NaN is missing, as null is

@@ -35,8 +35,8 @@ def sample_notes(sample: InputSample, run: RunFile, *, share: float) -> list[str
 def _read_notes(sample: InputSample, share: float) -> Iterator[str]:
     if sample.read < sample.stored:
         yield (
-            "of large files the beginnings are read; if documents are shorter there than further on,"
-            " the run has fewer documents than this says, and about as many bytes and tokens"
+            f"{sample.opened:,} of {sample.files:,} files are read, large ones from their beginning:"
+            " other files, or what comes later, may have other languages, or longer or shorter documents"
         )
     read, taken = sample.read / sample.stored, sample.taken / sample.stored
     if read > _MORE * share:

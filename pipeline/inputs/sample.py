@@ -69,6 +69,10 @@ class InputSample:
     """Bytes of them that were read."""
     taken: float = 0.0
     """Bytes of them that the sample stands for, the same share of each source."""
+    files: int = 0
+    """Input files."""
+    opened: int = 0
+    """Those of which something was read."""
     largest_file: int = 0
     """Bytes of the largest input file, as it lies on disk."""
 
@@ -125,7 +129,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
     for file in files:
         stored[_group(file, share)] += _size(file)
     sizes = list(map(_size, files))
-    sample = InputSample(stored=sum(sizes), largest_file=max(sizes, default=0))
+    sample = InputSample(stored=sum(sizes), files=len(files), largest_file=max(sizes, default=0))
     drawn = []
     for source in run.sources:
         own = [file for file in files if file.source == source.name]
@@ -133,6 +137,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
             for file, part in _chosen(own, share):
                 drawn.append(DrawnFile(file.key, _group(file, share), _size(file)))
                 _draw(file, run, drawn[-1], target, share=part)
+    sample.opened = len(drawn)
     sample.read = sum(file.read * file.size for file in drawn)
     even, stays = even_share(drawn, stored)
     sample.taken = even * sample.stored

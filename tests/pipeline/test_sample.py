@@ -79,6 +79,9 @@ def test_sources_that_are_read_whole_are_not_counted_more_than_they_have(uneven:
     assert counts["en"] == pytest.approx(9_000, rel=0.02)
     for name in ("s1", "s2", "s3"):
         assert counts[name] == pytest.approx(4_000, rel=0.02)
+    assert any(
+        "4 of 4 files are read, large ones from their beginning" in note for note in found["notes"]
+    )
     assert any("all sources and files count alike" in note for note in found["notes"])
 
 
@@ -99,6 +102,7 @@ def test_small_files_of_a_source_are_not_counted_more_than_the_large_ones(tmp_pa
     (tmp_path / "s-large.jsonl").write_text(lines(9_000, 400))
     (tmp_path / "s-small.jsonl").write_text(lines(4_000, 20, "de"))
     sample = drawn(tmp_path, ["s"], 0.1)
+    assert (sample.opened, sample.files) == (2, 2)
     rows = [json.loads(line) for line in (tmp_path / "sample/s.jsonl").read_text().splitlines()]
     assert len(rows) == sample.documents
     small = sum(row["_language"] == "de" for row in rows)

@@ -14,6 +14,8 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
+from pipeline.commands.sample_notes import BYTES_A_PIECE, sample_notes, vocabulary_note
+from pipeline.commands.sample_roles import drawn_roles
 from pipeline.commands.scaled_up import MeasuredSample, library_seconds, scaled_up
 from pipeline.inputs.sample import InputSample, draw_sample
 from pipeline.report.content import Forecast, RunReport
@@ -24,13 +26,9 @@ from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError, VocabularySizeError
 from stages.store.folders import files_below
 
-_BYTES_A_PIECE = 128
-"""Text that is taken for each piece of a trained vocabulary: of less, so many may not be found."""
 _FEWEST_PIECES = 2_048
 _TRIES = 3
 """To train a tokenizer: with more pieces for the characters, then with fewer for so little text."""
-_MORE = 1.5
-"""Times the share that was asked for: of more it is said why so much is read."""
 _SHORT = 60.0
 """CPU seconds of a sample's run that is done twice: the first time includes loading compiled code."""
 _KEPT = ("ingest", "dedup", "tokens", "sentences", "datasets", "commits")
@@ -54,15 +52,15 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     with tempfile.TemporaryDirectory(prefix="shardmill-forecast-") as name:
         folder = Path(name)
         sample = draw_sample(request.file, request.base, folder, share=share)
-        notes = _notes(sample, share)
-        file, report = _first_run(request, sample, folder / "run", stream)
-        first, wanted = report, request.file.tokenizer.train.vocab_size
-        pieces = file.tokenizer.train.vocab_size
-        if pieces < wanted:
-            notes.append(
-                f"the sample is too small to train {wanted:,} pieces: its tokenizer has {pieces:,}, so"
-                " there will be fewer tokens; a larger --sample says more"
-            )
+        notes = sample_notes(sample, request.file, share=share)
+        if not sample.is_whole:
+            sample.sources, unseen = drawn_roles(sample.sources)
+            notes += unseen
+        file, report, most = _first_run(request, sample, folder / "run", stream)
+        first, pieces = report, file.tokenizer.train.vocab_size
+        if pieces < request.file.tokenizer.train.vocab_size:
+            text = round(sum(row["bytes"] for row in report["languages"]) * sample.times)
+            notes.append(vocabulary_note(sample, request.file, pieces=pieces, most=most, text=text))
         if sum(step["cpu_seconds"] for step in report["steps"]) < _SHORT:
             report = run_session(RunRequest(file, request.base, folder / "again", 0), stream=None)
         disk = {name: _size(folder / "run" / name) for name in _KEPT}
@@ -71,42 +69,28 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     return scaled_up(measured, request.file, notes=notes)
 
 
-def _notes(sample: InputSample, share: float) -> list[str]:
-    """Return what the sample cannot tell."""
-    notes = [
-        "duplicates are those within the sample; the whole corpus has more, so fewer documents stay",
-        "the learning check is not part of the sample's run: it takes minutes; its memory is counted",
-        "memory is that of one node whose workers all hold at once what the step with the most takes",
-    ]
-    taken = sample.taken / sample.stored
-    if taken > _MORE * share:
-        notes.append(
-            f"{taken:.2%} of the bytes are read, more than --sample {share}: of each source at least"
-            " one file is read, and of a file at least 1 MiB"
-        )
-    notes += [
-        f"no document was drawn of source {name}, so nothing here counts it; a larger --sample may"
-        for name in sample.absent
-    ]
-    return notes
-
-
 def _first_run(
     request: RunRequest, sample: InputSample, output: Path, stream: TextIO | None
-) -> tuple[RunFile, RunReport]:
-    """Run over a sample with as many pieces as it can train, and return that run and its report."""
+) -> tuple[RunFile, RunReport, int | None]:
+    """Run over a sample with as many pieces as it can train.
+
+    Returns:
+        that run; its report; and how many pieces its text gives at the most, if that was found out.
+    """
+    most = None
     wanted = request.file.tokenizer.train.vocab_size
-    pieces = min(wanted, max(_FEWEST_PIECES, sample.text_bytes // _BYTES_A_PIECE))
+    pieces = min(wanted, max(_FEWEST_PIECES, sample.text_bytes // BYTES_A_PIECE))
     tries = 0
     while True:
         file, tries = _run_of(request.file, sample, pieces), tries + 1
         try:
             again = RunRequest(file, request.base, output, 0, replace=True)
-            return file, run_session(again, stream=stream)
+            return file, run_session(again, stream=stream), most
         except VocabularySizeError as error:
             possible = min(wanted, error.possible)
-            if tries == _TRIES or possible == pieces or sample.taken == sample.stored:
+            if tries == _TRIES or possible == pieces or sample.is_whole:
                 raise
+            most = error.possible if error.possible < pieces else most
             pieces = possible
 
 

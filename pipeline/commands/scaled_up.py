@@ -43,14 +43,9 @@ class MeasuredSample:
     disk: dict[str, int]
     """Bytes by folder."""
 
-    @property
-    def times(self) -> float:
-        """How many times as many bytes the inputs have."""
-        return self.drawn.stored / self.drawn.taken
-
     def scaled(self, number: float) -> int:
         """Return a number that follows the corpus."""
-        return round(number * self.times)
+        return round(number * self.drawn.times)
 
 
 def library_seconds(folder: Path) -> float:
@@ -74,7 +69,7 @@ def scaled_up(sample: MeasuredSample, run: RunFile, *, notes: list[str]) -> Fore
     return Forecast(
         share=drawn.taken / drawn.stored,
         records=drawn.records,
-        read=sample.scaled(drawn.records),
+        read=sample.scaled(drawn.documents + drawn.unreadable),
         dropped={**unreadable, **dropped},
         removed={why: sample.scaled(count) for why, count in documents.get("removed", {}).items()},
         kept=sample.scaled(documents.get("kept", 0)),
@@ -104,7 +99,7 @@ def _steps(
 ) -> Iterator[StepForecast]:
     more = _sampled(languages) / max(_sampled(sample.report["languages"]), 1.0)
     for row in sample.report["steps"]:
-        times, own = sample.times, 0.0
+        times, own = sample.drawn.times, 0.0
         if row["step"] == TOKENIZER.name:
             times = min(times, int(run.tokenizer.train.sample_size) / (_trained(sample) or 1))
         elif row["step"] == DECODE.name:
@@ -141,7 +136,7 @@ def _memory(sample: MeasuredSample, run: RunFile) -> Iterator[MemoryForecast]:
 
 def _parts_of(sample: MeasuredSample, run: RunFile, *, whole: bool = False) -> Parts:
     """Return the parts of the sample's run, or of the whole one."""
-    drawn, times = sample.drawn, sample.times if whole else 1.0
+    drawn, times = sample.drawn, sample.drawn.times if whole else 1.0
     most = int(run.ingest.unit_size)
     unit = drawn.largest_source
     if whole:  # small files share a unit

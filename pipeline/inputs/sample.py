@@ -1,19 +1,22 @@
 """A sample of the inputs: records from the beginnings of files, a share of their bytes, for a forecast.
 
 If the share of a file is less than `_LEAST` bytes, so many are read of it, but not of every such file:
-only of as many files as make up the share together, at least one of each source. Which ones depends on
+only of as many files of its source as make up their share together, at least one. Which ones depends on
 their names, and on which are empty. Nothing is scanned, and no file is read further than its sample.
+Of files of which more was read, documents are left out (`pipeline.inputs.even_share`).
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 import orjson
 import xxhash
 
+from pipeline.inputs.even_share import DrawnFile, Group, even_share, keep_fractions
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.place_files import open_place
 from pipeline.run_file.config import RunFile, Source
@@ -38,25 +41,75 @@ _DIALOGUE = "_messages"
 
 
 @dataclass
+class SourceSample:
+    """What was drawn of a source, and stays."""
+
+    name: str
+    documents: int = 0
+    expected: float = 0.0
+    """Documents, if parts of one could stay."""
+    unreadable: float = 0.0
+    """Records that gave no document, as many as go with the documents that stay."""
+    text_bytes: int = 0
+    whole: bool = False
+    """Whether all of its bytes were read."""
+
+
+@dataclass
 class InputSample:
-    """What was drawn of a run's inputs."""
+    """What was drawn of a run's inputs, and stays."""
 
     sources: tuple[Source, ...] = ()
     """Those of the run, as sources of JSON lines."""
-    absent: tuple[str, ...] = ()
-    """Those of which no document was drawn."""
+    parts: list[SourceSample] = field(default_factory=list)
+    """By source, in the order in which a run reads them."""
     stored: int = 0
     """Bytes of all input files, as they lie on disk."""
+    read: float = 0.0
+    """Bytes of them that were read."""
     taken: float = 0.0
-    """Bytes of them that hold what was read."""
-    records: int = 0
-    unreadable: int = 0
-    """Records that gave no document."""
-    text_bytes: int = 0
-    largest_source: int = 0
-    """Bytes of text drawn of one source, at the most."""
+    """Bytes of them that the sample stands for, the same share of each source."""
+    files: int = 0
+    """Input files."""
+    opened: int = 0
+    """Those of which something was read."""
     largest_file: int = 0
     """Bytes of the largest input file, as it lies on disk."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the inputs."""
+        return self.taken == self.stored
+
+    @property
+    def times(self) -> float:
+        """How many times as many bytes the inputs have."""
+        return self.stored / self.taken
+
+    @property
+    def unreadable(self) -> float:
+        """Records that gave no document."""
+        return sum(part.unreadable for part in self.parts)
+
+    @property
+    def documents(self) -> int:
+        """Records that gave one."""
+        return sum(part.documents for part in self.parts)
+
+    @property
+    def records(self) -> int:
+        """All records."""
+        return round(self.documents + self.unreadable)
+
+    @property
+    def text_bytes(self) -> int:
+        """Bytes of text."""
+        return sum(part.text_bytes for part in self.parts)
+
+    @property
+    def largest_source(self) -> int:
+        """Bytes of text of one source, at the most."""
+        return max((part.text_bytes for part in self.parts), default=0)
 
 
 def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> InputSample:
@@ -72,70 +125,90 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
         ShardmillError: an input cannot be found or read; or no record was drawn.
     """
     files = find_inputs(run, base).files
+    stored = Counter[Group]()
+    for file in files:
+        stored[_group(file, share)] += _size(file)
     sizes = list(map(_size, files))
-    sample = InputSample(stored=sum(sizes), largest_file=max(sizes, default=0))
-    chosen = _chosen(files, share)
-    absent = []
+    sample = InputSample(stored=sum(sizes), files=len(files), largest_file=max(sizes, default=0))
+    drawn = []
     for source in run.sources:
-        place = folder / f"{source.name}.jsonl"
-        before = sample.text_bytes
-        with place.open("wb") as target:
-            for file, own in chosen:
-                if file.source == source.name:
-                    for record in _drawn(file, run, sample, share=own):
-                        target.write(_line(record, file))
-        sample.largest_source = max(sample.largest_source, sample.text_bytes - before)
-        if sample.text_bytes == before:
-            absent.append(source.name)
+        own = [file for file in files if file.source == source.name]
+        with (folder / f"{source.name}.jsonl").open("wb") as target:
+            for file, part in _chosen(own, share):
+                drawn.append(DrawnFile(file.key, _group(file, share), _size(file)))
+                _draw(file, run, drawn[-1], target, share=part)
+    sample.opened = len(drawn)
+    sample.read = sum(file.read * file.size for file in drawn)
+    even, stays = even_share(drawn, stored)
+    sample.taken = even * sample.stored
+    for name in sorted(source.name for source in run.sources):
+        its = [one for one in stays if one[0].group[0] == name]
+        size = stored[name, True] + stored[name, False]
+        sample.parts.append(_part(name, its, folder / f"{name}.jsonl", stored=size))
     if not sample.text_bytes:
         raise ConfigError(
             f"--sample {share}: no document was drawn of {sample.stored:,} bytes in {len(files):,}"
             " files; raise it"
         )
     sample.sources = tuple(_source(one, folder / f"{one.name}.jsonl") for one in run.sources)
-    sample.absent = tuple(absent)
     return sample
 
 
-def _chosen(files: Sequence[FoundFile], share: float) -> list[tuple[FoundFile, float]]:
-    """Return the files that are read, each with the share of it that is read.
+def _part(
+    name: str, files: Sequence[tuple[DrawnFile, float]], place: Path, *, stored: int
+) -> SourceSample:
+    """Leave documents of a source out of its sample, and return what stays."""
+    stays = keep_fractions(place, files)
+    texts = (size for file, _ in files for size in file.texts)
+    return SourceSample(
+        name=name,
+        documents=int(stays.sum()),
+        expected=sum(fraction * len(file.texts) for file, fraction in files),
+        unreadable=sum(fraction * file.unreadable for file, fraction in files),
+        text_bytes=sum(size for size, stay in zip(texts, stays, strict=True) if stay),
+        whole=sum(file.read * file.size for file, _ in files) == stored,
+    )
 
-    All large files are read, and of the small ones as many as make up the share: at least one of each
-    source that has no large file.
+
+def _group(file: FoundFile, share: float) -> Group:
+    """Return the group of a file: large ones have a share that is worth reading."""
+    return file.source, share * _size(file) >= _LEAST
+
+
+def _chosen(files: Sequence[FoundFile], share: float) -> list[tuple[FoundFile, float]]:
+    """Return the files of a source that are read, each with the share of it that is read.
+
+    All large files are read, and of the small ones as many as make up their share: at least one.
     """
-    large = [(file, share) for file in files if share * _size(file) >= _LEAST]
-    small = [file for file in files if share * _size(file) < _LEAST]
+    large = [(file, share) for file in files if _group(file, share)[1]]
+    small = [file for file in files if not _group(file, share)[1]]
     left = share * sum(map(_size, small))
-    # empty files last: the first of a source is read whatever is left
+    # empty files last: the first is read whatever is left
     small.sort(key=lambda file: (_size(file) == 0, xxhash.xxh3_64_intdigest(file.key.encode())))
-    read = {file.source for file, _ in large}
-    firsts = {file.source: file for file in reversed(small) if file.source not in read}
-    small.sort(key=lambda file: file is not firsts.get(file.source))
-    found = []
-    for number, file in enumerate(small):
-        if left <= 0 and number >= len(firsts):
+    found = list[tuple[FoundFile, float]]()
+    for file in small:
+        if left <= 0 and (found or large):
             break
         own = min(1.0, _LEAST / max(_size(file), 1))
         found.append((file, own))
         left -= own * _size(file)
-    return sorted([*large, *found], key=lambda one: (one[0].source, one[0].path))
+    return sorted([*large, *found], key=lambda one: one[0].path)
 
 
-def _drawn(file: FoundFile, run: RunFile, sample: InputSample, *, share: float) -> Iterator[RawDocument]:
-    """Yield the documents of a share of a file, and count what was read of it."""
-    size, limit = _size(file), int(run.ingest.max_document_bytes)
+def _draw(file: FoundFile, run: RunFile, drawn: DrawnFile, target: BinaryIO, *, share: float) -> None:
+    """Write the documents of a share of a file, and count what was read of it."""
+    limit, drawn.read = int(run.ingest.max_document_bytes), 0.0
     with reading_stream(str(file.place)), open_place(file.place, key=f"sources.{file.source}") as opened:
-        taken = 1.0  # of a file without a record, all was read
         for part, record in _records(file, opened, limit, share=share):
-            taken = part
-            sample.records += 1
+            drawn.read = part
             if isinstance(record, Drop):
-                sample.unreadable += 1
+                drawn.unreadable += 1
                 continue
             texts = [record.text, *record.sections, *(turn.content for turn in record.turns)]
-            sample.text_bytes += sum(len(text.encode()) for text in texts)
-            yield record
-    sample.taken += taken * size
+            drawn.texts.append(sum(len(text.encode()) for text in texts))
+            target.write(_line(record, file))
+    if drawn.read < share:  # the file has no further records
+        drawn.read = 1.0
 
 
 def _size(file: FoundFile) -> int:
@@ -207,7 +280,8 @@ def _pieces(
 
 def _line(record: RawDocument, file: FoundFile) -> bytes:
     """Return a document as a line of JSON."""
-    content: dict[str, object] = dict(zip(file.fields.beside, record.values, strict=False))
+    values = map(_plain, record.values)
+    content: dict[str, object] = dict(zip(file.fields.beside, values, strict=False))
     content |= {_TEXT: record.text, _LANGUAGE: record.language}
     content |= {_SECTION.format(number): text for number, text in enumerate(record.sections)}
     if record.turns:
@@ -215,7 +289,18 @@ def _line(record: RawDocument, file: FoundFile) -> bytes:
         content[_DIALOGUE] = [turn._asdict() for turn in record.turns]
     if record.own_id is not None:
         content[_ID] = record.own_id
-    return orjson.dumps(content, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    return orjson.dumps(content, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON can hold it: what it cannot is the text that a filter sees of it."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    try:
+        same = orjson.loads(orjson.dumps(value)) == value
+    except TypeError:
+        same = False
+    return value if same or value != value else str(value)  # noqa: PLR0124  # NaN is missing, as null is
 
 
 def _source(source: Source, place: Path) -> Source:

@@ -264,9 +264,9 @@ class Forecast(TypedDict):
     """What is expected of a run, scaled from a sample."""
 
     share: float
-    """Of the bytes of the inputs that were read."""
+    """Of the bytes of the inputs, which the sample stands for; more may have been read."""
     records: int
-    """Read for the sample."""
+    """Of the sample."""
     read: int
     dropped: dict[str, int]
     """By reason; `unreadable` are records that give no document."""

@@ -179,7 +179,10 @@ def test_sections_go_along(tmp_path: Path) -> None:
 
 
 def test_of_each_source_a_file_is_read(tmp_path: Path) -> None:
-    """The share is less than one file, and there are three sources; an empty file says nothing."""
+    """The share is less than one file, and there are three sources; an empty file says nothing.
+
+    One file of ten, one of two and one of one are read. As much is used of each source: about 9%.
+    """
     for number in range(20):
         rows = "".join(json.dumps(row) + "\n" for row in documents(20, 20 * number))
         (tmp_path / f"{number}.jsonl").write_text(rows)
@@ -192,7 +195,10 @@ def test_of_each_source_a_file_is_read(tmp_path: Path) -> None:
     ]
     sample = draw_sample(run_file(sources=sources), tmp_path, tmp_path, share=0.01)
     assert [one.name for one in sample.sources] == ["many", "few", "one"]
-    assert sample.records == 60
+    assert sample.read == pytest.approx(0.22 * sample.stored, rel=0.1)
+    used = {part.name: part.documents for part in sample.parts}
+    assert used == {"few": 3, "many": 20, "one": 2}
+    assert sample.times == pytest.approx(10 * 20 / 20, rel=0.2)
 
 
 def test_a_source_of_which_nothing_was_drawn_is_told_and_may_be_named(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def sample_notes(sample: InputSample, run: RunFile, *, share: float) -> list[str
 def _read_notes(sample: InputSample, share: float) -> Iterator[str]:
     if sample.read < sample.stored:
         yield (
-            f"{sample.opened:,} of {sample.files:,} files are read, large ones from their beginning:"
+            f"{sample.opened:,} of {sample.files:,} files are read, some records of each:"
             " other files, or what comes later, may have other languages, or longer or shorter documents"
         )
     read, taken = sample.read / sample.stored, sample.taken / sample.stored

@@ -1,14 +1,16 @@
-"""A sample of the inputs: records from the beginnings of files, a share of their bytes, for a forecast.
+"""A sample of the inputs: records from all over their files, a share of their bytes, for a forecast.
 
 If the share of a file is less than `_LEAST` bytes, so many are read of it, but not of every such file:
 only of as many files of its source as make up their share together, at least one. Which ones depends on
-their names, and on which are empty. Nothing is scanned, and no file is read further than its sample.
-Of files of which more was read, documents are left out (`pipeline.inputs.even_share`).
+their names, and on which are empty. Nothing is scanned. Of files of which more was read, documents are
+left out (`pipeline.inputs.even_share`).
+
+Files often begin with documents that are not like the others. So records are drawn from the whole of a
+file, up to `_WALKED` bytes on disk of all files together, which takes some seconds.
 """
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -19,22 +21,17 @@ import xxhash
 from pipeline.inputs.even_share import DrawnFile, Group, even_share, keep_fractions
 from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.place_files import open_place
+from pipeline.inputs.spread_records import spread_records
 from pipeline.run_file.config import RunFile, Source
 from stages.columns import Drop
 from stages.errors import ConfigError
-from stages.reading.columns_seen import ColumnsSeen
-from stages.reading.decompress import decompressed, reading_stream
-from stages.reading.encodings import transcoded
-from stages.reading.faults import reading_content
-from stages.reading.reader import StreamReader, TableReader
-from stages.reading.records import LanguageColumn, RawDocument, Record
+from stages.reading.decompress import reading_stream
+from stages.reading.records import LanguageColumn, RawDocument
 
 _LEAST = 1 << 20
 """Bytes that are read of a file, at the least: fewer do not tell how well it is compressed."""
-_ENOUGH = 3
-"""Marks of a stream, its beginning among them, of which two are behind the first chunk."""
-_SLICE = 1 << 20
-"""Text in a slice of a table, about."""
+_WALKED = 1 << 29
+"""Bytes on disk of all files that samples are spread over; shares that are more are read anyway."""
 _TEXT, _ID, _LANGUAGE, _SECTION = "_text", "_id", "_language", "_section_{}"
 _DIALOGUE = "_messages"
 """Columns of a sample; what filters read beside them has the names that it had."""
@@ -131,12 +128,16 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
     sizes = list(map(_size, files))
     sample = InputSample(stored=sum(sizes), files=len(files), largest_file=max(sizes, default=0))
     drawn = []
-    for source in run.sources:
-        own = [file for file in files if file.source == source.name]
-        with (folder / f"{source.name}.jsonl").open("wb") as target:
-            for file, part in _chosen(own, share):
+    chosen = {
+        one.name: _chosen([f for f in files if f.source == one.name], share) for one in run.sources
+    }
+    room = _WALKED / max(1, sum(map(len, chosen.values())))
+    for name, parts in chosen.items():
+        with (folder / f"{name}.jsonl").open("wb") as target:
+            for file, part in parts:
                 drawn.append(DrawnFile(file.key, _group(file, share), _size(file)))
-                _draw(file, run, drawn[-1], target, share=part)
+                spread = max(part, min(1.0, room / max(_size(file), 1)))
+                _draw(file, run, drawn[-1], target, share=part, spread=spread)
     sample.opened = len(drawn)
     sample.read = sum(file.read * file.size for file in drawn)
     even, stays = even_share(drawn, stored)
@@ -195,11 +196,13 @@ def _chosen(files: Sequence[FoundFile], share: float) -> list[tuple[FoundFile, f
     return sorted([*large, *found], key=lambda one: one[0].path)
 
 
-def _draw(file: FoundFile, run: RunFile, drawn: DrawnFile, target: BinaryIO, *, share: float) -> None:
+def _draw(
+    file: FoundFile, run: RunFile, drawn: DrawnFile, target: BinaryIO, *, share: float, spread: float
+) -> None:
     """Write the documents of a share of a file, and count what was read of it."""
     limit, drawn.read = int(run.ingest.max_document_bytes), 0.0
     with reading_stream(str(file.place)), open_place(file.place, key=f"sources.{file.source}") as opened:
-        for part, record in _records(file, opened, limit, share=share):
+        for part, record in spread_records(file, opened, limit, share=share, spread=spread):
             drawn.read = part
             if isinstance(record, Drop):
                 drawn.unreadable += 1
@@ -207,7 +210,7 @@ def _draw(file: FoundFile, run: RunFile, drawn: DrawnFile, target: BinaryIO, *, 
             texts = [record.text, *record.sections, *(turn.content for turn in record.turns)]
             drawn.texts.append(sum(len(text.encode()) for text in texts))
             target.write(_line(record, file))
-    if drawn.read < share:  # the file has no further records
+    if drawn.read < share == spread:  # the file has no further records
         drawn.read = 1.0
 
 
@@ -219,63 +222,6 @@ def _size(file: FoundFile) -> int:
             " share of; copy the file to a disk, or plan without --sample"
         )
     return file.status.size
-
-
-def _records(
-    file: FoundFile, opened: BinaryIO, limit: int, *, share: float
-) -> Iterator[tuple[float, Record]]:
-    """Yield the records of the first part of a file, each with the share of it that is read by then."""
-    reader = file.reader
-    if isinstance(reader, TableReader):
-        yield from _rows(file, reader, opened, limit, share=share)
-    else:
-        yield from _pieces(file, reader, opened, limit, share=share)
-
-
-def _rows(
-    file: FoundFile, reader: TableReader, opened: BinaryIO, limit: int, *, share: float
-) -> Iterator[tuple[float, Record]]:
-    key, name = f"sources.{file.source}", str(file.place)
-    slices, total = reader.slices(opened, file.fields, unit=_SLICE, name=name, key=key)
-    wanted, done = math.ceil(share * total), 0
-    for piece in slices:
-        for record in reader.records(opened, piece, file.fields, max_bytes=limit, name=name):
-            done += 1
-            yield done / total, record
-            if done >= wanted:
-                return
-
-
-def _pieces(
-    file: FoundFile, reader: StreamReader, opened: BinaryIO, limit: int, *, share: float
-) -> Iterator[tuple[float, Record]]:
-    """Yield records until their share is read; of a compressed file, a share of the bytes on disk.
-
-    Libraries read ahead. So the second chunk and those after it say how many bytes on disk one takes.
-    """
-    size, marks = max(_size(file), 1), [(0, 0)]
-
-    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
-        for chunk in chunks:
-            marks.append((marks[-1][0] + len(chunk), opened.tell()))
-            yield chunk
-
-    def share_until(position: int) -> float:
-        (first, stored), (last, until) = marks[:2] if len(marks) < _ENOUGH else (marks[1], marks[-1])
-        if last == marks[-1][0] == position and until == size:
-            return 1.0
-        return min(1.0, position * (until - stored) / max(last - first, 1) / size)
-
-    chunks = decompressed(opened, file.path)
-    if reader.is_text:
-        chunks = transcoded(chunks, file.encoding)
-    stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
-    with reading_content(file.label):
-        for piece in stream.pieces(counted(chunks)):
-            part = share_until(piece.end)
-            yield part, stream.parse(piece, columns)
-            if part >= share:
-                return
 
 
 def _line(record: RawDocument, file: FoundFile) -> bytes:

@@ -138,7 +138,7 @@ def test_nothing_is_left_of_it(folder: Path, tmp_path: Path, monkeypatch: pytest
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_share_is_read_from_the_beginnings_of_large_files(tmp_path: Path) -> None:
+def test_a_share_is_read_of_large_files(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         with (tmp_path / name).open("w") as file:
             file.writelines(json.dumps(row) + "\n" for row in documents(4_000))
@@ -156,6 +156,22 @@ def test_a_share_is_read_from_the_beginnings_of_large_files(tmp_path: Path) -> N
         "_language": "en",
         "_id": "0",
     }
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet"])
+def test_a_file_whose_documents_grow_is_forecast_as_it_is(tmp_path: Path, ending: str) -> None:
+    sized = ((n, f"{n} " * (1 + n // 50)) for n in range(9_000))
+    rows = [{"id": n, "body": text, "lang": "en", "meta": {"score": 5}} for n, text in sized]
+    path = tmp_path / f"a.{ending}"
+    if ending == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=500)
+    else:
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    sample = draw_sample(run_file(), tmp_path, tmp_path, share=0.3)
+    total = sum(len(str(row["body"])) for row in rows)
+    assert sample.records * sample.times == pytest.approx(9_000, rel=0.05)
+    assert sample.text_bytes * sample.times == pytest.approx(total, rel=0.05)
 
 
 def test_of_many_small_files_some_are_read_whole(tmp_path: Path) -> None:

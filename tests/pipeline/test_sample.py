@@ -79,9 +79,7 @@ def test_sources_that_are_read_whole_are_not_counted_more_than_they_have(uneven:
     assert counts["en"] == pytest.approx(9_000, rel=0.02)
     for name in ("s1", "s2", "s3"):
         assert counts[name] == pytest.approx(4_000, rel=0.02)
-    assert any(
-        "4 of 4 files are read, large ones from their beginning" in note for note in found["notes"]
-    )
+    assert any("4 of 4 files are read, some records of each" in note for note in found["notes"])
     assert any("all sources and files count alike" in note for note in found["notes"])
 
 
@@ -172,16 +170,16 @@ def test_unreadable_records_of_a_later_source_count_among_all(tmp_path: Path) ->
 
 
 def dialogues(folder: Path, *, tool: bool) -> RunFile:
-    """Write dialogues, of which the last has a turn of a tool if any has."""
+    """Write dialogues, of which the second has a turn of a tool if any has."""
     rows = [
         [
-            {"role": "user", "content": f"{n} {WORDS[n % 2_000]} " * 30},
+            {"role": "user", "content": f"{n} {WORDS[n % 2_000]} " * 90},
             {"role": "assistant", "content": "so"},
         ]
         for n in range(4_000)
     ]
     if tool:
-        rows.append([{"role": "tool", "content": "said"}])
+        rows.insert(1, [{"role": "tool", "content": "said"}])  # half are drawn: the first, the third
     (folder / "c.jsonl").write_text("".join(json.dumps({"messages": row}) + "\n" for row in rows))
     source = {
         "name": "c",

@@ -1,0 +1,100 @@
+"""Spread records: a share of a file's records, taken at even distances, for a sample.
+
+    share 1/4, spread over all      x . . . x . . . x . . .
+    share 1/4, spread over half     x . x . x .
+
+A compressed file can only be read from its beginning. So it is read as far as the sample is spread, and
+what is not taken is cut into records but not parsed.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from pipeline.inputs.files import FoundFile
+from stages.reading.columns_seen import ColumnsSeen
+from stages.reading.decompress import decompressed
+from stages.reading.encodings import transcoded
+from stages.reading.faults import reading_content
+from stages.reading.reader import StreamReader, TableReader
+from stages.reading.records import Record
+
+_ENOUGH = 3
+"""Marks of a stream, its beginning among them, of which two are behind the first chunk."""
+_SLICE = 1 << 20
+"""Text in a slice of a table, about."""
+
+
+def spread_records(
+    file: FoundFile, opened: BinaryIO, limit: int, *, share: float, spread: float
+) -> Iterator[tuple[float, Record]]:
+    """Yield records of a file, each with the share of its bytes that the records until then have.
+
+    Args:
+        file: what is read.
+        opened: its bytes.
+        limit: bytes of the longest document that is held.
+        share: of the file that is taken, in (0, 1].
+        spread: share of the file, from its beginning, that the records are taken from; tables are read
+            everywhere.
+    """
+    if isinstance(file.reader, TableReader):
+        yield from _rows(file, file.reader, opened, limit, share=share)
+    else:
+        yield from _pieces(file, file.reader, opened, limit, share=share, spread=spread)
+
+
+def _rows(
+    file: FoundFile, reader: TableReader, opened: BinaryIO, limit: int, *, share: float
+) -> Iterator[tuple[float, Record]]:
+    key, name = f"sources.{file.source}", str(file.place)
+    slices, total = reader.slices(opened, file.fields, unit=_SLICE, name=name, key=key)
+    wanted, done = math.ceil(share * total), 0
+    for number in _apart(len(slices)):
+        for record in reader.records(opened, slices[number], file.fields, max_bytes=limit, name=name):
+            done += 1
+            yield done / total, record
+            if done >= wanted:
+                return
+
+
+def _apart(count: int) -> list[int]:
+    """Return the numbers below a count so that the first ones lie far apart: 0, 4, 2, 6, 1, 5, 3, 7."""
+    bits = max(1, (count - 1).bit_length())
+    return sorted(range(count), key=lambda number: f"{number:0{bits}b}"[::-1])
+
+
+def _pieces(
+    file: FoundFile, reader: StreamReader, opened: BinaryIO, limit: int, *, share: float, spread: float
+) -> Iterator[tuple[float, Record]]:
+    """Yield records of a stream; of a compressed file, shares are of the bytes on disk.
+
+    Libraries read ahead. So the second chunk and those after it say how many bytes on disk one takes.
+    """
+    size, marks = max(file.status.size or 0, 1), [(0, 0)]
+
+    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            marks.append((marks[-1][0] + len(chunk), opened.tell()))
+            yield chunk
+
+    def share_until(position: int) -> float:
+        (first, stored), (last, until) = marks[:2] if len(marks) < _ENOUGH else (marks[1], marks[-1])
+        if last == marks[-1][0] == position and until == size:
+            return 1.0
+        return min(1.0, position * (until - stored) / max(last - first, 1) / size)
+
+    chunks = decompressed(opened, file.path)
+    if reader.is_text:
+        chunks = transcoded(chunks, file.encoding)
+    stream, columns = reader.open(file.fields, limit), ColumnsSeen(file.fields)
+    pace, begin, taken = share / spread, 0, 0
+    with reading_content(file.label):
+        for number, piece in enumerate(stream.pieces(counted(chunks))):
+            until = share_until(piece.end)
+            if math.ceil((number + 1) * pace) > math.ceil(number * pace):
+                taken += piece.end - begin
+                yield until * taken / piece.end, stream.parse(piece, columns)
+            begin = piece.end
+            if until >= spread:
+                return

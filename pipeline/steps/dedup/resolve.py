@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
@@ -23,7 +22,14 @@ from pipeline.steps.dedup.pieces import equal_texts, repeats_of
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
+from pipeline.steps.units import (
+    LanguageSize,
+    Unit,
+    fixed_bytes,
+    hex_strings,
+    row_groups,
+    tally_of_texts,
+)
 from stages.columns import CLUSTERS, REMOVED
 from stages.dedup.survivors import (
     KEPT,
@@ -56,14 +62,6 @@ class Resolution:
     near: bool
     kept: bool = False
     """Whether every document stays, and the masks are written."""
-
-
-class LanguageSize(TypedDict):
-    """What is kept of a language; of which there may be hundreds of thousands, so it is a plain dict."""
-
-    documents: int
-    bytes: int
-    """Of text."""
 
 
 class ResolveRecord(UnitRecord):

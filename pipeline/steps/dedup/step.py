@@ -20,7 +20,6 @@ from pipeline.steps.dedup.pieces import (
 )
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
 from pipeline.steps.dedup.resolve import (
-    LanguageSize,
     Resolution,
     ResolveRecord,
     keep_all,
@@ -30,8 +29,9 @@ from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import StepRecord, read_all
+from pipeline.steps.records import read_all
 from pipeline.steps.recount import of_units
+from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
@@ -49,14 +49,9 @@ KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
 
-class DedupRecord(StepRecord):
-    """Who stays."""
+class DedupRecord(SelectionRecord):
+    """Who stays; what is removed is counted by method."""
 
-    kept: int
-    removed: dict[str, int]
-    """By method."""
-    languages: dict[str, LanguageSize]
-    """Of what is kept."""
     clusters: Flow
     """The documents that have a duplicate: kept, and removed."""
     compared: int
@@ -118,7 +113,7 @@ def _work(job: Job) -> Work[DedupRecord]:
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
-    settle("dedup", read_flows(job.root, "dedup"), let_out(job.root, "ingest"))
+    settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
     return Whole(
         DedupRecord(
             ledger=record.ledger,
@@ -188,7 +183,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 
 DEDUP = Step(
-    name="dedup",
+    name=DEDUP_NAME,
     version=4,
     record=DedupRecord,
     reads=always((INGEST.name,)),
@@ -198,7 +193,7 @@ DEDUP = Step(
     work=_work,
     overlaps=_overlaps,
     amounts=_amounts,
-    takes=Takes(INGEST.name),
+    takes=Takes((INGEST.name,)),
     evidence=_evidence,
     folders=("dedup",),
     unread=(

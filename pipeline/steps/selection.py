@@ -15,7 +15,11 @@ from pipeline.steps.step import Job
 from pipeline.steps.units import LanguageSize, Unit, units_of
 
 DEDUP_NAME = "dedup"
-_SELECTING: tuple[tuple[str, Callable[[RunFile], bool]], ...] = ((DEDUP_NAME, lambda _: True),)
+DECONTAMINATE_NAME = "decontaminate"
+_SELECTING: tuple[tuple[str, Callable[[RunFile], bool]], ...] = (
+    (DEDUP_NAME, lambda _: True),
+    (DECONTAMINATE_NAME, lambda file: file.decontamination is not None),
+)
 """The steps in the order of the flow, each with whether a run has it."""
 
 SELECTING = tuple(name for name, _ in _SELECTING)

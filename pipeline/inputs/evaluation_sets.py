@@ -1,7 +1,7 @@
 """Evaluation sets: their files found, held to digests, and read item by item.
 
-They are read twice: when the run is planned, so that a misspelt column stops it before hours of work, and
-by the step that makes their index. Nothing reads them after that.
+They are read twice: when the run is planned, so that a misspelt column stops it before hours of work,
+and by the step that makes their index. Nothing reads them after that.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ from pipeline.inputs.files import FoundFile, find_inputs
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.places import is_url
 from pipeline.inputs.spread_records import spread_records
-from pipeline.run_file.config import RunFile, Source
+from pipeline.run_file.config import Dataset, RunFile, Source
 from stages.columns import Drop
 from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.decontamination.index import longest_passage
@@ -127,13 +127,13 @@ def _require_items(wanted: EvaluationSet, found: ItemsRead, config: Decontaminat
     for column, empty in found.empty.items():
         if empty == found.items:
             raise ConfigError(
-                f"{key}.text_columns: {column!r} holds no text in any of {found.items:,} items; check its"
-                " name, or leave it out"
+                f"{key}.text_columns: {column!r} holds no text in any of {found.items:,} items; check"
+                " its name, or leave it out"
             )
     if not found.usable:
         raise ConfigError(
-            f"{key}: none of its {found.items:,} items has a text of min_words = {config.min_words} words;"
-            " name more in text_columns, or lower decontamination.min_words"
+            f"{key}: none of its {found.items:,} items has a text of min_words = {config.min_words}"
+            " words; name more in text_columns, or lower decontamination.min_words"
         )
 
 
@@ -189,7 +189,7 @@ def _found(wanted: EvaluationSet, base: Path) -> list[FoundFile]:
         text_split=wanted.text_split,
         encoding=wanted.encoding,
     )
-    probe = RunFile.model_construct(sources=(source,), filters=(), ingest=_INGEST)
+    probe = RunFile(sources=(source,), datasets=(Dataset(name=_FOLDER),))
     with _named(wanted):
         files = find_inputs(probe, base).files
     return [_with_columns(file, others) for file in files]
@@ -216,7 +216,6 @@ def _key(wanted: EvaluationSet) -> str:
 
 
 _FOLDER = "set"
-_INGEST = RunFile.model_fields["ingest"].default
 
 
 @contextmanager

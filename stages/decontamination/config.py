@@ -1,4 +1,4 @@
-"""The settings of decontamination."""
+"""The settings of decontamination. Evaluation sets are read as sources are: hence `stages.reading`."""
 
 import re
 from typing import Literal
@@ -21,10 +21,10 @@ class EvaluationSet(Config):
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs; of the formats that sources have."""
     text_columns: tuple[str, ...] = Field(("text",), min_length=1, max_length=16)
-    """The fields of a record that are looked for, such as ["question", "answer"], each by itself; of lists
-    of strings, such as choices, each string. A field may be inside of others, as `choices.text`. A field
-    of fewer than `min_words` words goes on with the next one. Files without columns, such as .txt, have
-    their text alone."""
+    """The fields of a record that are looked for, such as ["question", "answer"], each by itself. The
+    first holds a string; the others may also hold lists of strings, such as choices. A field may be
+    inside of others, as `choices.text`. A field of fewer than `min_words` words is joined with the one
+    before it. Files without columns, such as .txt, have their text alone."""
     id_column: str | None = None
     """The field that holds the item's own id, for the evidence."""
     action: Action | None = None
@@ -67,18 +67,18 @@ class DecontaminationRule(Config):
     """Words of the shortest overlap. Letter case, punctuation and Unicode form do not matter; each
     character of a script without spaces is a word."""
     min_words: int = Field(8, ge=2)
-    """Words of the shortest text of an item that is looked for as a whole; texts of at least `ngram` words
-    are looked for n-gram by n-gram. Shorter ones are not used, and counted."""
+    """Words of the shortest text of an item that is looked for as a whole; texts of at least `ngram`
+    words are looked for n-gram by n-gram. Shorter ones are not used, and counted."""
     max_documents: int = Field(10, ge=1, le=1_000)
-    """Largest number of kept documents that an n-gram may stand in; past it, it is a common phrase and no
-    evidence."""
+    """Largest number of kept documents that an n-gram may stand in; past it, it is a common phrase and
+    no evidence."""
     words_per_document: int = Field(13, ge=0)
-    """Words that an overlap must have for each document that its n-grams stand in: with 13, an overlap of
-    13 to 25 words is evidence if it stands in one document, one of 26 words in two documents or fewer. With
+    """Words that an overlap must have for each document that it stands in: with 13, an overlap of 13 to
+    25 words is evidence if it stands in one document, one of 26 words if it stands in at most two. With
     0, `max_documents` alone decides."""
     max_items: int = Field(3, ge=1)
-    """Largest number of items of a set that an n-gram may stand in; past it, it is the set's own form, such
-    as its prompt, and not looked for."""
+    """Largest number of items of a set that an n-gram may stand in; past it, it is the set's own form,
+    such as its prompt, and not looked for."""
     min_share: float = Field(0.0, ge=0.0, le=1.0)
     """Smallest share of an item's text that must stand in the document, in words."""
 

@@ -215,7 +215,7 @@ def word_hash(word: int) -> np.uint64:
 @lean_kernel
 def gram_slot(value: np.uint64, size: int, mask: int) -> int:
     """Return where the search for an n-gram begins in a table, given its polynomial and its words."""
-    return np.int64(mixed(value ^ np.uint64(size)) & np.uint64(mask))
+    return int(np.int64(mixed(value ^ np.uint64(size)) & np.uint64(mask)))
 
 
 @lean_kernel

@@ -1,8 +1,8 @@
 """Overlaps: how much of an item stands in a document, and whether that is evidence.
 
     word of the overlap    counts with the documents of the most common n-gram that it stands in
-    evidence               for some d up to `max_documents`, at least `words_per_document` x d words count
-                           with d documents or fewer
+    evidence               for some d up to `max_documents`, at least `words_per_document` x d words
+                           count with d documents or fewer
 
 So a phrase that stands in many documents is none, nor is a boilerplate text with a changed word in it; a
 sentence that stands in one document is, and so is a long text that stands in several.

@@ -1,30 +1,27 @@
 """Search: the n-grams of evaluation sets in texts.
 
-Each n-gram is found at most once in a document, at its first place. An n-gram is looked up by the hash of
-its words' numbers, and its words are then compared one by one, so no hit is a collision of hashes.
+Each n-gram is found at most once in a document, at its first place. An n-gram is looked up by the hash
+of its words' numbers, and its words are then compared one by one, so no hit is a collision of hashes.
 `search_plainly` is the same in plain loops.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.decontamination.index import BASE, EvaluationIndex, Grams, gram_slot, same_words, word_hash
-from stages.decontamination.words import ABSENT, Folding, fill_words
+from stages.decontamination.words import ABSENT, Folding, Words, fill_words
 from stages.kernels import lean_kernel
 
 BLOCK_WORDS = 1 << 15
 """Words that are read together; those of the longest n-gram are read again with the next."""
 DOCUMENT, GRAM, WORD, BEGIN, END = range(5)
-"""Columns of hits: the document's number, the n-gram's, the number of its first word in the document, and
-the bytes of the document where it begins and ends."""
+"""Columns of hits: the document's number, the n-gram's, the number of its first word in the document,
+and the bytes of the document where it begins and ends."""
 _HITS = 1 << 12
-_Arrays = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(eq=False)
 class Searcher:
     """What searches texts one after the other.
 
@@ -33,19 +30,17 @@ class Searcher:
         index: what is looked for.
     """
 
-    folding: Folding
-    index: EvaluationIndex
-
-    def __post_init__(self) -> None:
-        room = BLOCK_WORDS + 64 + int(self.index.grams.sizes.max(initial=0))
-        self._words: _Arrays = (
+    def __init__(self, folding: Folding, index: EvaluationIndex) -> None:
+        self.folding, self.index = folding, index
+        room = BLOCK_WORDS + 64 + int(index.grams.sizes.max(initial=0))
+        self._words: Words = (
             np.empty(room, np.int32),
             np.empty(room, np.int64),
             np.empty(room, np.int64),
         )
         self._prefix = np.zeros(room + 1, np.uint64)
-        self._word = np.empty(self.index.vocabulary.longest + 1, np.int32)
-        self._seen = np.zeros(len(self.index.grams.at), np.int64)
+        self._word = np.empty(index.vocabulary.longest + 1, np.int32)
+        self._seen = np.zeros(len(index.grams.at), np.int64)
         self._turn = 0
 
     def search(
@@ -183,9 +178,9 @@ def _find_grams(  # noqa: PLR0913  # likewise
         hits: filled from `count` on.
         count: hits that are there.
     """
-    stream, at, lengths, table, sizes = grams
+    sizes = grams[4]
     document, first, start, turn = origin
-    mask, known = len(table) - 1, 0
+    known = 0
     prefix[0] = 0
     for place in range(span[1]):
         if ids[place] == ABSENT:
@@ -200,27 +195,50 @@ def _find_grams(  # noqa: PLR0913  # likewise
             if known < size:
                 break
             low = place + 1 - size
-            power = np.uint64(1)
-            base, exponent = BASE, size
-            while exponent > 0:
-                if exponent & 1:
-                    power *= base
-                base *= base
-                exponent >>= 1
-            slot = gram_slot(prefix[place + 1] - prefix[low] * power, size, mask)
-            while table[slot] != ABSENT:
-                gram = table[slot]
-                if lengths[gram] == size and same_words(ids, low, stream, at[gram], size):
-                    if seen[gram] != turn:
-                        if count == len(hits):
-                            return -1
-                        seen[gram] = turn
-                        hits[count, 0], hits[count, 1], hits[count, 2] = document, gram, first + low
-                        hits[count, 3], hits[count, 4] = begins[low] - start, ends[place] - start
-                        count += 1
-                    break
-                slot = (slot + 1) & mask
+            value = prefix[place + 1] - prefix[low] * _power(size)
+            gram = _look_up(ids, low, size, value, grams)
+            if gram != ABSENT and seen[gram] != turn:
+                if count == len(hits):
+                    return -1
+                seen[gram] = turn
+                hits[count, DOCUMENT], hits[count, GRAM], hits[count, WORD] = document, gram, first + low
+                hits[count, BEGIN], hits[count, END] = begins[low] - start, ends[place] - start
+                count += 1
     return count
+
+
+@lean_kernel
+def _power(size: int) -> np.uint64:
+    """Return the base of the polynomial to a power."""
+    power, base = np.uint64(1), BASE
+    while size > 0:
+        if size & 1:
+            power *= base
+        base *= base
+        size >>= 1
+    return power
+
+
+@lean_kernel
+def _look_up(
+    ids: NDArray[np.int32],
+    low: int,
+    size: int,
+    value: np.uint64,
+    grams: tuple[
+        NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]
+    ],
+) -> int:
+    """Return the number of the n-gram that some words are, or `ABSENT`; the words are compared."""
+    stream, at, lengths, table, _ = grams
+    mask = len(table) - 1
+    slot = gram_slot(value, size, mask)
+    while table[slot] != ABSENT:
+        gram = table[slot]
+        if lengths[gram] == size and same_words(ids, low, stream, at[gram], size):
+            return int(gram)
+        slot = (slot + 1) & mask
+    return ABSENT
 
 
 def search_plainly(words: list[str], grams: Grams, names: list[str]) -> dict[int, int]:

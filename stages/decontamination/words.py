@@ -5,7 +5,7 @@ is folded (NFKD, case folded), one character at a time. All else parts words, bu
 invisible characters (format characters, such as the soft hyphen) are passed over. Each character of a
 script without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) is a word.
 
-    "Don’t  STOP: the ﬁrst rule!"  ->  dont stop the first rule
+    "Don't  STOP: the ﬁrst rule!"  ->  dont stop the first rule
     "猫が座る"                      ->  猫 か \u3099 座 る
 
 Words are looked up in the vocabulary of the evaluation sets and compared with it character by character,
@@ -31,6 +31,8 @@ _CODES = 0x110000
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
+Words = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
+"""Words of a text: their numbers, and the bytes where each begins and ends."""
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _SHIFT = np.uint64(33)
 
@@ -198,19 +200,50 @@ def look_up(
                     same = False
                     break
             if same:
-                return known
+                return int(known)
         slot = (slot + 1) & mask
     return ABSENT
 
 
 @lean_kernel
-def fill_words(  # the tables of a kernel are arrays, not values
+def _code_at(data: NDArray[np.uint8], position: int) -> tuple[int, int]:
+    """Return the character at a byte of valid UTF-8, and the byte after it."""
+    lead = int(data[position])
+    if lead < _TWO_BYTES:
+        return lead, position + 1
+    width = 2 + int(lead >= _THREE_BYTES) + int(lead >= _FOUR_BYTES)
+    code = lead & (0x7F >> width)
+    for offset in range(1, width):
+        code = code << 6 | int(data[position + offset] & 0x3F)
+    return code, position + width
+
+
+@lean_kernel
+def _put(
+    word: NDArray[np.int32],
+    length: int,
+    place: tuple[int, int],
+    known: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]],
+    out: Words,
+    count: int,
+) -> int:
+    """Write one more word, and return how many there are."""
+    ids, begins, ends = out
+    ids[count] = ABSENT
+    if length < len(word):
+        ids[count] = look_up(word, length, known[0], known[1], known[2])
+    begins[count], ends[count] = place
+    return count + 1
+
+
+@lean_kernel
+def fill_words(
     data: NDArray[np.uint8],
     span: tuple[int, int],
     tables: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]],
     known: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]],
     word: NDArray[np.int32],
-    out: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]],
+    out: Words,
     count: int,
 ) -> tuple[int, int]:
     """Read words of valid UTF-8 until the arrays are full or the text ends.
@@ -228,52 +261,30 @@ def fill_words(  # the tables of a kernel are arrays, not values
         How many words there are, and the place after them.
     """
     single, several, kinds = tables
-    codes, ptr, table = known
-    ids, begins, ends = out
     position, last = span
-    longest = len(word) - 1
     length, begin, end = 0, position, position
     while position < last:
         start = position
-        lead = np.uint32(data[position])
-        width = 1 + (lead >= _TWO_BYTES) + (lead >= _THREE_BYTES) + (lead >= _FOUR_BYTES)
-        code = lead if width == 1 else lead & np.uint32(0x7F >> width)
-        for offset in range(1, width):
-            code = code << np.uint32(6) | np.uint32(data[position + offset] & 0x3F)
-        position += int(width)
-        folded = single[code]
-        place, left = np.int64(0), np.int64(1)
-        if folded < 0:
-            place = np.int64(-folded)
-            left = np.int64(several[place - 1])
-            folded = several[place] if left else folded
-        if count + left + 1 > len(ids):  # room for all that one character may end
-            return count, (start if length == 0 else begin)
-        while left > 0:
+        code, position = _code_at(data, position)
+        first = int(single[code])
+        place = -1 - first
+        parts = 1 if first >= 0 else int(several[place])
+        if count + parts + 1 > len(out[0]):  # room for all that one character may end
+            return count, (begin if length else start)
+        for part in range(parts):
+            folded = first if first >= 0 else int(several[place + 1 + part])
             kind = kinds[folded]
             if kind == PART:
-                if length == 0:
-                    begin = start
-                if length <= longest:
+                begin = begin if length else start
+                if length < len(word):
                     word[length] = folded
-                length += 1
-                end = position
+                length, end = length + 1, position
             elif kind != PASSED:
                 if length:
-                    ids[count] = ABSENT if length > longest else look_up(word, length, codes, ptr, table)
-                    begins[count], ends[count] = begin, end
-                    count, length = count + 1, 0
+                    count, length = _put(word, length, (begin, end), known, out, count), 0
                 if kind == ALONE:
                     word[0] = folded
-                    ids[count] = look_up(word, 1, codes, ptr, table)
-                    begins[count], ends[count] = start, position
-                    count += 1
-            left -= 1
-            if left > 0:
-                place += 1
-                folded = several[place]
+                    count = _put(word, 1, (start, position), known, out, count)
     if length:
-        ids[count] = ABSENT if length > longest else look_up(word, length, codes, ptr, table)
-        begins[count], ends[count] = begin, end
-        count += 1
+        count = _put(word, length, (begin, end), known, out, count)
     return count, position

@@ -3,13 +3,13 @@
     decontaminate/index/NAME.npy        the arrays of `EvaluationIndex` and of the folding of characters
     decontaminate/index/items.parquet   the items, in the order of sets and files
 
-The arrays are mapped, so that all workers of a machine share them. The folding is kept with them, because
-another version of Python has other Unicode data.
+The arrays are mapped, so that all workers of a machine share them. The folding is kept with them,
+because another version of Python has other Unicode data.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +34,6 @@ from stages.store.arrays import open_array, write_array
 FOLDER = "decontaminate/index"
 ITEMS_KEY = f"{FOLDER}/items.parquet"
 _ROWS = 1 << 16
-_Value = TypeVar("_Value")
 
 
 class IndexRecord(UnitRecord):
@@ -110,9 +109,8 @@ def open_index(workspace: Workspace) -> OpenIndex:
         read = {name: _open(workspace, name) for name in _NAMES}
         words = Vocabulary(*(read[f"words-{name}"] for name in ("codes", "ptr", "table")))
         lengths = read["grams-lengths"]
-        grams = Grams(
-            *(read[f"grams-{name}"] for name in ("stream", "at", "lengths", "table")), np.unique(lengths)
-        )
+        stream, at, table = (read[f"grams-{name}"] for name in ("stream", "at", "table"))
+        grams = Grams(stream, at, lengths, table, np.unique(lengths))
         own = ("ptr", "item", "usable", "place_ptr", "places")
         passages = Passages(*(read[f"passages-{name}"] for name in own))
         folded = Folding(*(read[f"folding-{name}"] for name in ("single", "several", "kinds")))

@@ -46,8 +46,8 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
     gone = np.flatnonzero(_before(workspace, unit) & ~kept_mask(workspace, unit))
     if not np.array_equal(dropped, gone):
         message = (
-            f"names {len(dropped):,} documents of unit {unit.name} as dropped, and {len(gone):,} are gone"
-            " by its keep mask, or they are others"
+            f"names {len(dropped):,} documents of unit {unit.name} as dropped, and {len(gone):,} are"
+            " gone by its keep mask, or they are others"
         )
         yield EVIDENCE, Finding("ledger", message)
     sums = Tally(bytes=0)
@@ -110,8 +110,7 @@ class _Items:
 
     def hold(self, item: int, words: list[str]) -> bool:
         """Say whether words stand in a passage of an item, one after the other."""
-        passages = self._index.passages
-        first, last = np.searchsorted(passages.item, (item, item + 1))
+        first, last = np.searchsorted(self._index.passages.item, (item, item + 1))
         wanted = f" {' '.join(words)} "
         return bool(words) and any(
             wanted in f" {' '.join(self._passage(n))} " for n in range(first, last)

@@ -5,7 +5,6 @@ decontaminate/documents.npy   (G,) int64: in how many kept documents each n-gram
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,5 +73,5 @@ def count_documents(workspace: Workspace, work: SearchedRuns) -> UnitRecord:
 
 def open_hits(workspace: Workspace, run: str) -> NDArray[np.int64]:
     """Return the hits of a run of units, mapped."""
-    hits: Any = open_array(workspace.path(hits_key(run)), dtype="<i8")
+    hits: NDArray[np.int64] = open_array(workspace.path(hits_key(run)), dtype="<i8")  # type: ignore[assignment]
     return hits

@@ -102,14 +102,14 @@ def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str
     for name, counts in sets.items():
         if index.unread[name]:
             yield (
-                f"decontamination.sets.{name}: {index.unread[name]:,} of its records could not be read and"
-                " are not looked for"
+                f"decontamination.sets.{name}: {index.unread[name]:,} of its records could not be read"
+                " and are not looked for"
             )
         if counts.unused:
             yield (
-                f"decontamination.sets.{name}: {counts.unused:,} of {counts.items:,} items are not looked"
-                " for: their texts are shorter than min_words, or stand in more than max_items items;"
-                " decontaminate/items.parquet names them"
+                f"decontamination.sets.{name}: {counts.unused:,} of {counts.items:,} items are not"
+                " looked for: their texts are shorter than min_words, or stand in more than max_items"
+                " items; decontaminate/items.parquet names them"
             )
 
 

@@ -99,7 +99,7 @@ def _resolved(wanted: EvaluationSet, file: RunFile, base: Path) -> EvaluationSet
     paths = tuple(path if is_url(path) else str((base / path).absolute()) for path in wanted.paths)
     key, placed = _key(wanted), wanted.model_copy(update={"paths": paths})
     with _named(wanted):
-        files = _found(placed, base)
+        files = _found(wanted, base)
         digests = {one.path: _digest(one) for one in files}
         if wanted.digests not in ({}, digests):
             raise ConfigError(

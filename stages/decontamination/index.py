@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.decontamination.config import DecontaminationRule
-from stages.decontamination.words import ABSENT, Vocabulary, mixed, table_size, vocabulary_of, words_of
+from stages.decontamination.words import ABSENT, KnownWords, mixed, table_size, vocabulary_of, words_of
 from stages.kernels import lean_kernel
 
 BASE = np.uint64(0x9E3779B97F4A7C15)
@@ -61,7 +61,7 @@ class Passages:
 class EvaluationIndex:
     """The evaluation sets, ready to be searched for."""
 
-    vocabulary: Vocabulary
+    vocabulary: KnownWords
     grams: Grams
     passages: Passages
 

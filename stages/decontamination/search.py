@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.decontamination.index import BASE, EvaluationIndex, Grams, gram_slot, same_words, word_hash
-from stages.decontamination.words import ABSENT, Folding, Words, fill_words
+from stages.decontamination.words import ABSENT, Folding, FoundWords, fill_words
 from stages.kernels import lean_kernel
 
 BLOCK_WORDS = 1 << 15
@@ -33,7 +33,7 @@ class Searcher:
     def __init__(self, folding: Folding, index: EvaluationIndex) -> None:
         self.folding, self.index = folding, index
         room = BLOCK_WORDS + 64 + int(index.grams.sizes.max(initial=0))
-        self._words: Words = (
+        self._words: FoundWords = (
             np.empty(room, np.int32),
             np.empty(room, np.int64),
             np.empty(room, np.int64),

@@ -31,7 +31,7 @@ _CODES = 0x110000
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET = np.uint64(0xCBF29CE484222325)
 _FNV_PRIME = np.uint64(0x100000001B3)
-Words = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
+FoundWords = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
 """Words of a text: their numbers, and the bytes where each begins and ends."""
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _SHIFT = np.uint64(33)
@@ -114,7 +114,7 @@ def _folded(code: int) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class KnownWords:
     """The words of the evaluation sets, V of them."""
 
     codes: NDArray[np.int32]
@@ -130,14 +130,14 @@ class Vocabulary:
         return int(np.diff(self.ptr).max(initial=0))
 
 
-def vocabulary_of(words: list[str]) -> Vocabulary:
+def vocabulary_of(words: list[str]) -> KnownWords:
     """Return the vocabulary of distinct words, numbered as they come."""
     lengths = [len(word) for word in words]
     codes = np.array([ord(character) for word in words for character in word], np.int32)
     ptr = np.cumsum([0, *lengths]).astype(np.int64)
     table = np.full(table_size(len(words)), ABSENT, np.int32)
     _fill_table(codes, ptr, table)
-    return Vocabulary(codes, ptr, table)
+    return KnownWords(codes, ptr, table)
 
 
 def table_size(entries: int) -> int:
@@ -184,7 +184,7 @@ def look_up(
     Args:
         word: its characters, of which the first `length` count.
         length: at most the length of the array.
-        codes: as in `Vocabulary`.
+        codes: as in `KnownWords`.
         ptr: likewise.
         table: likewise.
     """
@@ -224,7 +224,7 @@ def _put(
     length: int,
     place: tuple[int, int],
     known: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]],
-    out: Words,
+    out: FoundWords,
     count: int,
 ) -> int:
     """Write one more word, and return how many there are."""
@@ -243,7 +243,7 @@ def fill_words(
     tables: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]],
     known: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]],
     word: NDArray[np.int32],
-    out: Words,
+    out: FoundWords,
     count: int,
 ) -> tuple[int, int]:
     """Read words of valid UTF-8 until the arrays are full or the text ends.
@@ -252,7 +252,7 @@ def fill_words(
         data: (B,) bytes.
         span: where the text, or what is left of it, begins and ends.
         tables: `single`, `several`, `kinds` of `Folding`.
-        known: `codes`, `ptr`, `table` of `Vocabulary`.
+        known: `codes`, `ptr`, `table` of `KnownWords`.
         word: scratch, one longer than the longest word that is known.
         out: filled from `count` on: numbers of words, and the bytes where each begins and ends.
         count: words that are there already.

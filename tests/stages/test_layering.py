@@ -35,6 +35,7 @@ HOMES = {
 """Libraries and the folders of stages that may import them."""
 
 BETWEEN_SIBLINGS = {
+    ("decontamination", "reading"): "the files of evaluation sets have the options of sources",
     ("comparing", "loading"): "models read what a trainer is given",
     ("comparing", "objectives"): "a model is asked in the way of its objective",
     ("comparing", "store"): "how many epochs stand on disk",

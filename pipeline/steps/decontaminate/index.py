@@ -28,7 +28,7 @@ from stages.decontamination.index import (
     passages_of,
 )
 from stages.decontamination.tables import ITEMS
-from stages.decontamination.words import Folding, Vocabulary, folding
+from stages.decontamination.words import Folding, KnownWords, folding
 from stages.store.arrays import open_array, write_array
 
 FOLDER = "decontaminate/index"
@@ -107,7 +107,7 @@ def open_index(workspace: Workspace) -> OpenIndex:
     held: OpenIndex | None = workspace.cache.get(FOLDER)
     if held is None:
         read = {name: _open(workspace, name) for name in _NAMES}
-        words = Vocabulary(*(read[f"words-{name}"] for name in ("codes", "ptr", "table")))
+        words = KnownWords(*(read[f"words-{name}"] for name in ("codes", "ptr", "table")))
         lengths = read["grams-lengths"]
         stream, at, table = (read[f"grams-{name}"] for name in ("stream", "at", "table"))
         grams = Grams(stream, at, lengths, table, np.unique(lengths))

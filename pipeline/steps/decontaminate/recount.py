@@ -65,7 +65,7 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
             if id_found != row["id"] or shown(text) != row["matched"] or place is None:
                 message = f"document {row['id']} does not hold the words that it names"
                 yield EVIDENCE, Finding("contaminated", message)
-            elif not items.hold(place, words_of(text.decode(errors="replace"))):
+            elif not items.hold(place, text.decode(errors="replace")):
                 message = f"item {row['item']:,} of {row['set']} does not hold {row['matched'][:80]!r}"
                 yield EVIDENCE, Finding("contaminated", message)
     yield from differs(EVIDENCE, sums, work.flow.gone.get(REASON, Tally()), what=f"unit {unit.name}")
@@ -108,8 +108,20 @@ class _Items:
         self.numbers = {name: number for number, name in enumerate(names)}
         """Of each item, by set and place in it."""
 
-    def hold(self, item: int, words: list[str]) -> bool:
-        """Say whether words stand in a passage of an item, one after the other."""
+    def hold(self, item: int, text: str) -> bool:
+        """Say whether the words of a text stand in a passage of an item, one after the other.
+
+        A character at an end may be several words, such as a fraction, of which only some need to.
+        """
+        words = words_of(text)
+        before, after = (max(len(words_of(end)) - 1, 0) for end in (text[:1], text[-1:]))
+        return any(
+            self._hold(item, words[start : len(words) - less])
+            for start in range(before + 1)
+            for less in range(after + 1)
+        )
+
+    def _hold(self, item: int, words: list[str]) -> bool:
         first, last = np.searchsorted(self._index.passages.item, (item, item + 1))
         wanted = f" {' '.join(words)} "
         return bool(words) and any(

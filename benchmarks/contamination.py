@@ -15,8 +15,8 @@ held out; the rest is deduplicated. From the documents held out come the texts o
   several, are shown and not counted: the document does hold the item.
 
 An item of `planted` that is found is right; a phrase that is found is wrong. Several rules judge the
-same overlaps: `plain` is any n-gram anywhere, `gpt3` any that stands in at most ten documents (Brown et al.
-2020, appendix C), and the others ask for more words for each document.
+same overlaps: `plain` is any n-gram anywhere, `gpt3` any that stands in at most ten documents (Brown et
+al. 2020, appendix C), and the others ask for more words for each document. The last is the default.
 """
 
 import argparse
@@ -63,6 +63,7 @@ RULES: dict[str, dict[str, int]] = {
     "10 words a document": {"max_documents": 10, "words_per_document": 10},
     "13 words a document": {"max_documents": 10, "words_per_document": 13},
     "20 words a document": {"max_documents": 10, "words_per_document": 20},
+    "13 words, or whole": {"max_documents": 10, "words_per_document": 13, "whole_words": 26},
 }
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
@@ -387,7 +388,7 @@ def measure(corpus: Path, work: Path, *, most: int, quotations: list[str], seed:
 
 def asdict_of(changes: dict[str, int]) -> dict[str, Any]:
     """Return all settings of a rule, of which some are others."""
-    return {**DecontaminationRule().model_dump(), **changes}
+    return {**DecontaminationRule().model_dump(), "whole_words": 1 << 40, **changes}
 
 
 def table_of(found: dict[str, Any]) -> str:

@@ -76,6 +76,9 @@ class DecontaminationRule(Config):
     """Words that an overlap must have for each document that it stands in: with 13, an overlap of 13 to
     25 words is evidence if it stands in one document, one of 26 words if it stands in at most two. With
     0, `max_documents` alone decides."""
+    whole_words: int = Field(26, ge=1)
+    """Words of a text of an item that is evidence in up to `max_documents` documents if at least four
+    fifths of it stand there."""
     max_items: int = Field(3, ge=1)
     """Largest number of items of a set that an n-gram may stand in; past it, it is the set's own form,
     such as its prompt, and not looked for."""

@@ -2,13 +2,14 @@
 
     word of the overlap    counts with the documents of the most common n-gram that it stands in
     evidence               for some d up to `max_documents`, at least `words_per_document` x d words
-                           count with d documents or fewer
+                           count with d documents or fewer; or four fifths of a text of at least
+                           `whole_words` words count with `max_documents` or fewer
 
 So a phrase that stands in many documents is none, nor is a boilerplate text with a changed word in it; a
 sentence that stands in one document is, and so is a long text that stands in several.
 
 Source: the limit on documents is that of Brown et al. 2020, "Language models are few-shot learners",
-appendix C (arXiv 2005.14165), which has no limit by length.
+appendix C (arXiv 2005.14165), in which nothing depends on length.
 """
 
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from stages.decontamination.index import EvaluationIndex
 from stages.decontamination.search import BEGIN, DOCUMENT, END, GRAM, WORD
 from stages.kernels import lean_kernel
 from stages.ragged import runs
+
+_WHOLE = (4, 5)
+"""Share of a text that is as good as all of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +93,10 @@ def _best(
     rule: DecontaminationRule,
 ) -> Overlaps:
     """Keep the passage of each document and item that says most."""
-    share = found[:, _WORDS] >= np.ceil(rule.min_share * usable[found[:, _PASSAGE]])
-    evidence = (found[:, _ENOUGH] > 0) & share
+    text = usable[found[:, _PASSAGE]]
+    whole = (text >= rule.whole_words) & (_WHOLE[1] * found[:, _COUNTED] >= _WHOLE[0] * text)
+    enough = (found[:, _ENOUGH] > 0) | whole
+    evidence = enough & (found[:, _WORDS] >= np.ceil(rule.min_share * text))
     items = item[found[:, _PASSAGE]]
     order = np.lexsort(
         (

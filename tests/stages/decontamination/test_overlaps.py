@@ -46,7 +46,12 @@ def plain_verdicts(
                 wanted = max(1, documents * rule.words_per_document)
                 wanted = min(wanted, max(1, size)) if documents == 1 else wanted
                 evidence |= sum(count <= documents for count in most.values()) >= wanted
-            evidence &= len(most) >= math.ceil(rule.min_share * int(passages.usable[passage]))
+            usable, counted = (
+                int(passages.usable[passage]),
+                sum(n <= rule.max_documents for n in most.values()),
+            )
+            evidence |= usable >= rule.whole_words and 5 * counted >= 4 * usable
+            evidence &= len(most) >= math.ceil(rule.min_share * usable)
             verdicts[document, item] = verdicts.get((document, item), False) or evidence
     return verdicts
 
@@ -60,6 +65,7 @@ def test_the_verdicts_are_those_of_the_rule_in_plain_loops(seed: int) -> None:
         max_items=2,
         max_documents=int(draw.choice([1, 3, 10])),
         words_per_document=int(draw.choice([0, 3, 4])),
+        whole_words=int(draw.choice([5, 9])),
         min_share=float(draw.choice([0.0, 0.5])),
     )
 
@@ -79,6 +85,7 @@ def test_the_verdicts_are_those_of_the_rule_in_plain_loops(seed: int) -> None:
 
 RULE = DecontaminationRule()
 ITEM = " ".join(f"w{number}" for number in range(60))
+HALF = " ".join(ITEM.split()[:30])
 PHRASE = " ".join(f"w{number}" for number in range(20, 33))
 
 
@@ -87,8 +94,10 @@ PHRASE = " ".join(f"w{number}" for number in range(20, 33))
     [
         (PHRASE, 1, [True]),
         (PHRASE, 2, [False] * 2),
-        (ITEM, 4, [True] * 4),
-        (ITEM, 5, [False] * 5),
+        (HALF, 2, [True] * 2),
+        (HALF, 3, [False] * 3),
+        (ITEM, 10, [True] * 10),
+        (ITEM, 11, [False] * 11),
         (ITEM.upper().replace(" ", ", "), 1, [True]),
     ],
 )

@@ -60,10 +60,10 @@ RULES: dict[str, dict[str, int]] = {
     "2 documents": {"max_documents": 2, "words_per_document": 0},
     "1 document": {"max_documents": 1, "words_per_document": 0},
     "6 words a document": {"max_documents": 10, "words_per_document": 6},
-    "10 words a document": {"max_documents": 10, "words_per_document": 10},
     "13 words a document": {"max_documents": 10, "words_per_document": 13},
     "20 words a document": {"max_documents": 10, "words_per_document": 20},
     "13 words, or whole": {"max_documents": 10, "words_per_document": 13, "whole_words": 26},
+    "20 words, or whole": {"max_documents": 10, "words_per_document": 20, "whole_words": 26},
 }
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 

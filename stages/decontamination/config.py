@@ -72,10 +72,10 @@ class DecontaminationRule(Config):
     max_documents: int = Field(10, ge=1, le=1_000)
     """Largest number of kept documents that an n-gram may stand in; past it, it is a common phrase and
     no evidence."""
-    words_per_document: int = Field(13, ge=0)
-    """Words that an overlap must have for each document that it stands in: with 13, an overlap of 13 to
-    25 words is evidence if it stands in one document, one of 26 words if it stands in at most two. With
-    0, `max_documents` alone decides."""
+    words_per_document: int = Field(20, ge=0)
+    """Words that an overlap must have for each document that it stands in, if there are several: with
+    20, one n-gram is evidence if it stands in one document, an overlap of 40 words if it stands in at
+    most two. With 0, `max_documents` alone decides."""
     whole_words: int = Field(26, ge=1)
     """Words of a text of an item that is evidence in up to `max_documents` documents if at least four
     fifths of it stand there."""

@@ -85,7 +85,7 @@ def test_the_verdicts_are_those_of_the_rule_in_plain_loops(seed: int) -> None:
 
 RULE = DecontaminationRule()
 ITEM = " ".join(f"w{number}" for number in range(60))
-HALF = " ".join(ITEM.split()[:30])
+PART = " ".join(ITEM.split()[:40])
 PHRASE = " ".join(f"w{number}" for number in range(20, 33))
 
 
@@ -94,8 +94,8 @@ PHRASE = " ".join(f"w{number}" for number in range(20, 33))
     [
         (PHRASE, 1, [True]),
         (PHRASE, 2, [False] * 2),
-        (HALF, 2, [True] * 2),
-        (HALF, 3, [False] * 3),
+        (PART, 2, [True] * 2),
+        (PART, 3, [False] * 3),
         (ITEM, 10, [True] * 10),
         (ITEM, 11, [False] * 11),
         (ITEM.upper().replace(" ", ", "), 1, [True]),

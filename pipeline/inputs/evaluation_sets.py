@@ -19,7 +19,7 @@ from pipeline.inputs.spread_records import spread_records
 from pipeline.run_file.config import Dataset, RunFile, Source
 from stages.columns import Drop
 from stages.decontamination.config import Decontamination, EvaluationSet
-from stages.decontamination.index import longest_passage
+from stages.decontamination.index import passages_of
 from stages.errors import ConfigError, DataError
 from stages.reading.reader import StreamReader
 from stages.reading.records import FieldsForFilters, RawDocument
@@ -108,8 +108,10 @@ def _resolved(wanted: EvaluationSet, file: RunFile, base: Path) -> EvaluationSet
         found = ItemsRead()
         for one in files:
             for item in _items(one, placed, found):
-                words = longest_passage(item.fields, min_words=file.decontamination.min_words)
-                found.usable += words >= file.decontamination.min_words
+                least = file.decontamination.min_words
+                words = [len(one) for one in passages_of(item.fields, min_words=least)]
+                found.words += sum(words)
+                found.usable += max(words, default=0) >= least
     _require_items(wanted, found, file.decontamination)
     return placed.model_copy(update={"digests": digests, "words": found.words})
 
@@ -148,7 +150,6 @@ def _items(file: FoundFile, wanted: EvaluationSet, found: ItemsRead) -> Iterator
                 continue
             fields = _fields(record, file, wanted, found.empty)
             found.items += 1
-            found.words += sum(len(one.split()) for one in fields)
             yield EvaluationItem(file.path, record.line, record.own_id, fields)
 
 

@@ -84,11 +84,6 @@ def passages_of(fields: Sequence[str], *, min_words: int) -> Iterator[list[str]]
     yield from held
 
 
-def longest_passage(fields: Sequence[str], *, min_words: int) -> int:
-    """Return the words of the longest passage of an item."""
-    return max(map(len, passages_of(fields, min_words=min_words)), default=0)
-
-
 class IndexBuilder:
     """The words of items as they come, as numbers."""
 

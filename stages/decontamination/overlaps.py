@@ -77,13 +77,12 @@ def overlaps_of(
     order = np.lexsort((places, owner, hits[hit, DOCUMENT]))
     hit, places, owner = hit[order], places[order], owner[order]
     longest = int(np.diff(passages.ptr).max(initial=0))
-    found = np.zeros((len(hit), _ENOUGH + 1), np.int64)
+    changes = (np.diff(owner) != 0) | (np.diff(hits[hit, DOCUMENT]) != 0)
+    found = np.zeros((np.count_nonzero(changes) + min(len(hit), 1), _ENOUGH + 1), np.int64)
     bounds = rule.max_documents, rule.words_per_document
     size = index.grams.lengths[hits[:, GRAM]]
-    total = _weigh(
-        hits, hit, places, owner, counts[grams], size, np.empty(longest, np.int64), bounds, found
-    )
-    return _best(found[:total], passages.item, passages.usable, rule)
+    _weigh(hits, hit, places, owner, counts[grams], size, np.empty(longest, np.int64), bounds, found)
+    return _best(found, passages.item, passages.usable, rule)
 
 
 def _best(
@@ -136,8 +135,8 @@ def _weigh(  # noqa: PLR0913  # the tables of a kernel are arrays, not values
     most: NDArray[np.int64],
     bounds: tuple[int, int],
     found: NDArray[np.int64],
-) -> int:
-    """Weigh the overlap of each document with each passage; return how many there are.
+) -> None:
+    """Weigh the overlap of each document with each passage.
 
     Args:
         hits: of the documents.
@@ -148,7 +147,7 @@ def _weigh(  # noqa: PLR0913  # the tables of a kernel are arrays, not values
         sizes: (H,) its words.
         most: scratch, as long as the longest passage.
         bounds: `max_documents` and `words_per_document`.
-        found: (R, 9) filled.
+        found: (N, 9) zeros, filled.
     """
     total, row = 0, 0
     while row < len(hit):
@@ -161,7 +160,6 @@ def _weigh(  # noqa: PLR0913  # the tables of a kernel are arrays, not values
         _count_words(hit[row:last], places[row:last], counts, sizes, most, bounds, out)
         _find_part(hits, hit[row:last], places[row:last], counts, bounds[0], out)
         total, row = total + 1, last
-    return total
 
 
 @lean_kernel

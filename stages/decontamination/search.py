@@ -45,26 +45,19 @@ class Searcher:
 
     def search(
         self, data: NDArray[np.uint8], ptr: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Return the hits in some texts: (H, 5), by document, then by place.
+    ) -> Iterator[NDArray[np.int64]]:
+        """Yield the hits in some texts, some at a time: (H, 5), by document, then by place.
 
         Args:
             data: (B,) the texts in UTF-8, end to end.
             ptr: (D + 1,) where each begins.
             rows: the texts that are searched, ascending.
         """
-        if not len(self.index.grams.at):
-            return np.empty((0, 5), np.int64)
-        return np.concatenate([np.empty((0, 5), np.int64), *self._parts(data, ptr, rows)])
-
-    def _parts(
-        self, data: NDArray[np.uint8], ptr: NDArray[np.int64], rows: NDArray[np.int64]
-    ) -> Iterator[NDArray[np.int64]]:
         tables = self.folding.single, self.folding.several, self.folding.kinds
         words, grams = self.index.vocabulary, self.index.grams
         found = grams.stream, grams.at, grams.lengths, grams.table, grams.sizes
         done, room = 0, _HITS
-        while done < len(rows):
+        while done < len(rows) and len(grams.at):
             hits = np.empty((room, 5), np.int64)
             before = done
             done, count = _search(

@@ -53,10 +53,10 @@ def search_run(workspace: Workspace, run: UnitRun) -> SearchRecord:
                 rows = np.flatnonzero(mask[first - unit.first :][: table.num_rows])
                 data, ptr = utf8_of(table.column("text"))
                 del table
-                found = searcher.search(data, ptr, rows)
-                found[:, DOCUMENT] += first
-                append(found)
-                count += len(found)
+                for found in searcher.search(data, ptr, rows):
+                    found[:, DOCUMENT] += first
+                    append(found)
+                    count += len(found)
     return SearchRecord(hits=count)
 
 

@@ -34,7 +34,8 @@ def hits_in(texts: list[str], index: EvaluationIndex) -> NDArray[np.int64]:
     data = [text.encode() for text in texts]
     ptr = np.cumsum([0, *map(len, data)])
     searcher = Searcher(folding(), index)
-    return searcher.search(np.frombuffer(b"".join(data), np.uint8), ptr, np.arange(len(texts)))
+    parts = searcher.search(np.frombuffer(b"".join(data), np.uint8), ptr, np.arange(len(texts)))
+    return np.concatenate([np.empty((0, 5), np.int64), *parts])
 
 
 def names_of(items: list[list[str]]) -> list[str]:

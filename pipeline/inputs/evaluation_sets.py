@@ -185,6 +185,8 @@ def _found(wanted: EvaluationSet, base: Path) -> list[FoundFile]:
     source = Source(
         name=_FOLDER,
         paths=wanted.paths,
+        exclude=wanted.exclude,
+        skip_unknown=wanted.skip_unknown,
         text_column=first,
         id_column=wanted.id_column,
         text_split=wanted.text_split,

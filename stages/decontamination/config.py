@@ -20,6 +20,10 @@ class EvaluationSet(Config):
     """Names it in the evidence and in the report."""
     paths: tuple[str, ...] = Field(min_length=1)
     """Globs of files, relative to the run file, or URLs; of the formats that sources have."""
+    exclude: tuple[str, ...] = ()
+    """Globs of files that are not read, as for sources."""
+    skip_unknown: bool = False
+    """Whether files whose ending no reader knows are passed over; otherwise one is refused."""
     text_columns: tuple[str, ...] = Field(("text",), min_length=1, max_length=16)
     """The fields of a record that are looked for, such as ["question", "answer"], each by itself. The
     first holds a string; the others may also hold lists of strings, such as choices. A field may be

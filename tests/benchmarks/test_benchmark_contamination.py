@@ -1,4 +1,4 @@
-"""What benchmarks/contamination.py promises: items of each kind in a small corpus, judged as by a run."""
+"""What benchmarks/contamination.py promises: items of each kind in a small corpus, judged as by runs."""
 
 import json
 from pathlib import Path

@@ -20,13 +20,14 @@ from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_u
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import LanguageSize
 from stages.decontamination.config import Decontamination, EvaluationSet
+from stages.errors import DataError
 from stages.ledger import total_flow
 
 INDEX_FACTOR = 200
 """Bytes for a word of the evaluation sets while their index is made."""
 JUDGING = 256 << 20
 """The hits of some documents with all items that they may be of, and the words of a block."""
-_UNDECIDED = {"paths", "words"}
+_UNDECIDED = {"paths", "exclude", "skip_unknown", "words"}
 """What of a set decides nothing, once it is resolved."""
 
 
@@ -77,6 +78,12 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     flows = {unit: flow for one in decided.values() for unit, flow in one.flows.items()}
     total = total_flow(flows.values())
     assert total is not None, "ingest refuses to leave no document"
+    if not total.output.documents:
+        raise DataError(
+            f"decontamination: all {total.input.documents:,} documents hold items of the evaluation sets"
+            " and none is left; check that sources.paths and decontamination.sets name different files,"
+            ' or set decontamination.action = "report"'
+        )
     record = DecontaminateRecord(
         kept=total.output.documents,
         removed={REASON: total.gone[REASON].documents},

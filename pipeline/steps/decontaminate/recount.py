@@ -51,7 +51,7 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
         )
         yield EVIDENCE, Finding("ledger", message)
     sums = Tally(bytes=0)
-    items = _Items(workspace)
+    items = _items(workspace) if rows.num_rows else None
     for group, (first, table) in enumerate(row_groups(workspace, unit, ["id", "text_bytes"])):
         own = dropped[(dropped >= first - unit.first) & (dropped < first - unit.first + table.num_rows)]
         sums += tally_of_texts(table.take(pa.array(own - (first - unit.first))))
@@ -61,6 +61,7 @@ def _evidence(workspace: Workspace, work: UnitRecount) -> Found:
         for row in here.to_pylist():
             text = texts[row["number"] - first][row["begin"] : row["end"]]
             id_found = table.column("id")[row["number"] - first].as_py().hex()
+            assert items is not None, "there is evidence"
             place = items.numbers.get((row["set"], row["item"]))
             if id_found != row["id"] or shown(text) != row["matched"] or place is None:
                 message = f"document {row['id']} does not hold the words that it names"
@@ -92,6 +93,14 @@ def _rows_of(workspace: Workspace, unit: Unit) -> pa.Table:
 def _before(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
     """Return which documents of a unit the step before kept."""
     return kept_mask(workspace, replace(unit, kept_by=DEDUP_NAME))
+
+
+def _items(workspace: Workspace) -> "_Items":
+    """Return the words of the items; a worker opens them once."""
+    held: _Items | None = workspace.cache.get(_Items.__name__)
+    if held is None:
+        held = workspace.cache[_Items.__name__] = _Items(workspace)
+    return held
 
 
 class _Items:

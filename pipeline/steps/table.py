@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.state.commits import SCAN
+from pipeline.steps.cut.step import CUT
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.draw.step import DRAW
@@ -23,6 +24,7 @@ from pipeline.steps.verify.step import VERIFY
 STEPS: tuple[Step[Any], ...] = (
     INGEST,
     DEDUP,
+    CUT,
     TOKENIZER,
     SPLIT,
     TOKENIZE,

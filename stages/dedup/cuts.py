@@ -6,8 +6,8 @@ whose first place this is: somewhere one copy of each window stays whole.
     window of 3    A B C D . . . . A B C D E   ->   the second A B C D goes
 
 What goes is then made smaller, by a quarter of `min_words` at each end at the most, so that it begins
-and ends where lines or sentences do. Of whole lines their line ends go too, and of the blank lines around
-them one group stays. No two words that stood apart are joined.
+and ends where lines or sentences do. Of whole lines their line ends go too, and of the blank lines
+around them one group stays. No two words that stood apart are joined.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,10 @@ from stages.kernels import lean_kernel
 from stages.store.ranges import copy_ranges
 
 _SHRINK = 4
-_SENTENCE_ENDS = tuple(mark.encode() for mark in (".", "!", "?", "…", "。", "！", "？", "।", "؟", "。"))
+_SENTENCE_ENDS = tuple(
+    mark.encode() for mark in (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f", "\u0964", "\u061f")
+)
+"""Of Latin, Chinese and Japanese, Hindi and Arabic."""
 _CLOSING = (b'"', b"'", b")", b"]", b"\xe2\x80\x9d", b"\xe2\x80\x99", b"\xc2\xbb")
 _BLANK = b" \t\r\f\v"
 
@@ -113,7 +116,9 @@ def ends_line(text: bytes, place: int) -> bool:
     return not text[place : len(text) if end < 0 else end].strip(_BLANK)
 
 
-def left_out(ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def left_out(
+    ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
     """Return what of some ranges lies in none of others; both ascend, and none overlap in itself.
 
     0:10 20:30 without 5:8 25:40 -> 0:5 8:10 20:25

@@ -106,14 +106,14 @@ def _blocks_of(text: NDArray[np.uint8], min_chars: int, *, by_paragraph: bool) -
         np.empty(room, np.int64),
     )
     count = _fill_blocks(text, KINDS, min_chars, by_paragraph, found)
-    return Spans(*(array[:count] for array in found))
+    return Spans(found.keys[:count], found.checks[:count], found.starts[:count], found.ends[:count])
 
 
 @lean_kernel
 def _code_at(text: NDArray[np.uint8], place: int) -> tuple[np.uint32, int]:
     """Return the code point at a place of valid UTF-8, and its width in bytes."""
     lead = np.uint32(text[place])
-    width = 1 + (lead >= _TWO_BYTES) + (lead >= _THREE_BYTES) + (lead >= _FOUR_BYTES)
+    width = 1 + int(lead >= _TWO_BYTES) + int(lead >= _THREE_BYTES) + int(lead >= _FOUR_BYTES)
     code = lead if width == 1 else lead & np.uint32(0x7F >> width)
     for offset in range(1, width):
         code = code << np.uint32(6) | np.uint32(text[place + offset] & 0x3F)

@@ -1,9 +1,11 @@
 """Cuts: which bytes of a text go because the same words stand elsewhere, and what is left of it.
 
-Of substrings go the words that a repeated window covers, except those that are also covered by a window
-whose first place this is: somewhere one copy of each window stays whole.
+Of substrings go the words that a repeated window covers. Each of these words also stands in the first place
+of that window. There it is kept, or it goes for a still better place, so one copy of each is kept. Where a
+text repeats itself with less than a window between, its first window is kept.
 
     window of 3    A B C D . . . . A B C D E   ->   the second A B C D goes
+    window of 3    A A A A A                   ->   the first A A A is kept
 
 What goes is then made smaller, by a quarter of `min_words` at each end at the most, so that it begins
 and ends where lines or sentences do. Of whole lines their line ends go too, and of the blank lines
@@ -41,17 +43,18 @@ class Cut(NamedTuple):
 def repeated_words(
     words: int, *, repeats: NDArray[np.int64], firsts: NDArray[np.int64], min_words: int
 ) -> NDArray[np.int64]:
-    """Return the ranges of words that repeated windows cover and first ones do not: (R, 2).
+    """Return the ranges of words that go: (R, 2).
 
     Args:
         words: of the text.
         repeats: (N,) ascending, the ordinals of windows whose first place is elsewhere.
-        firsts: (F,) ascending, those of windows that are the first of others.
+        firsts: (N,) the ordinals of these first places in the same text; -1 in another text.
         min_words: of a window.
     """
     marks = np.zeros(words, np.uint8)
     _mark(marks, repeats, min_words, 1)
-    _mark(marks, firsts, min_words, 0)
+    overlapping = (firsts >= 0) & (repeats - firsts < min_words)
+    _mark(marks, np.unique(firsts[overlapping]), min_words, 0)
     edges = np.diff(marks.astype(np.int8), prepend=0, append=0)
     return np.column_stack([np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)])
 
@@ -80,34 +83,51 @@ def readable_cut(text: bytes, words: Words, first: int, last: int, *, min_words:
     most = min(min_words // _SHRINK, (last - first) // _SHRINK)
     low = _first_border(text, words, first, first + most)
     high = _last_border(text, words, last, last - most)
+    low += _would_join(words, low, high)
     if low >= high:
         return None
     begin, end = int(words.starts[low]), int(words.ends[high - 1])
     at_begin, at_end = begins_line(text, begin), ends_line(text, end)
     if at_begin and at_end:
-        return Cut(*whole_lines(text, begin, end), first)
+        begin = line_begin(text, begin)
+        return Cut(begin, lines_end(text, begin, end), first)
     if at_end:
         return Cut(int(words.ends[low - 1]), end, first)
     return Cut(begin, int(words.starts[high]), first)
 
 
-def whole_lines(text: bytes, begin: int, end: int) -> tuple[int, int]:
-    """Return the range of the lines from the one that begins with a word to the one that ends with one.
+def _would_join(words: Words, low: int, high: int) -> bool:
+    """Say whether the words before and after some would stand together without white space."""
+    if low == 0 or high == len(words.starts):
+        return False
+    return bool(words.ends[low - 1] == words.starts[low] and words.ends[high - 1] == words.starts[high])
+
+
+def line_begin(text: bytes, place: int) -> int:
+    """Return where the line of a place begins."""
+    return text.rfind(b"\n", 0, place) + 1
+
+
+def lines_end(text: bytes, begin: int, place: int) -> int:
+    """Return where lines end that go: after the line of a place.
 
     Where a blank line stands before them, or nothing, the blank lines after them go too.
+
+    Args:
+        text: in UTF-8.
+        begin: of the first line.
+        place: in the last line.
     """
-    begin = text.rfind(b"\n", 0, begin) + 1
-    end = _after_line(text, end)
-    before = text[text.rfind(b"\n", 0, max(begin - 1, 0)) + 1 : begin]
-    if not before.strip():
+    end = _after_line(text, place)
+    if not text[line_begin(text, max(begin - 1, 0)) : begin].strip():
         while end < len(text) and not text[end : (after := _after_line(text, end))].strip():
             end = after
-    return begin, end
+    return end
 
 
 def begins_line(text: bytes, place: int) -> bool:
     """Say whether nothing but white space stands before a place in its line."""
-    return not text[text.rfind(b"\n", 0, place) + 1 : place].strip(_BLANK)
+    return not text[line_begin(text, place) : place].strip(_BLANK)
 
 
 def ends_line(text: bytes, place: int) -> bool:

@@ -35,8 +35,8 @@ class RepeatedLines(Config):
 
     min_documents: int = Field(10, ge=2)
     """In how many documents a line or paragraph stands, at least, to be cut from all but the first."""
-    min_chars: int = Field(20, ge=1)
-    """Shortest line or paragraph that is cut, in characters, so that short lines of code stay."""
+    min_chars: int = Field(60, ge=1)
+    """Shortest line or paragraph that is cut, in characters, so that lines such as imports stay."""
 
 
 class RepeatedSubstrings(Config):

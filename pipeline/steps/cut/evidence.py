@@ -26,10 +26,10 @@ CUT_EVIDENCE = pa.schema(
         pa.field("end", pa.int64(), nullable=False),
         pa.field("cut_bytes", pa.int64(), nullable=False),
         pa.field("emptied", pa.bool_(), nullable=False),
-        pa.field("kept_id", pa.string(), nullable=False),
-        pa.field("kept_own_id", pa.string()),
-        pa.field("kept_source", pa.string(), nullable=False),
-        pa.field("kept_at", pa.int64(), nullable=False),
+        pa.field("first_id", pa.string(), nullable=False),
+        pa.field("first_own_id", pa.string()),
+        pa.field("first_source", pa.string(), nullable=False),
+        pa.field("first_at", pa.int64(), nullable=False),
         pa.field("excerpt", pa.string(), nullable=False),
     ]
 )
@@ -56,7 +56,7 @@ def write_cuts(workspace: Workspace, work: CutEvidence) -> CutEvidenceRecord:
         named = mapped_zeros(scratch / "named", np.bool_, work.units[-1].last)
         for part in _parts(workspace, work):
             rows += part.num_rows
-            for column in ("document", "kept_document"):
+            for column in ("document", "first_document"):
                 named[part.column(column).to_numpy()] = True
         names = DocumentNames(workspace, work.units, named, scratch)
         tables = (_named(part, names) for part in _parts(workspace, work))
@@ -72,14 +72,14 @@ def _parts(workspace: Workspace, work: CutEvidence) -> Iterator[pa.Table]:
 
 
 def _named(part: pa.Table, names: DocumentNames) -> pa.Table:
-    documents, kept = (part.column(name).to_numpy() for name in ("document", "kept_document"))
+    documents, firsts = (part.column(name).to_numpy() for name in ("document", "first_document"))
     columns = {
         "id": names.ids(documents),
         "own_id": names.own_ids(documents),
         "source": names.sources(documents),
-        "kept_id": names.ids(kept),
-        "kept_own_id": names.own_ids(kept),
-        "kept_source": names.sources(kept),
+        "first_id": names.ids(firsts),
+        "first_own_id": names.own_ids(firsts),
+        "first_source": names.sources(firsts),
     }
     every = columns | {name: part.column(name) for name in CUT_EVIDENCE.names if name not in columns}
     return pa.table([every[name] for name in CUT_EVIDENCE.names], schema=CUT_EVIDENCE)

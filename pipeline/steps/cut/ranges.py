@@ -30,7 +30,16 @@ from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME
 from pipeline.steps.units import LanguageSize, Unit, fixed_array, kept_mask, row_groups, tally_of_texts
 from stages.columns import utf8_of
-from stages.dedup.cuts import Cut, left_out, merged, readable_cut, repeated_words, whole_lines, without
+from stages.dedup.cuts import (
+    Cut,
+    left_out,
+    line_begin,
+    lines_end,
+    merged,
+    readable_cut,
+    repeated_words,
+    without,
+)
 from stages.dedup.repeats import documents_of, ordinals_of
 from stages.dedup.spans import words_of
 from stages.filtering.length import LengthFilter, length_verdict
@@ -45,8 +54,8 @@ _EXCERPT = 120
 FOUND = pa.schema(
     [
         pa.field("document", pa.int64(), nullable=False),
-        pa.field("kept_document", pa.int64(), nullable=False),
-        pa.field("kept_at", pa.int64(), nullable=False),
+        pa.field("first_document", pa.int64(), nullable=False),
+        pa.field("first_at", pa.int64(), nullable=False),
         pa.field("method", pa.string(), nullable=False),
         pa.field("start", pa.int64(), nullable=False),
         pa.field("end", pa.int64(), nullable=False),
@@ -206,8 +215,8 @@ class _UnitCuts:
             begin = text[one.cut.start : one.cut.end][:_EXCERPT].tobytes()
             yield {
                 "document": self.unit.first + row,
-                "kept_document": int(documents_of(first)[0]),
-                "kept_at": int(ordinals_of(first)[0]),
+                "first_document": int(documents_of(first)[0]),
+                "first_at": int(ordinals_of(first)[0]),
                 "method": one.method,
                 "start": one.cut.start,
                 "end": one.cut.end,
@@ -246,15 +255,16 @@ def _whole(
 ) -> Iterator[tuple[Cut, int]]:
     """Yield the spans that stand in a better document, with their line ends."""
     spans = method.spans(text, method.config(dedup))
-    done = 0
+    group = done = 0  # where the lines that go together begin and end
     for place, first in zip(places, firsts, strict=True):
         if place >> np.uint64(32) == first >> np.uint64(32):
             continue  # the document that keeps it keeps all of it
         ordinal = int(ordinals_of(np.array([place]))[0])
-        start, end = whole_lines(data, int(spans.starts[ordinal]), int(spans.ends[ordinal]))
-        start = max(start, done)
-        if start < end:
-            yield Cut(start, end, ordinal), int(first)
+        begin = line_begin(data, int(spans.starts[ordinal]))
+        group = group if begin <= done else begin
+        end = lines_end(data, group, int(spans.ends[ordinal]))
+        if max(begin, done) < end:
+            yield Cut(max(begin, done), end, ordinal), int(first)
             done = end
 
 
@@ -269,13 +279,10 @@ def _windows(
     """Yield the words that repeated windows cover, as far as they can be cut out readably."""
     config = dedup.substrings
     assert config is not None, method.name
-    words, ordinals, repeated = words_of(text), ordinals_of(places), places != firsts
-    ranges = repeated_words(
-        len(words.hashes),
-        repeats=ordinals[repeated],
-        firsts=ordinals[~repeated],
-        min_words=config.min_words,
-    )
+    places, firsts = places[places != firsts], firsts[places != firsts]
+    words, ordinals = words_of(text), ordinals_of(places)
+    own = np.where(documents_of(places) == documents_of(firsts), ordinals_of(firsts), -1)
+    ranges = repeated_words(len(words.hashes), repeats=ordinals, firsts=own, min_words=config.min_words)
     done = 0
     for low, high in ranges.tolist():
         cut = readable_cut(data, words, low, high, min_words=config.min_words)
@@ -283,9 +290,7 @@ def _windows(
             continue
         start = max(cut.start, done)
         if start < cut.end:
-            nearest = np.flatnonzero(repeated)[
-                max(0, int(np.searchsorted(ordinals[repeated], low, side="right")) - 1)
-            ]
+            nearest = max(0, int(np.searchsorted(ordinals, low, side="right")) - 1)
             yield cut._replace(start=start), int(firsts[nearest])
             done = cut.end
 

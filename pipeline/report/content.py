@@ -66,6 +66,10 @@ class DocumentsContent(TypedDict):
     samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
+    cut_bytes: NotRequired[dict[str, int]]
+    """Bytes of text that are cut from kept documents, by what was repeated."""
+    cut_documents: NotRequired[int]
+    """Kept documents that lost some."""
 
 
 class LanguageContent(TypedDict):

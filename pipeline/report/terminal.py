@@ -152,9 +152,13 @@ def _documents(documents: DocumentsContent) -> PlainTable:
     for reason, count in documents["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
     for method, count in documents.get("removed", {}).items():
-        table.add(f"  removed as duplicates: {method}", f"{count:,}")
+        table.add(f"  removed: {method}", f"{count:,}")
     if "kept" in documents:
         table.add("kept", f"{documents['kept']:,}")
+    for method, size in documents.get("cut_bytes", {}).items():
+        table.add(f"  bytes cut as repeated: {method}", f"{size:,}")
+    if "cut_documents" in documents:
+        table.add("  documents cut", f"{documents['cut_documents']:,}")
     table.add("")
     return table
 

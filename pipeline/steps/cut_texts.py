@@ -16,22 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from stages.columns import utf8_of
+from stages.columns import CUT_RANGES, utf8_of
 from stages.errors import FormatError, is_of_the_system
-from stages.identity import DIGEST_BYTES
 from stages.ragged import Ragged, runs
 from stages.store.ranges import copy_ranges
-
-_PLACES = pa.list_(pa.field("byte", pa.int64(), nullable=False))
-CUT_RANGES = pa.schema(
-    [
-        pa.field("row", pa.int64(), nullable=False),
-        pa.field("starts", _PLACES, nullable=False),
-        pa.field("ends", _PLACES, nullable=False),
-        pa.field("text_bytes", pa.int64(), nullable=False),
-        pa.field("digest", pa.binary(DIGEST_BYTES), nullable=False),
-    ]
-)
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,11 @@ def kept_units(job: Job, *, after: str | None = None) -> tuple[Unit, ...]:
 
 def as_kept(job: Job, unit: Unit, *, after: str | None = None) -> Unit:
     """Return one unit, as `kept_units` does all of them."""
-    name = after or last_selecting(job.file)
+    return as_kept_by(unit, after or last_selecting(job.file))
+
+
+def as_kept_by(unit: Unit, name: str) -> Unit:
+    """Return a unit as a step of these leaves it."""
     return replace(unit, kept_by=name, cut=name == CUT_NAME and is_cut(unit))
 
 

@@ -1,8 +1,8 @@
 """Cuts: which bytes of a text go because the same words stand elsewhere, and what is left of it.
 
-Of substrings go the words that a repeated window covers. Each of these words also stands in the first place
-of that window. There it is kept, or it goes for a still better place, so one copy of each is kept. Where a
-text repeats itself with less than a window between, its first window is kept.
+Of substrings go the words that a repeated window covers. Each of these words also stands in the first
+place of that window. There it is kept, or it goes for a still better place, so one copy of each is kept.
+Where a text repeats itself with less than a window between, its first window is kept.
 
     window of 3    A B C D . . . . A B C D E   ->   the second A B C D goes
     window of 3    A A A A A                   ->   the first A A A is kept
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.dedup.spans import Words  # what is cut is counted in them
+from stages.dedup.spans import WordPlaces  # what is cut is counted in them
 from stages.kernels import lean_kernel
 from stages.store.ranges import copy_ranges
 
@@ -70,7 +70,7 @@ def _mark(marks: NDArray[np.uint8], windows: NDArray[np.int64], size: int, value
             done += 1
 
 
-def readable_cut(text: bytes, words: Words, first: int, last: int, *, min_words: int) -> Cut | None:
+def readable_cut(text: bytes, words: WordPlaces, first: int, last: int, *, min_words: int) -> Cut | None:
     """Return the bytes of words [first, last) that go, from a border of the text to another, or None.
 
     Args:
@@ -93,10 +93,11 @@ def readable_cut(text: bytes, words: Words, first: int, last: int, *, min_words:
         return Cut(begin, lines_end(text, begin, end), first)
     if at_end:
         return Cut(int(words.ends[low - 1]), end, first)
-    return Cut(begin, int(words.starts[high]), first)
+    touches = low > 0 and words.ends[low - 1] == begin  # then the white space after it must stay
+    return Cut(begin, int(words.ends[high - 1] if touches else words.starts[high]), first)
 
 
-def _would_join(words: Words, low: int, high: int) -> bool:
+def _would_join(words: WordPlaces, low: int, high: int) -> bool:
     """Say whether the words before and after some would stand together without white space."""
     if low == 0 or high == len(words.starts):
         return False
@@ -178,7 +179,7 @@ def without(text: NDArray[np.uint8], ranges: NDArray[np.int64]) -> NDArray[np.ui
     return left
 
 
-def _first_border(text: bytes, words: Words, first: int, most: int) -> int:
+def _first_border(text: bytes, words: WordPlaces, first: int, most: int) -> int:
     """Return the first word from one on that begins a line, or else a sentence, or else that word."""
     starts = [int(words.starts[word]) for word in range(first, most + 1)]
     for offset, start in enumerate(starts):
@@ -190,7 +191,7 @@ def _first_border(text: bytes, words: Words, first: int, most: int) -> int:
     return first
 
 
-def _last_border(text: bytes, words: Words, last: int, least: int) -> int:
+def _last_border(text: bytes, words: WordPlaces, last: int, least: int) -> int:
     """Return the word after the last one that ends a line, or else a sentence, or else the last one."""
     for word in range(last, least - 1, -1):
         if ends_line(text, int(words.ends[word - 1])):

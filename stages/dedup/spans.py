@@ -46,7 +46,7 @@ class RepeatedSubstrings(Config):
     """Shortest string that is cut, in words; a character of a script without spaces is a word."""
 
 
-class Words(NamedTuple):
+class WordPlaces(NamedTuple):
     """The T words of a text."""
 
     hashes: NDArray[np.uint64]
@@ -70,15 +70,15 @@ class Spans(NamedTuple):
     """(S,)"""
 
 
-def words_of(text: NDArray[np.uint8]) -> Words:
+def words_of(text: NDArray[np.uint8]) -> WordPlaces:
     """Return the words of a text in UTF-8, (B,) uint8."""
     room = len(text) // 2 + 2
-    found = Words(np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(room, np.int64))
+    found = WordPlaces(np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(room, np.int64))
     count = _fill_words(text, KINDS, found)
-    return Words(found.hashes[:count], found.starts[:count], found.ends[:count])
+    return WordPlaces(found.hashes[:count], found.starts[:count], found.ends[:count])
 
 
-def substrings_of(words: Words, *, min_words: int) -> Spans:
+def substrings_of(words: WordPlaces, *, min_words: int) -> Spans:
     """Return the windows of a text's words: (max(0, T - min_words + 1),)."""
     count = max(0, len(words.hashes) - min_words + 1)
     keys, checks = np.empty(count, np.uint64), np.empty(count, np.uint32)
@@ -128,7 +128,7 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @lean_kernel
-def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: Words) -> int:
+def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: WordPlaces) -> int:
     """Fill in the words of a text, and return how many there are."""
     count, begin, place = 0, -1, 0
     value = _FNV_OFFSET

@@ -12,27 +12,11 @@ from pipeline.steps.cut.ranges import found_key
 from pipeline.steps.evidence import DocumentNames, mapped_zeros, write_tables
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
+from stages.columns import CUT_EVIDENCE
 
 CUTS = "dedup/cuts.parquet"
 _ROWS = 8_192
 """Of evidence that is read at a time."""
-CUT_EVIDENCE = pa.schema(
-    [
-        pa.field("id", pa.string(), nullable=False),
-        pa.field("own_id", pa.string()),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("method", pa.string(), nullable=False),
-        pa.field("start", pa.int64(), nullable=False),
-        pa.field("end", pa.int64(), nullable=False),
-        pa.field("cut_bytes", pa.int64(), nullable=False),
-        pa.field("emptied", pa.bool_(), nullable=False),
-        pa.field("first_id", pa.string(), nullable=False),
-        pa.field("first_own_id", pa.string()),
-        pa.field("first_source", pa.string(), nullable=False),
-        pa.field("first_at", pa.int64(), nullable=False),
-        pa.field("excerpt", pa.string(), nullable=False),
-    ]
-)
 
 
 @dataclass(frozen=True)

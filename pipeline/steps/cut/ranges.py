@@ -24,12 +24,11 @@ from pipeline.run_file.config import Dedup
 from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.repeats import repeats_key
 from pipeline.steps.cut.spans import kept_texts
-from pipeline.steps.cut_texts import CUT_RANGES
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME
 from pipeline.steps.units import LanguageSize, Unit, fixed_array, kept_mask, row_groups, tally_of_texts
-from stages.columns import utf8_of
+from stages.columns import CUT_RANGES, utf8_of
 from stages.dedup.cuts import (
     Cut,
     left_out,

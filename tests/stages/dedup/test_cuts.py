@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.dedup.cuts import (
@@ -65,6 +65,7 @@ def cut_words(documents: list[list[str]], repeats: dict[Window, Window]) -> set[
     return found
 
 
+@settings(deadline=None)
 @given(DOCUMENTS, st.randoms())
 def test_what_goes_is_what_plain_loops_say_and_a_copy_of_each_word_stays(
     documents: list[list[str]], random: Random
@@ -97,6 +98,7 @@ def test_what_goes_is_what_plain_loops_say_and_a_copy_of_each_word_stays(
         assert documents[place[0]][place[1]] == documents[number][word]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b.", "c", "猫", "\n", "\n\n", " ", "  ", "\n  "]), max_size=80),
     st.data(),
@@ -173,6 +175,7 @@ RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=5).
 )
 
 
+@settings(deadline=None)
 @given(RANGES, RANGES)
 def test_what_is_left_out_and_merged_is_what_sets_say(
     ranges: list[tuple[int, int]], others: list[tuple[int, int]]

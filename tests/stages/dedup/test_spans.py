@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -23,6 +23,7 @@ def said(text: str, spans: Spans) -> list[str]:
     return [data[start:end].decode() for start, end in zip(spans.starts, spans.ends, strict=True)]
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_words_are_the_tokens_of_shingles_at_their_places(text: str) -> None:
     words, data = words_of(data_of(text)), text.encode()
@@ -33,6 +34,7 @@ def test_words_are_the_tokens_of_shingles_at_their_places(text: str) -> None:
     assert len(set(hashes.values())) == len(hashes)
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_lines_and_paragraphs_are_those_of_plain_loops(text: str) -> None:
     lines = [line.strip() for line in text.split("\n")]
@@ -57,6 +59,7 @@ def test_short_lines_are_none_counted_in_characters(least: int, count: int) -> N
     assert len(lines_of(data_of("猫が座る\n  é \nab "), min_chars=least).keys) == count
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("ab"), min_size=0, max_size=40), st.integers(1, 6))
 def test_windows_are_equal_where_their_words_are(words: list[str], size: int) -> None:
     spans = substrings_of(words_of(data_of(" ".join(words))), min_words=size)

@@ -101,7 +101,7 @@ def _resolved(wanted: EvaluationSet, file: RunFile, base: Path) -> EvaluationSet
     with _named(wanted):
         files = _found(wanted, base)
         digests = {one.path: _digest(one) for one in files}
-        if wanted.digests not in ({}, digests):
+        if wanted.digests not in (None, digests):
             raise ConfigError(
                 f"{key}.digests: the files have {digests}; set those that are meant, or leave it out"
             )

@@ -91,6 +91,10 @@ class DocumentsContent(TypedDict):
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
     evaluation_sets: NotRequired[dict[str, EvaluationSetContent]]
+    cut_bytes: NotRequired[dict[str, int]]
+    """Bytes of text that are cut from kept documents, by what was repeated."""
+    cut_documents: NotRequired[int]
+    """Kept documents that lost some."""
 
 
 class LanguageContent(TypedDict):

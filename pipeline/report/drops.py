@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pipeline.report.content import DocumentsContent
-from pipeline.steps.decontaminate.decide import REASON as CONTAMINATED
 from stages.reading.reader import StreamReader, TextSplit
 from stages.reading.table import reader_of
 
@@ -30,14 +29,6 @@ def shown_place(text: str, splits: Mapping[str, TextSplit]) -> str:
     if not isinstance(reader, StreamReader) or not reader.is_whole:
         return text
     return f"{source}: {rest[: found.start()]}{rest[found.end() :]}"
-
-
-def removal(reason: str) -> str:
-    """Return what people read of a reason for which documents are removed.
-
-    exact -> removed as duplicates: exact; contaminated -> removed: contaminated
-    """
-    return f"removed: {reason}" if reason == CONTAMINATED else f"removed as duplicates: {reason}"
 
 
 def example_drops(documents: DocumentsContent) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from pipeline.engine.memory import MIB
 from pipeline.report.content import Forecast
-from pipeline.report.drops import removal
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.terminal import MAX_LANGUAGES
@@ -23,7 +22,7 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     for reason, count in found["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
     for reason, count in found["removed"].items():
-        table.add(f"  {removal(reason)}", f"{count:,}")
+        table.add(f"  removed: {reason}", f"{count:,}")
     table.add("kept", f"{found['kept']:,}")
     console.show(table)
     console.line()

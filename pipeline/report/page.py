@@ -7,7 +7,6 @@ from typing import Any, TypedDict
 import jinja2
 
 from pipeline.report.content import CurveContent, LanguageContent, RunReport
-from pipeline.report.drops import removal
 from pipeline.report.suspicions import suspected_leak
 from pipeline.system.printable import printable
 
@@ -35,7 +34,6 @@ def render_page(report: RunReport) -> str:
             report=report,
             chart=loss_chart,
             suspected_leak=suspected_leak,
-            removal=removal,
             languages=languages,
             others=others,
             most_findings=MAX_FINDINGS,

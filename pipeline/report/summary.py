@@ -23,6 +23,7 @@ from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
+from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import section_loss
 from pipeline.steps.draw.step import DRAW
@@ -223,6 +224,9 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept
+    cuts = records.get(CUT)
+    if cuts is not None:
+        documents["cut_bytes"], documents["cut_documents"] = cuts.bytes, cuts.documents
     return documents
 
 

@@ -21,7 +21,7 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
-from pipeline.report.drops import SHOWN, example_drops, removal
+from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.packing import by_source
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
@@ -172,10 +172,14 @@ def _documents(documents: DocumentsContent) -> PlainTable:
     table.add("read", f"{documents['read']:,}")
     for reason, count in documents["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
-    for reason, count in documents.get("removed", {}).items():
-        table.add(f"  {removal(reason)}", f"{count:,}")
+    for method, count in documents.get("removed", {}).items():
+        table.add(f"  removed: {method}", f"{count:,}")
     if "kept" in documents:
         table.add("kept", f"{documents['kept']:,}")
+    for method, size in documents.get("cut_bytes", {}).items():
+        table.add(f"  bytes cut as repeated: {method}", f"{size:,}")
+    if "cut_documents" in documents:
+        table.add("  documents cut", f"{documents['cut_documents']:,}")
     table.add("")
     return table
 

@@ -13,6 +13,7 @@ from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
 from stages.decontamination.config import Decontamination
 from stages.dedup.lsh import MinHashConfig
+from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
@@ -141,6 +142,17 @@ class Dedup(Config):
     near: bool = True
     """Remove documents that are near-duplicates by `minhash`."""
     minhash: MinHashConfig = MinHashConfig()
+    lines: RepeatedLines | None = None
+    """Cut lines that stand in many documents from all but the first; not done unless given."""
+    paragraphs: RepeatedLines | None = None
+    """Cut paragraphs likewise: lines that no blank line parts."""
+    substrings: RepeatedSubstrings | None = None
+    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether parts of documents are cut."""
+        return (self.lines, self.paragraphs, self.substrings) != (None, None, None)
 
     @model_validator(mode="after")
     def _near_needs_exact(self) -> "Dedup":

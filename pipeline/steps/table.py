@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.state.commits import SCAN
+from pipeline.steps.cut.step import CUT
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
@@ -25,6 +26,7 @@ STEPS: tuple[Step[Any], ...] = (
     INGEST,
     DEDUP,
     DECONTAMINATE,
+    CUT,
     TOKENIZER,
     SPLIT,
     TOKENIZE,

@@ -38,7 +38,7 @@ class EvaluationSet(Config):
     the file (`file`)."""
     encoding: str = UTF_8
     """What text, CSV and JSON are written in, as for sources."""
-    digests: dict[str, str] = Field(default_factory=dict)
+    digests: dict[str, str] | None = None
     """XXH3-128 of each file by its path below the root of its glob; found when the run is planned. If it
     is set, other files are refused."""
     words: int = 0

@@ -351,3 +351,16 @@ def test_dialogues_and_sections_are_searched_as_one_text(inputs: Path, tmp_path:
     report = run_session(request(folder, tmp_path / "run", sources=[source]), stream=None)
     assert report["passed"]
     assert [row["own_id"] for row in rows_of(tmp_path / "run")] == ["5", "17"]
+
+
+def test_what_is_cut_is_cut_from_what_is_left(inputs: Path, tmp_path: Path) -> None:
+    dedup = {"near": False, "substrings": {"min_words": 15}}
+    run = tmp_path / "run"
+    report = run_session(request(inputs, run, dedup=dedup), stream=None)
+    assert report["passed"]
+    assert {row["own_id"] for row in rows_of(run) if row["verdict"] == "dropped"} == HOLDING
+    assert report["documents"]["cut_documents"] >= 14  # the licence stands in 15
+    again = verify_session(run, workers=0, address=None, stream=None)
+    assert again["passed"]
+    assert again["audit"] is not None
+    assert again["audit"]["findings"] == []

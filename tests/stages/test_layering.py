@@ -41,6 +41,7 @@ BETWEEN_SIBLINGS = {
     ("comparing", "store"): "how many epochs stand on disk",
     ("comparing", "verify"): "the models are those of the learning check",
     ("comparing", "tokenizer"): "models of framed documents are asked of framed ones",
+    ("dedup", "store"): "what is left of a text is put together by the copy that lays out documents",
     ("export", "loading"): "what is exported is what the loader opens and gives",
     ("export", "objectives"): "rows have the columns of their objective",
     ("export", "store"): "files are known by their digests, documents put together by one copy",

@@ -7,6 +7,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
@@ -67,8 +68,12 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
+_DECIDING = ("exact", "near", "minhash")
+"""Settings that decide which documents are kept; others decide what is cut from them."""
+
+
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": scope.file.dedup}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, _DECIDING)}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
     return dedup

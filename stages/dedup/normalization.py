@@ -26,7 +26,7 @@ from pydantic import Field, field_validator
 
 from stages.config import Config
 
-Normalization = Literal["quotes", "unicode", "case", "digits", "punctuation"]
+NormalForm = Literal["quotes", "unicode", "case", "digits", "punctuation"]
 _QUOTES = re.compile(r"^[ \t]*(?:[>|][ \t]*)+", re.MULTILINE)
 _DIGITS = re.compile(r"\d+")
 _SPACES = re.compile(r"\s+")
@@ -44,13 +44,13 @@ class ShingleConfig(Config):
     about as strict as those of 5 words."""
     size: int = Field(5, ge=1, le=100)
     """Units in a shingle."""
-    normalize: tuple[Normalization, ...] = ()
+    normalize: tuple[NormalForm, ...] = ()
     """What makes no difference: `case`, `punctuation`, `digits` (which number it is), `unicode` (forms
     of the same character), `quotes` (marks before lines of quoted mail)."""
 
     @field_validator("normalize")
     @classmethod
-    def _in_one_order(cls, names: tuple[Normalization, ...]) -> tuple[Normalization, ...]:
+    def _in_one_order(cls, names: tuple[NormalForm, ...]) -> tuple[NormalForm, ...]:
         return tuple(name for name in _FUNCTIONS if name in names)
 
     @property
@@ -128,7 +128,7 @@ def _punctuation() -> re.Pattern[str]:
     return re.compile(f"[{re.escape(''.join(marks))}]+")
 
 
-_FUNCTIONS: dict[Normalization, Callable[[str], str]] = {
+_FUNCTIONS: dict[NormalForm, Callable[[str], str]] = {
     "quotes": lambda text: _QUOTES.sub("", text),
     "unicode": lambda text: unicodedata.normalize("NFKC", text),
     "case": str.casefold,

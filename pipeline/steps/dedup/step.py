@@ -28,7 +28,7 @@ from pipeline.steps.dedup.resolve import (
 )
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest.part import BATCH_BYTES
-from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import read_all
 from pipeline.steps.recount import of_units
@@ -80,7 +80,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file))
+    compared = compared_factor(scope.file) * int(scope.file.ingest.max_document_bytes)
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file) + compared)
     return Need(most, "lower ingest.max_document_bytes")
 
 

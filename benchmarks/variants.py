@@ -3,9 +3,9 @@
     python -m benchmarks.variants CORPUS [--documents 50]
 
 CORPUS is a folder of *.jsonl.gz with the fields `text` and `source`. Documents of it are written once as
-they are and once with each of eight changes; the run itself (`run --until dedup`) decides. A cell is the
-number of changed documents that are removed. The documents of the last two columns must stay: translations
-of one text into many languages, and letters of one template with other facts.
+they are and once with each of eight changes. The run itself (`run --until dedup`) decides. A cell is the
+number of changed documents that are removed. The documents of the last two columns must stay:
+translations of one text into many languages, and letters of one template with other facts.
 """
 
 import argparse
@@ -72,11 +72,12 @@ def letters(count: int, draw: random.Random) -> Iterator[str]:
         goods = draw.sample(GOODS, 3)
         amounts = [draw.randrange(100, 99_999) for _ in range(4)]
         yield (
-            f"Dear {name} {other}son, thank you for order {number}-{amounts[0]} from {town}. We"
-            f" sent {amounts[1]} units of {goods[0]} and {goods[1]} to {place} on day {draw.randrange(365)}"
-            f" by carrier {draw.choice(TOWNS)} Freight. The {goods[2]} that you asked for cost {amounts[2]}"
-            f" euro and will follow from our store in {draw.choice(TOWNS)}. Please pay {amounts[3]} euro to"
-            f" {other} in {place}. Yours, {draw.choice(NAMES)}"
+            f"Dear {name} {other}son, thank you for order {number}-{amounts[0]} from {town}."
+            f" We sent {amounts[1]} units of {goods[0]} and {goods[1]} to {place} on day"
+            f" {draw.randrange(365)} by carrier {draw.choice(TOWNS)} Freight."
+            f" The {goods[2]} that you asked for cost {amounts[2]} euro and will follow from our store in"
+            f" {draw.choice(TOWNS)}. Please pay {amounts[3]} euro to {other} in {place}. Yours,"
+            f" {draw.choice(NAMES)}"
         )
 
 

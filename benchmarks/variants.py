@@ -75,8 +75,8 @@ def letters(count: int, draw: random.Random) -> Iterator[str]:
             f"Dear {name} {other}son, thank you for order {number}-{amounts[0]} from {town}."
             f" We sent {amounts[1]} units of {goods[0]} and {goods[1]} to {place} on day"
             f" {draw.randrange(365)} by carrier {draw.choice(TOWNS)} Freight."
-            f" The {goods[2]} that you asked for cost {amounts[2]} euro and will follow from our store in"
-            f" {draw.choice(TOWNS)}. Please pay {amounts[3]} euro to {other} in {place}. Yours,"
+            f" The {goods[2]} that you asked for cost {amounts[2]} euro and will follow from our"
+            f" store in {draw.choice(TOWNS)}. Please pay {amounts[3]} euro to {other} in {place}. Yours,"
             f" {draw.choice(NAMES)}"
         )
 

@@ -134,7 +134,7 @@ def main() -> None:
             f" {found.repeated / found.words:.2%} in strings of {SIZE} and more that stand twice,"
             f" {found.beyond / found.words:.2%} beyond the first of each;"
             f" {time.process_time() - begun:.1f} CPU s,"
-            f" peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB"
+            f" peak so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB"
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.run_file.config import Dedup
+from pipeline.run_file.deduplication import Dedup
 from stages.dedup.keys import key_digest, key_text, normal_url
 from stages.dedup.ranking import KeepColumn, rank_value
 from stages.reading.records import RawDocument

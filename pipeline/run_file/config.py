@@ -218,8 +218,8 @@ class RunFile(Config):
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
         strangers = set(self.dedup.source_order) - {source.name for source in self.sources}
         if strangers:
-            names = ", ".join(source.name for source in self.sources)
-            raise ValueError(f"dedup.source_order: no source {min(strangers)!r}; the run has {names}")
+            there = ", ".join(source.name for source in self.sources)
+            raise ValueError(f"dedup.source_order: no source {min(strangers)!r}; the run has {there}")
         require_sources(
             self.filters, {one.name: 0 if one.chat else len(one.text_columns) for one in self.sources}
         )

@@ -3,13 +3,13 @@
     A  "a b c d e"             shingles {abc bcd cde}
     B  "x a b c d e y z .."    of which B has all: containment of A in B = |A & B| / |A| = 1.0
 
-Candidates: of each window of `WINDOW` neighbouring shingles the least hash is selected. Where two texts share
-that many neighbouring shingles, they have selected the same hash, so a document inside of another one shares
-most of its selected hashes with it. Two documents are compared if they share a share of those of the one that may go.
-A text with fewer shingles than a window selects its least one.
+Candidates: of each window of `WINDOW` neighbouring shingles the least hash is selected. Where two texts
+share that many neighbouring shingles, they have selected the same hash, so a document inside of another
+one shares most of its selected hashes with it. Two documents are compared if they share a part of those
+of the one that may go. A text with fewer shingles than a window selects its least one.
 
-Source: Schleimer, Wilkerson, Aiken 2003, "Winnowing: Local Algorithms for Document Fingerprinting", 3.2. Of
-equal hashes in a window the paper selects the last; hashes alone count here, so it makes no difference.
+Source: Schleimer, Wilkerson, Aiken 2003, "Winnowing: Local Algorithms for Document Fingerprinting",
+3.2. Of equal hashes in a window the paper selects the last; hashes alone count here.
 """
 
 import numpy as np
@@ -27,6 +27,9 @@ SHARE = 0.5
 threshold: what is selected is a sample of the shingles."""
 
 
+_ROUNDING = 1e-9
+
+
 class ContainmentConfig(Config):
     """Documents that are inside of others."""
 
@@ -38,9 +41,11 @@ class ContainmentConfig(Config):
     """Best-ranked documents with a shingle that each other one with it is compared with."""
 
 
-def least_shared(selected: int, threshold: float) -> int:
-    """Return how many of its selected hashes a document must share to be compared: at least one."""
-    return max(1, int(np.ceil(selected * threshold * SHARE - 1e-9)))
+def least_shared_of(selected: NDArray[np.integer], threshold: float) -> NDArray[np.int64]:
+    """Return how many of its selected hashes a document must share to be compared: (N,), 1 at least."""
+    least = np.ceil(selected * (threshold * SHARE) - _ROUNDING)
+    found: NDArray[np.int64] = np.maximum(1, least).astype(np.int64)
+    return found
 
 
 def winnowed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -55,7 +60,7 @@ def winnowed(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
 @lean_kernel
 def _winnow(hashes: NDArray[np.uint64], window: int, found: NDArray[np.uint64]) -> int:
     """Fill in the least hash of each window when another one becomes it; return their number."""
-    count, least, place = 0, hashes[0], -1
+    count, place = 0, -1
     for end in range(min(window, len(hashes)), len(hashes) + 1):
         start = max(0, end - window)
         if place < start:
@@ -67,8 +72,7 @@ def _winnow(hashes: NDArray[np.uint64], window: int, found: NDArray[np.uint64]) 
             place = end - 1
         else:
             continue
-        least = hashes[place]
-        found[count] = least
+        found[count] = hashes[place]
         count += 1
     return count
 

@@ -2,12 +2,12 @@
 
     HTTP://www.Example.org:80/a?b=1#top   ->   https://example.org/a?b=1
 
-Two URLs are one only where the same page is meant by both: host and scheme in any case, http or https,
-"www." before the host, the default port, a fragment. Path, its last slash, case and query stay as they are,
-because servers give different pages for them; so do the order of a query and fragments that begin with "#!".
+Two URLs are one only where both mean the same page: host and scheme in any case, http or https, "www."
+before the host, the default port, a fragment. Path, its last slash, its case and the query stay as they
+are, because servers give different pages for them; so do fragments that begin with "#!".
 
-Source: RFC 3986, 6.2.2 and 6.2.3, of which we take what needs no knowledge of the server; http for https, and
-"www.", are conventions beside it.
+Source: RFC 3986, 6.2.2 and 6.2.3, of which we take what needs no knowledge of the server; http for
+https, and "www.", are conventions beside it.
 """
 
 import math
@@ -89,5 +89,5 @@ def salted(keys: NDArray[np.uint64], salt: str) -> NDArray[np.uint64]:
     """
     data = xxhash.xxh3_128_digest(f"within\0{salt}".encode())
     halves = np.frombuffer(data, "<u8").astype(np.uint64)
-    mixed: NDArray[np.uint64] = keys ^ (halves if keys.ndim == 2 else halves[0])
+    mixed: NDArray[np.uint64] = keys ^ (halves[0] if keys.ndim == 1 else halves)
     return mixed

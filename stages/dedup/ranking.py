@@ -9,7 +9,7 @@ all.
 Memory: 16 bytes a document while they are sorted, 8 afterwards, in mapped files.
 """
 
-import datetime
+import datetime as dt
 import math
 import re
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from stages.kernels import kernel
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?", re.ASCII)
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class KeepColumn(Config):
@@ -45,7 +45,7 @@ def rank_value(value: object) -> float:
 
     0.5 -> 0.5    "12" -> 12.0    "2024-05-01" -> microseconds since 1970    "good", True, None -> NaN
     """
-    if isinstance(value, datetime.datetime | datetime.date):
+    if isinstance(value, dt.datetime | dt.date):
         return _moment(value)
     if isinstance(value, str):
         text = value.strip()
@@ -62,18 +62,18 @@ def rank_value(value: object) -> float:
 
 def _date(text: str) -> float:
     try:
-        return _moment(datetime.datetime.fromisoformat(text))
+        return _moment(dt.datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         return math.nan
 
 
-def _moment(moment: datetime.date) -> float:
+def _moment(moment: dt.date) -> float:
     """Return microseconds since 1970, exact in a double for the years 1700 to 2250."""
-    if not isinstance(moment, datetime.datetime):
-        moment = datetime.datetime(moment.year, moment.month, moment.day)
+    if not isinstance(moment, dt.datetime):
+        moment = dt.datetime(moment.year, moment.month, moment.day, tzinfo=dt.UTC)
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.UTC)
-    return float((moment - _EPOCH) // datetime.timedelta(microseconds=1))
+        moment = moment.replace(tzinfo=dt.UTC)
+    return float((moment - _EPOCH) // dt.timedelta(microseconds=1))
 
 
 def _finite(value: float) -> float:

@@ -1,13 +1,13 @@
 """Survivors: which duplicates go, decided in rank order from verified edges alone.
 
 A document goes if and only if it has an edge to a better-ranked document that is *kept*; the best-ranked
-such is its witness. There are no chains (A~B, B~C, but C unlike A: B goes, C stays), no removal without a
-kept witness, and the result depends on ranks alone.
+one of these is its witness. There are no chains (A~B, B~C, but C unlike A: B goes, C stays), no removal
+without a kept witness, and the result depends on ranks alone.
 
-Edges are of two sorts. *Equal values* (texts, URLs, keys) are classes: each document is linked to the best-ranked
-of its class, and at most one of a class is kept. *Similar texts* are pairs, of the first documents of
-their texts alone: a repeat of a text has the fate that its text has, and a text whose first document went for
-its URL lives on in its next.
+Edges are of two sorts. *Equal values* (texts, URLs, keys) are classes: each document is linked to the
+best-ranked of its class, and at most one of a class is kept. *Similar texts* are pairs, of the first
+documents of their texts alone. A repeat of a text goes for what its first document went for as a text;
+if that went for its URL or a key alone, the next document of the text stands in its place.
 
 Memory: `Decisions` takes 17 bytes a document, and 4 for each sort of equal values. The pipeline puts
 them in files that are mapped, so that the system holds of them what memory it has to spare.
@@ -230,6 +230,33 @@ def _leader(links: NDArray[np.int32], document: int) -> int:
 
 
 @kernel
+def _best_text(
+    document: int,
+    edge: int,
+    edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.uint8]],
+    ranked: tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32]],
+) -> tuple[int, int, int]:
+    """Return the best-ranked kept document that a text is like, its edge, and the first edge of the next.
+
+    Args:
+        document: the first of its text.
+        edge: its first one.
+        edges: better, worse, similarity, method.
+        ranked: ranks, links of equal texts, and parents of clusters, which are joined.
+    """
+    ranks, links, parent = ranked
+    chosen, at = _NONE, edge
+    while edge < len(edges[1]) and edges[1][edge] == document:
+        better = edges[0][edge]
+        _union(parent, better, document, ranks)
+        held = links[_leader(links, better)]
+        if held != _NONE and (chosen == _NONE or _rank(ranks, held) < _rank(ranks, chosen)):
+            chosen, at = held, edge
+        edge += 1
+    return chosen, at, edge
+
+
+@kernel
 def _decide(
     span: tuple[int, int, NDArray[np.uint32], NDArray[np.uint32]],
     edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.uint8]],
@@ -243,23 +270,17 @@ def _decide(
     for rank in range(first, last):
         document = int(order[rank]) if len(order) else rank
         leader = _leader(links[0], document)
-        chosen, similarity, method = _NONE, 1.0, np.uint8(0)
-        while edge < len(edges[1]) and edges[1][edge] == document:
-            better = edges[0][edge]
-            _union(parent, better, document, ranks)
-            held = links[0][_leader(links[0], better)]
-            if held != _NONE and (chosen == _NONE or _rank(ranks, held) < _rank(ranks, chosen)):
-                chosen, similarity, method = held, edges[2][edge], edges[3][edge]
-            edge += 1
         if leader == document:
-            texts[0][document], texts[1][document], texts[2][document] = chosen, similarity, method
-        else:
-            chosen, similarity, method = texts[0][leader], texts[1][leader], texts[2][leader]
+            chosen, at, edge = _best_text(document, edge, edges, (ranks, links[0], parent))
+            texts[0][document] = chosen
+            if chosen != _NONE:
+                texts[1][document], texts[2][document] = edges[2][at], edges[3][at]
+        chosen, similarity, method = int(texts[0][leader]), texts[1][leader], texts[2][leader]
         for sort in range(len(links)):
             best = _leader(links[sort], document)
+            held = int(links[sort][best])
             if best != document:
                 _union(parent, best, document, ranks)
-            held = links[sort][best]
             if best == document or held == _NONE:
                 continue
             before, own = _rank(ranks, held), _rank(ranks, chosen) if chosen != _NONE else last

@@ -1,4 +1,4 @@
-"""Blocks: keys or digests with their documents, cut into pieces of their range and read block by block."""
+"""Blocks: keys or digests with their documents, cut into pieces of their range, read block by block."""
 
 from collections.abc import Iterator, Sequence
 from typing import TypeVar

@@ -5,9 +5,9 @@
     FOLDER/RUN/ranges.npy       (B, R + 1) int64: of each of B batches, where the edges begin whose worse
                                 document's rank lies in each of R ranges; the last one is where it ends
 
-Within a batch edges ascend by worse, then by better. Ranges are those of the first documents of all runs, as
-if these were ranks. Where ranks are numbers and all edges of a run have its own documents as their worse
-ones, ascending, there is no ranges.npy.
+Within a batch edges ascend by worse, then by better. A range reaches from the number of a run's first
+document to that of the next, taken as ranks. Where ranks are numbers, and the worse document of each
+edge is one of the run's own, ascending, there is no ranges.npy.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,9 +92,7 @@ class EdgeWriter:
         if kind is None and not self._in_order:
             write_array(self._folder / "ranges.npy", np.concatenate(self._ranges))
 
-    def add(
-        self, a: NDArray[np.int64], b: NDArray[np.int64], similarities: NDArray[np.float64]
-    ) -> None:
+    def add(self, a: NDArray[np.int64], b: NDArray[np.int64], similarities: NDArray[np.float64]) -> None:
         """Write a batch of pairs; which of two documents is the better one, ranks say.
 
         Args:
@@ -132,15 +130,14 @@ def read_edges(
                 edges.append(part)
                 similarities.append(similarity)
                 methods.append(np.full(len(part), method, np.uint8))
-    pairs, similarity, method_of = map(np.concatenate, (edges, similarities, methods))
+    pairs, similarity = np.concatenate(edges), np.concatenate(similarities)
+    method_of = np.concatenate(methods)
     order = np.lexsort((method_of, pairs[:, 0], pairs[:, 1]))
     pairs = pairs[order]
     return Edges(ranks.at(pairs[:, 0]), ranks.at(pairs[:, 1]), similarity[order], method_of[order])
 
 
-def _slices(
-    folder: Path, run: int, number: int
-) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+def _slices(folder: Path, run: int, number: int) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
     """Return what a run's files hold of one range."""
     ranged = (folder / "ranges.npy").exists()
     if not ranged and run != number:

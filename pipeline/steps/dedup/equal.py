@@ -166,9 +166,9 @@ def repeats_of(workspace: Workspace, first: int, last: int, *, pieces: int) -> N
 def compared_documents(
     workspace: Workspace, run: UnitRun, *, pieces: int, rules: Mapping[str, SourceRule]
 ) -> NDArray[np.int64]:
-    """Return the documents of a run that take part in what compares texts: (N,), the run's first is 0.
+    """Return the documents of a run whose texts are compared: (N,), the run's first being 0.
 
-    Repeats of a text are decided with the first of it; of a source without deduplication none takes part.
+    Repeats of a text are decided with the first of it; a source without deduplication has none.
     """
     fresh = np.ones(run.last - run.first, np.bool_)
     fresh[repeats_of(workspace, run.first, run.last, pieces=pieces)[:, 0] - run.first] = False

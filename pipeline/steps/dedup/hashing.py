@@ -140,9 +140,7 @@ def _sets(workspace: Workspace, work: CandidateRun, numbers: NDArray[np.int64]) 
             del column  # one row group is held
 
 
-def texts_at(
-    workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]
-) -> Iterator[pa.ChunkedArray]:
+def texts_at(workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]) -> Iterator[pa.ChunkedArray]:
     """Yield the texts of some documents of a unit, reading only the row groups that hold them."""
     if not len(numbers):
         return

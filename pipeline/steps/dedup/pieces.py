@@ -176,7 +176,7 @@ def _placed(
 
 
 def _band_keys(rows: NDArray[np.generic], salt: str | None) -> NDArray[np.uint64]:
-    """Return the keys of rows of signatures, which are uint32, of one source alone if there is a salt."""
+    """Return the keys of rows of signatures, uint32; with a salt they are those of one source alone."""
     keys = band_keys(cast("NDArray[np.uint32]", rows))
     return keys if salt is None else salted(keys, salt)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.run_file.config import Dedup
+from pipeline.run_file.deduplication import Dedup
 from stages.config import Config
 from stages.dedup.spans import Spans, lines_of, paragraphs_of, substrings_of, words_of
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.run_file.config import Dedup
+from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.repeats import repeats_key
 from pipeline.steps.cut.spans import kept_texts

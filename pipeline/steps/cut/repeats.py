@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.engine.tasks import Workspace
-from pipeline.run_file.config import Dedup
+from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.spans import PIECE_SPANS, spans_key
 from pipeline.steps.records import UnitRecord

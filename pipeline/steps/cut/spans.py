@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.run_file.config import Dedup
+from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.methods import method_of
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord

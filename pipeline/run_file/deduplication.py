@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from stages.config import Config
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.ranking import Keep, KeepColumn
+from stages.dedup.ranking import KeepColumn, KeepPolicy
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 
 SourceRule = bool | Literal["within"]
@@ -37,7 +37,7 @@ class Dedup(Config):
     """Cut paragraphs likewise: lines that no blank line parts."""
     substrings: RepeatedSubstrings | None = None
     """Cut strings of many words that stand more than once, all but the first; not done unless given."""
-    keep: Keep = "first"
+    keep: KeepPolicy = "first"
     """Which of some duplicates stays: the `first` in the order of sources, paths and positions, the
     `longest` in bytes, or the best by a field: `{ column = "quality", order = "highest" }`. Of equal
     ones the first."""

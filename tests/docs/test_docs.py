@@ -27,7 +27,9 @@ from pipeline.run_file.deduplication import Dedup
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
 from stages.decontamination.config import Decontamination, EvaluationSet
+from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
+from stages.dedup.ranking import KeepColumn
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.export.table import FORMATS
 from stages.filtering.filter import FilterConfig
@@ -63,6 +65,8 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     *((f'[[filters]] with kind = "{name}"', one.config) for name, one in FILTERS.items()),
     ("[dedup]", Dedup),
     ("[dedup.minhash]", MinHashConfig),
+    ("[dedup.containment]", ContainmentConfig),
+    ("[dedup] keep", KeepColumn),
     ("[dedup.lines] and [dedup.paragraphs]", RepeatedLines),
     ("[dedup.substrings]", RepeatedSubstrings),
     ("[decontamination]", Decontamination),

@@ -9,8 +9,8 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
-from pipeline.steps.dedup.edges import Found
-from pipeline.steps.dedup.method import corpus_of, rules_of
+from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.method import Corpus, corpus_of, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
@@ -97,6 +97,22 @@ def section_loss(scope: Scope) -> str | None:
     )
 
 
+def short_first(scope: Scope) -> str | None:
+    """Say what containment misses where a short document may come before what holds it, or None."""
+    dedup = scope.file.dedup
+    if dedup.containment is None or dedup.keep != "first":
+        return None
+    return (
+        'dedup.containment with keep = "first": a short document that comes before the one that holds it'
+        ' stays; set dedup.keep = "longest" to remove it'
+    )
+
+
+def _losses(scope: Scope) -> str | None:
+    """Say what all settings together cost."""
+    return "; ".join(filter(None, (section_loss(scope), short_first(scope)))) or None
+
+
 def _overlaps(scope: Scope) -> Sequence[str]:
     return (INGEST.name,) if streams(scope) else ()
 
@@ -109,10 +125,7 @@ def _work(job: Job) -> Work[DedupRecord]:
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, units, where)
     corpus = corpus_of(job.file, units, num_pieces(units[-1].last))
-    found: tuple[Found, ...] = ()
-    for method in METHODS:
-        if method.applies(job.file):
-            found += yield from method.find(job, corpus)
+    found = yield from _find(job, corpus)
     alike = not config.exact or bool(corpus.rules)
     whole = Resolution(units, corpus.pieces, found, config.ranked, kept, alike)
     task = job.task("resolve", resolve, whole)
@@ -135,6 +148,15 @@ def _work(job: Job) -> Work[DedupRecord]:
 def _keep(job: Job, unit: Unit) -> Task:
     name = unit.commit_name
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
+
+
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+    """Find duplicates by every method that the run asks for."""
+    found: list[FoundEdges] = []
+    for method in METHODS:
+        if method.applies(job.file):
+            found += yield from method.find(job, corpus)
+    return tuple(found)
 
 
 def _rank(job: Job, units: tuple[Unit, ...], where: Where) -> Phases[tuple[str, ...]]:
@@ -174,7 +196,7 @@ DEDUP = Step(
     record=DedupRecord,
     reads=always((INGEST.name,)),
     settings=_settings,
-    warning=section_loss,
+    warning=_losses,
     need=_need,
     work=_work,
     overlaps=_overlaps,

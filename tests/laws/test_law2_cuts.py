@@ -273,3 +273,18 @@ def test_what_is_changed_afterwards_is_found(damage: Damage, inline: Path, tmp_p
     assert found() == []
     damage(run, unit)
     assert found()
+
+
+def test_no_empty_document_is_kept_for_a_line_that_stands_inside_another(tmp_path: Path) -> None:
+    line = " ".join(f"w{number}" for number in range(2 * WORDS))
+    records = [
+        f"Before it {line} after it.",
+        line,
+        f"One. Two.\n{line}\nAnd more of it.",
+        f"{line}\nA third",
+    ]
+    write(tmp_path / "code.jsonl", [{"text": text} for text in records])
+    dedup = {"lines": {"min_documents": 2}, **CUTTING["substrings"]}
+    ingest = {"unit_size": "200KiB", "min_chars": 5}
+    run = cut_run(tmp_path, tmp_path / "run", dedup, sources=SOURCES[:1], until="cut", ingest=ingest)
+    assert [*texts(run).values()] == [records[0], "One. Two.\nAnd more of it.", "A third"]

@@ -165,7 +165,9 @@ def uncovered(ranges: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np
     sums = np.concatenate([[0], np.cumsum(taken[:, 1] - taken[:, 0])])
     over = np.concatenate([[0], taken[:, 1]])
     numbers = np.searchsorted(taken[:, 0], ranges, side="right")
-    before = sums[numbers] - np.maximum(over[numbers] - ranges, 0) * (numbers > 0)
+    before: NDArray[np.int64] = sums[numbers] - np.where(
+        numbers, np.maximum(over[numbers] - ranges, 0), 0
+    )
     return ranges[:, 1] - ranges[:, 0] - (before[:, 1] - before[:, 0])
 
 
@@ -180,17 +182,17 @@ def outside(
         taken: (T, 2) of bytes, ascending and apart; whole words.
 
     Returns:
-        The words; (S, 2) ranges, ascending and apart, none empty; (S,) the first given range of each.
+        The words; (S, 2) ranges, ascending and apart, none empty; (S,) the number, among the given
+        words, of the word that each begins with.
     """
     over = np.concatenate([[0], taken[:, 1]])
     stay = words.starts >= over[np.searchsorted(taken[:, 0], words.starts, side="right")]
     found = np.concatenate([[0], np.cumsum(stay)])[ranges]
-    numbers = np.flatnonzero(found[:, 0] < found[:, 1])
-    found = found[numbers]
+    found = found[found[:, 0] < found[:, 1]]
     apart = np.append(found[1:, 0] > found[:-1, 1], np.ones(min(len(found), 1), np.bool_))  # at the ends
-    begins = np.roll(apart, 1)
-    found = np.column_stack([found[begins, 0], found[apart, 1]])
-    return WordPlaces(*(column[stay] for column in words)), found, numbers[begins]
+    found = np.column_stack([found[np.roll(apart, 1), 0], found[apart, 1]])
+    left = WordPlaces(words.hashes[stay], words.starts[stay], words.ends[stay])
+    return left, found, np.flatnonzero(stay)[found[:, 0]]
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -247,7 +247,8 @@ def _found(
         own = np.array([(cut.start, cut.end) for cut, _ in found], np.int64)
         for (cut, first), size in zip(found, uncovered(own, taken).tolist(), strict=True):
             yield _Found(method.name, cut, size, first)
-        taken = np.array(merged([*map(tuple, taken.tolist()), *map(tuple, own.tolist())]), np.int64)
+        every = np.concatenate([taken, own])
+        taken = np.array(merged([(start, end) for start, end in every.tolist()]), np.int64)
 
 
 def _whole(
@@ -296,10 +297,10 @@ def _windows(
     words, ordinals = words_of(text), ordinals_of(places)
     own = np.where(documents_of(places) == documents_of(firsts), ordinals_of(firsts), -1)
     ranges = repeated_words(len(words.hashes), repeats=ordinals, firsts=own, min_words=config.min_words)
-    nearest = np.maximum(np.searchsorted(ordinals, ranges[:, 0], side="right") - 1, 0)
-    words, ranges, numbers = outside(words, ranges, taken)
+    words, ranges, begins = outside(words, ranges, taken)
+    nearest = np.searchsorted(ordinals, begins, side="right") - 1  # the windows that cover these words
     done = 0
-    for (low, high), first in zip(ranges.tolist(), firsts[nearest[numbers]].tolist(), strict=True):
+    for (low, high), first in zip(ranges.tolist(), firsts[nearest].tolist(), strict=True):
         cut = readable_cut(data, words, low, high, min_words=config.min_words)
         if cut is None:
             continue

@@ -162,13 +162,16 @@ def uncovered(ranges: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np
         ranges: (R, 2) starts and ends.
         taken: (T, 2).
     """
+    lengths: NDArray[np.int64] = ranges[:, 1] - ranges[:, 0]
+    if not len(taken):
+        return lengths
     sums = np.concatenate([[0], np.cumsum(taken[:, 1] - taken[:, 0])])
     over = np.concatenate([[0], taken[:, 1]])
     numbers = np.searchsorted(taken[:, 0], ranges, side="right")
     before: NDArray[np.int64] = sums[numbers] - np.where(
         numbers, np.maximum(over[numbers] - ranges, 0), 0
     )
-    return ranges[:, 1] - ranges[:, 0] - (before[:, 1] - before[:, 0])
+    return lengths - (before[:, 1] - before[:, 0])
 
 
 def outside(

@@ -31,7 +31,7 @@ _TRIES = 3
 """To train a tokenizer: with more pieces for the characters, then with fewer for so little text."""
 _SHORT = 60.0
 """CPU seconds of a sample's run that is done twice: the first time includes loading compiled code."""
-_KEPT = ("ingest", "dedup", "tokens", "sentences", "datasets", "commits")
+_KEPT = ("ingest", "dedup", "cut", "tokens", "sentences", "datasets", "commits")
 """Folders of a run whose size follows that of the corpus."""
 
 

@@ -123,6 +123,11 @@ def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
     assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
 
 
+def test_the_disk_of_cuts_is_forecast_too(folder: Path) -> None:
+    file = run_file(dedup={"near": False, "substrings": {}}, verify={"learning": False})
+    assert forecast_run(request(folder, file), share=1.0)["disk"]["cut"] > 0
+
+
 def test_more_workers_are_expected_to_hold_more_memory(folder: Path) -> None:
     found = forecast_alone(folder, run_file(), 1.0)
     held = [row["bytes"] for row in found["memory"]]

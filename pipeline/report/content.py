@@ -54,6 +54,36 @@ class SampleContent(TypedDict):
     excerpt: str
 
 
+class ClusterDocumentContent(TypedDict):
+    """A document of a cluster of duplicates."""
+
+    id: str
+    place: str
+    kept: bool
+    kept_id: str | None
+    similarity: float | None
+    method: str | None
+    excerpt: str
+
+
+class ClusterContent(TypedDict):
+    """A cluster of duplicates, with a few of its documents."""
+
+    id: str
+    documents: int
+    kept: int
+    removed: dict[str, int]
+    """By method."""
+    shown: list[ClusterDocumentContent]
+
+
+class SourceRemovalsContent(TypedDict):
+    """What deduplication removed of a source."""
+
+    documents: int
+    removed: int
+
+
 class DocumentsContent(TypedDict):
     """What became of the documents that were read."""
 
@@ -66,6 +96,9 @@ class DocumentsContent(TypedDict):
     samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
+    removed_by_source: NotRequired[dict[str, SourceRemovalsContent]]
+    clusters: NotRequired[list[ClusterContent]]
+    """The largest clusters of duplicates."""
 
 
 class LanguageContent(TypedDict):

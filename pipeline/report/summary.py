@@ -8,12 +8,14 @@ from typing import cast
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.content import (
     AuditContent,
+    ClusterContent,
     DocumentsContent,
     FlowContent,
     JsonObject,
     LanguageContent,
     RunReport,
     SampleContent,
+    SourceRemovalsContent,
     SplitContent,
     VerdictContent,
 )
@@ -22,7 +24,7 @@ from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
-from pipeline.steps.dedup.step import section_loss
+from pipeline.steps.dedup.step import DEDUP, section_loss
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
@@ -217,6 +219,10 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept
+    if (dedup := records.get(DEDUP)) is not None and dedup.largest:
+        content = dedup.model_dump(mode="json", include={"sources", "largest"})
+        documents["removed_by_source"] = cast("dict[str, SourceRemovalsContent]", content["sources"])
+        documents["clusters"] = cast("list[ClusterContent]", content["largest"])
     return documents
 
 

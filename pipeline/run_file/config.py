@@ -83,6 +83,10 @@ class Source(FieldMapping):
     UTF-8 are read from front to back, and positions are those of their text in UTF-8."""
     license: str | None = None
     """Licence of the texts, carried into the report."""
+    max_removed_fraction: float | None = Field(None, ge=0.0, le=1.0)
+    """Largest share of its documents that deduplication may remove; past it the run stops, as under
+    `dedup.max_removed_fraction`. By default a source has no limit, and the run warns if it loses nearly
+    all."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
@@ -140,6 +144,14 @@ class Dedup(Config):
     near: bool = True
     """Remove documents that are near-duplicates by `minhash`."""
     minhash: MinHashConfig = MinHashConfig()
+    max_removed_fraction: float = Field(0.9, ge=0.0, le=1.0)
+    """Largest share of all documents that may be removed; past it the run stops before anything is made
+    of what is left. It is checked once 100 documents are removed. No limit enters a fingerprint: raise
+    one and run again, and nothing is redone."""
+    max_cluster_size: int | None = Field(None, ge=2)
+    """Most documents that may be duplicates of each other, directly or through others, where some of
+    them are removed; past it the run stops in the same way. By default the run only warns of a large
+    cluster."""
 
     @model_validator(mode="after")
     def _near_needs_exact(self) -> "Dedup":

@@ -3,12 +3,23 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from pydantic import Field
+
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
-from pipeline.run_file.config import RunFile
+from pipeline.run_file.config import Dedup, RunFile
+from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
+from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
 from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
+from pipeline.steps.dedup.limits import (
+    Removals,
+    SourceRemovals,
+    removals_by_source,
+    require_limits,
+    warnings_of,
+)
 from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
 from pipeline.steps.dedup.pieces import (
     Piece,
@@ -45,6 +56,10 @@ PAIRS = 192 << 20
 """The pairs of a batch, and the candidates that they are expanded from."""
 SHINGLES = 32 << 20
 """The shingles of some texts, in the arrays that they are sorted with."""
+LARGEST_UNIT = "largest"
+"""Name of the unit that describes the largest clusters."""
+_LIMITS = ("max_removed_fraction", "max_cluster_size")
+"""Settings that decide whether a run goes on, and no byte of it."""
 KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
@@ -56,6 +71,10 @@ class DedupRecord(SelectionRecord):
     """The documents that have a duplicate: kept, and removed."""
     compared: int
     """Pairs whose similarity was computed."""
+    sources: dict[str, SourceRemovals] = Field(default_factory=dict)
+    """What is removed of each source."""
+    largest: tuple[LargeCluster, ...] = ()
+    """The largest clusters, with a few documents of each."""
 
 
 FEW_DOCUMENTS = 1 << 20
@@ -68,7 +87,8 @@ def text_need(file: RunFile) -> int:
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": scope.file.dedup}
+    decisive = [name for name in Dedup.model_fields if name not in _LIMITS]
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, decisive)}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
     return dedup
@@ -113,9 +133,16 @@ def _work(job: Job) -> Work[DedupRecord]:
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
-    settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
+    flows = read_flows(job.root, DEDUP_NAME)
+    settle(DEDUP_NAME, flows, let_out(job.root, "ingest"))
+    largest = yield from _describe_largest(job, units, deduplicated=config.exact)
+    removals = Removals(removals_by_source(units, flows), record.removed, largest)
+    require_limits(job.file, removals, job.root)
     return Whole(
         DedupRecord(
+            warnings=tuple(warnings_of(job.file, removals)),
+            sources=dict(removals.sources),
+            largest=largest,
             ledger=record.ledger,
             kept=record.kept,
             removed=record.removed,
@@ -167,6 +194,17 @@ def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
     ]
     verified = yield Phase("verify near-duplicates", tasks)
     return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
+
+
+def _describe_largest(
+    job: Job, units: tuple[Unit, ...], *, deduplicated: bool
+) -> Phases[tuple[LargeCluster, ...]]:
+    """Return the largest clusters; none where nothing is removed."""
+    if not deduplicated:
+        return ()
+    task = job.task(LARGEST_UNIT, describe_largest, Clustered(units))
+    described = yield Phase("describe clusters", [task])
+    return described[task.unit].read(LargestRecord).clusters
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:

@@ -12,6 +12,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.dedup.clusters import LargestRecord
 from stages.errors import ConfigError, VerificationError
 from tests.conftest import digests
 from tests.pipeline.test_exit_codes import code_of
@@ -92,7 +93,7 @@ def test_a_stopped_run_has_made_nothing_of_it_and_exits_with_3(
     corpus = write(tmp_path, same=[LETTER] * 300)
     text = 'datasets = [{ name = "clm" }]\n[[sources]]\nname = "same"\npaths = ["same.jsonl"]\n'
     (corpus / "run.toml").write_text(text)
-    words = "run", corpus / "run.toml", "-o", tmp_path / "run", "--workers", 0
+    words = "run", corpus / "run.toml", "-o", tmp_path / "run", "--workers", "0"
     assert code_of(monkeypatch, *words) == 3
     assert "dedup.max_removed_fraction = 0.9" in capsys.readouterr().err
     assert not (tmp_path / "run" / "tokenizer").exists()
@@ -214,7 +215,7 @@ def test_clusters_do_not_depend_on_units(tmp_path: Path, unit_size: str) -> None
     assert len(found) == 10
     assert describe_clusters(tmp_path / "cut") == found
     commits = Commits(LocalStorage(tmp_path / "whole")).survey("dedup").commits
-    assert len(commits["largest"].record["clusters"]) == 10
+    assert commits["largest"].read(LargestRecord).clusters[0].documents == found[0]["documents"]
 
 
 def test_a_folder_without_clusters_says_so(tmp_path: Path) -> None:

@@ -293,6 +293,36 @@ class MemoryForecast(TypedDict):
     bytes: int
 
 
+class RemovalForecast(TypedDict):
+    """How many documents deduplication is expected to remove."""
+
+    documents: int
+    """That it decides about."""
+    removed: int
+    likely: float
+    """The removed share."""
+    low: float
+    high: float
+    """With `low`, the ends of an interval of 95% of the removed share."""
+
+
+class DuplicatesForecast(TypedDict):
+    """What a sample says of all duplicates."""
+
+    sampled: int
+    """Documents."""
+    sample_share: float
+    by_chance: bool
+    """Whether each record of the inputs had the same chance; if not, the interval is too narrow."""
+    all: RemovalForecast
+    sources: dict[str, RemovalForecast]
+    """Of duplicates within each source; those of other sources come on top."""
+    largest_cluster: int | None
+    """Documents, about; None if the sample has too few of them to tell."""
+    limits: list[str]
+    """Limits at which the run would or may stop."""
+
+
 class Forecast(TypedDict):
     """What is expected of a run, scaled from a sample."""
 
@@ -305,6 +335,8 @@ class Forecast(TypedDict):
     """By reason; `unreadable` are records that give no document."""
     removed: dict[str, int]
     kept: int
+    duplicates: DuplicatesForecast | None
+    """None without deduplication."""
     tokens: int
     languages: list[LanguageContent]
     steps: list[StepForecast]

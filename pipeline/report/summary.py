@@ -219,7 +219,7 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept
-    if (dedup := records.get(DEDUP)) is not None and dedup.largest:
+    if (dedup := records.get(DEDUP)) is not None and file.dedup.exact:
         content = dedup.model_dump(mode="json", include={"sources", "largest"})
         documents["removed_by_source"] = cast("dict[str, SourceRemovalsContent]", content["sources"])
         documents["clusters"] = cast("list[ClusterContent]", content["largest"])

@@ -5,19 +5,19 @@
 
 A sample of a share p holds a pair with probability p^2, so the share that goes in it is too small, and
 dividing it by p is wrong too: it depends on how often each text stands there. This is the problem of
-unseen species. Groups are those of one kept document and all that go for it. A group of s documents shows
-j of them with probability Binomial(j; s, p). So the numbers of groups by what is seen of them are Poisson
-with means that are linear in q, the share of documents that stand in groups of each size:
+unseen species. A group is a kept document and all that go for it. A group of s documents shows j of them
+with probability Binomial(j; s, p). So the numbers of groups by what is seen of them are Poisson, with
+means that are linear in q, the share of documents that stand in groups of each size:
 
-    mean_j = N * sum_s q_s / s * Binomial(j; s, p)        removed = sum_s q_s * (1 - 1 / s)
+    mean_j = N * sum_s q_s / s * Binomial(j; s, p)        removed = sum_s q_s * (1 - 1/s)
 
 The estimate is that of maximum likelihood, by expectation and maximisation over a grid of sizes. Many q
-fit almost as well, with other removed shares. So the interval is what the likelihood allows: all removed
-shares that some q gives whose log-likelihood is at most `_DROP` below the best.
+fit almost as well and give other removed shares. So the interval holds all removed shares that some q
+gives whose log-likelihood is at most `_DROP` below the best.
 
 Source: Norris and Pollock 1998, "Non-parametric MLE for Poisson species abundance models", for the
-estimate; Murphy and van der Vaart 2000, "On profile likelihood", for the interval. Efron and Thisted 1976
-show that a sample alone says little about what is much rarer than one in it; then the interval is wide.
+estimate; Murphy and van der Vaart 2000, "On profile likelihood", for the interval. Efron and Thisted
+1976: a sample says little of what is much rarer than one in it, and then the interval is wide.
 """
 
 from collections.abc import Mapping
@@ -35,6 +35,7 @@ _FACTOR, _WEAKEST = 2.5, 1e-3
 _EVERY = 12
 """Sizes of groups up to here all stand in the grid; larger ones are a tenth apart."""
 _NEWTON = 30
+_EXACT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def removed_share(groups: Mapping[int, int], *, share: float) -> RemovedShare:
 
 @dataclass(frozen=True)
 class _Model:
-    """The likelihood of what was seen: J numbers that were seen of groups, S sizes that groups may have."""
+    """The likelihood of what was seen: J numbers of documents seen of a group, S sizes of groups."""
 
     sizes: NDArray[np.float64]
     """(S,)"""
@@ -112,7 +113,9 @@ class _Model:
         expected = np.maximum(self.means @ shares, 1e-300)
         return float(self.counts @ np.log(expected) - self.visible @ shares)
 
-    def fit(self, shares: NDArray[np.float64], *, pull: float, steps: int = _STEPS) -> NDArray[np.float64]:
+    def fit(
+        self, shares: NDArray[np.float64], *, pull: float, steps: int = _STEPS
+    ) -> NDArray[np.float64]:
         """Return the shares that are most likely, less a pull times the share that goes."""
         cost = self.visible + pull * self.goes
         for _ in range(steps):
@@ -187,7 +190,7 @@ def _on_simplex(weights: NDArray[np.float64], cost: NDArray[np.float64]) -> NDAr
     for _ in range(_NEWTON):
         parts = own / (needed + shift)
         surplus = parts.sum() - 1
-        if abs(surplus) < 1e-10:
+        if abs(surplus) < _EXACT:
             break
         shift += surplus / float((parts / (needed + shift)).sum())
     found = np.zeros_like(weights)

@@ -18,7 +18,8 @@ from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile
 from pipeline.inputs.place_files import open_place
 from pipeline.inputs.sample import sample_line, sample_source
-from pipeline.report.content import DuplicatesForecast, RemovalForecast, RunReport
+from pipeline.report.content import RunReport
+from pipeline.report.duplicates import DuplicatesForecast, RemovalForecast
 from pipeline.run_file.config import RunFile, Source
 from pipeline.steps.dedup.limits import FEWEST
 from stages.columns import Drop

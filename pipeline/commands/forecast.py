@@ -26,7 +26,8 @@ from pipeline.commands.sample_roles import drawn_roles
 from pipeline.commands.scaled_up import MeasuredSample, library_seconds, scaled_up
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.sample import InputSample, draw_sample
-from pipeline.report.content import DuplicatesForecast, Forecast, RunReport
+from pipeline.report.content import Forecast, RunReport
+from pipeline.report.duplicates import DuplicatesForecast
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain

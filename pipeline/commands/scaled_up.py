@@ -15,14 +15,13 @@ from pipeline.inputs.bundles import MEAN
 from pipeline.inputs.sample import InputSample
 from pipeline.planning.peaks import Parts, peaks_of
 from pipeline.report.content import (
-    DuplicatesForecast,
     Forecast,
     LanguageContent,
     MemoryForecast,
     RunReport,
     StepForecast,
 )
-from pipeline.report.duplicates import is_vague
+from pipeline.report.duplicates import DuplicatesForecast, is_vague
 from pipeline.run_file.config import RunFile
 from pipeline.state.journal import read_log
 from pipeline.steps.decode.sample import sampled_bytes

@@ -8,14 +8,12 @@ from typing import cast
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.content import (
     AuditContent,
-    ClusterContent,
     DocumentsContent,
     FlowContent,
     JsonObject,
     LanguageContent,
     RunReport,
     SampleContent,
-    SourceRemovalsContent,
     SplitContent,
     VerdictContent,
 )
@@ -221,8 +219,8 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
         documents["kept"] = selections[-1].kept
     if (dedup := records.get(DEDUP)) is not None and file.dedup.exact:
         content = dedup.model_dump(mode="json", include={"sources", "largest"})
-        documents["removed_by_source"] = cast("dict[str, SourceRemovalsContent]", content["sources"])
-        documents["clusters"] = cast("list[ClusterContent]", content["largest"])
+        found = {"removed_by_source": content["sources"], "clusters": content["largest"]}
+        documents |= cast("DocumentsContent", found)
     return documents
 
 

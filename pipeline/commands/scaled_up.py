@@ -26,6 +26,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.state.journal import read_log
 from pipeline.steps.decode.sample import sampled_bytes
 from pipeline.steps.decode.step import DECODE, SAMPLED
+from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
 from pipeline.steps.tokenize.encode import LanguageTokens
@@ -80,7 +81,7 @@ def scaled_up(
     unreadable = {"unreadable": sample.scaled(drawn.unreadable)} if drawn.unreadable else {}
     dropped = {why: sample.scaled(count) for why, count in documents["dropped"].items()}
     decided = documents.get("kept", 0) + sum(documents.get("removed", {}).values())
-    removed = _removed(sample, duplicates, documents=sample.scaled(decided))
+    removed = _removed(sample, duplicates)
     return Forecast(
         share=drawn.taken / drawn.stored,
         records=drawn.records,
@@ -100,21 +101,20 @@ def scaled_up(
     )
 
 
-def _removed(
-    sample: MeasuredSample, duplicates: DuplicatesForecast | None, *, documents: int
-) -> dict[str, int]:
-    """Return how many documents are removed, by method in the proportions of the sample.
+def _removed(sample: MeasuredSample, duplicates: DuplicatesForecast | None) -> dict[str, int]:
+    """Return how many documents are removed by reason, duplicates in the proportions of the sample.
 
     If nobody can tell, these are the duplicates within the sample: at least so many are removed.
     """
+    flow = sample.report["ledger"].get(DEDUP.name)
     seen = sample.report["documents"].get("removed", {})
-    found = sum(seen.values())
-    if duplicates is None or sample.drawn.is_whole or is_vague(duplicates["all"]):
-        return {why: sample.scaled(count) for why, count in seen.items()}
-    total = duplicates["all"]["likely"] * documents
-    first = next(iter(seen), "duplicates")
-    shares = {why: n / found for why, n in seen.items()} if found else {first: 1.0}
-    return {why: round(total * shares.get(why, 0.0)) for why in (seen or shares)}
+    every = {why: sample.scaled(count) for why, count in seen.items()}
+    if duplicates is None or flow is None or sample.drawn.is_whole or is_vague(duplicates["all"]):
+        return every
+    own = {why: tally["documents"] for why, tally in flow["gone"].items()}
+    total = duplicates["all"]["likely"] * sample.scaled(flow["input"]["documents"])
+    found = sum(own.values()) or 1
+    return every | {why: round(total * count / found) for why, count in own.items()}
 
 
 def _languages(sample: MeasuredSample) -> Iterator[LanguageContent]:

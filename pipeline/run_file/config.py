@@ -11,7 +11,9 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
+from stages.decontamination.config import Decontamination
 from stages.dedup.lsh import MinHashConfig
+from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
@@ -152,6 +154,17 @@ class Dedup(Config):
     """Most documents that may be duplicates of each other, directly or through others, where some of
     them are removed; past it the run stops in the same way. By default the run only warns of a large
     cluster."""
+    lines: RepeatedLines | None = None
+    """Cut lines that stand in many documents from all but the first; not done unless given."""
+    paragraphs: RepeatedLines | None = None
+    """Cut paragraphs likewise: lines that no blank line parts."""
+    substrings: RepeatedSubstrings | None = None
+    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether parts of documents are cut."""
+        return (self.lines, self.paragraphs, self.substrings) != (None, None, None)
 
     @model_validator(mode="after")
     def _near_needs_exact(self) -> "Dedup":
@@ -222,6 +235,8 @@ class RunFile(Config):
     filters: tuple[AnyFilter, ...] = ()
     """Filters in the order in which they look at a document; `kind` says which. See docs/filters.md."""
     dedup: Dedup = Dedup()
+    decontamination: Decontamination | None = None
+    """Documents that hold items of evaluation sets; none unless given."""
     tokenizer: TokenizerSection = TokenizerSection()
     framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()

@@ -25,7 +25,9 @@ from pipeline import cli
 from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
+from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.dedup.lsh import MinHashConfig
+from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.export.table import FORMATS
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
@@ -60,6 +62,10 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     *((f'[[filters]] with kind = "{name}"', one.config) for name, one in FILTERS.items()),
     ("[dedup]", Dedup),
     ("[dedup.minhash]", MinHashConfig),
+    ("[dedup.lines] and [dedup.paragraphs]", RepeatedLines),
+    ("[dedup.substrings]", RepeatedSubstrings),
+    ("[decontamination]", Decontamination),
+    ("[[decontamination.sets]]", EvaluationSet),
     ("[tokenizer]", TokenizerSection),
     ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),

@@ -8,7 +8,7 @@ from pydantic import Field
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
-from pipeline.run_file.config import Dedup, RunFile
+from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
@@ -38,7 +38,7 @@ from pipeline.steps.dedup.resolve import (
 )
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest.part import BATCH_BYTES
-from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import read_all
 from pipeline.steps.recount import of_units
@@ -58,8 +58,6 @@ SHINGLES = 32 << 20
 """The shingles of some texts, in the arrays that they are sorted with."""
 LARGEST_UNIT = "largest"
 """Name of the unit that describes the largest clusters."""
-_LIMITS = ("max_removed_fraction", "max_cluster_size")
-"""Settings that decide whether a run goes on, and no byte of it."""
 KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
@@ -86,16 +84,20 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
+_DECIDING = ("exact", "near", "minhash")
+"""Settings that decide which documents are kept; others decide what is cut from them, or are limits."""
+
+
 def _settings(scope: Scope) -> Mapping[str, object]:
-    decisive = [name for name in Dedup.model_fields if name not in _LIMITS]
-    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, decisive)}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, _DECIDING)}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
     return dedup
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file))
+    compared = compared_factor(scope.file) * int(scope.file.ingest.max_document_bytes)
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file) + compared)
     return Need(most, "lower ingest.max_document_bytes")
 
 

@@ -31,6 +31,14 @@ class Dedup(Config):
     keys: tuple[str, ...] = Field((), max_length=8)
     """Fields of the records, such as doi. Documents with the same value in one are duplicates; those
     without a value are not. Strings and numbers are compared, without white space at both ends."""
+    max_removed_fraction: float = Field(0.9, ge=0.0, le=1.0)
+    """Largest share of all documents that may be removed; past it the run stops before anything is made
+    of what is left. It is checked once 100 documents are removed. No limit enters a fingerprint: raise
+    one and run again, and nothing is redone."""
+    max_cluster_size: int | None = Field(None, ge=2)
+    """Most documents that may be duplicates of each other, directly or through others, where some of
+    them are removed; past it the run stops in the same way. By default the run only warns of a large
+    cluster."""
     lines: RepeatedLines | None = None
     """Cut lines that stand in many documents from all but the first; not done unless given."""
     paragraphs: RepeatedLines | None = None

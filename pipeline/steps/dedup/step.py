@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pydantic import Field
+
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
@@ -9,7 +11,15 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
+from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
 from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.limits import (
+    Removals,
+    SourceRemovals,
+    removals_by_source,
+    require_limits,
+    warnings_of,
+)
 from pipeline.steps.dedup.method import Corpus, corpus_of, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
@@ -39,6 +49,8 @@ PAIRS = 192 << 20
 """The pairs of a batch, and the candidates that they are expanded from."""
 SHINGLES = 32 << 20
 """The shingles of some texts, in the arrays that they are sorted with."""
+LARGEST_UNIT = "largest"
+"""Name of the unit that describes the largest clusters."""
 KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
@@ -50,6 +62,10 @@ class DedupRecord(SelectionRecord):
     """The documents that have a duplicate: kept, and removed."""
     compared: int
     """Pairs whose similarity was computed."""
+    sources: dict[str, SourceRemovals] = Field(default_factory=dict)
+    """What is removed of each source."""
+    largest: tuple[LargeCluster, ...] = ()
+    """The largest clusters, with a few documents of each."""
 
 
 FEW_DOCUMENTS = 1 << 20
@@ -61,8 +77,8 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
-_UNDECIDED = {"lines", "paragraphs", "substrings"}
-"""Settings that decide what is cut from documents; all others decide which are kept."""
+_UNDECIDED = {"lines", "paragraphs", "substrings", "max_removed_fraction", "max_cluster_size"}
+"""Settings that decide what is cut from documents, and limits; all others decide which are kept."""
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -131,10 +147,16 @@ def _work(job: Job) -> Work[DedupRecord]:
     task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
-    settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
+    flows = read_flows(job.root, DEDUP_NAME)
+    settle(DEDUP_NAME, flows, let_out(job.root, "ingest"))
+    largest = yield from _describe_largest(job, units, deduplicated=config.exact)
+    removals = Removals(removals_by_source(units, flows), record.removed, largest)
+    require_limits(job.file, removals, job.root)
     return Whole(
         DedupRecord(
-            warnings=warnings,
+            warnings=(*warnings, *warnings_of(job.file, removals)),
+            sources=dict(removals.sources),
+            largest=largest,
             ledger=record.ledger,
             kept=record.kept,
             removed=record.removed,
@@ -175,6 +197,17 @@ def _rank(job: Job, units: tuple[Unit, ...], where: Where) -> Phases[tuple[str, 
         f" ({last / total:.2%}) have no number and no date there; they rank last"
     )
     return (warning,)
+
+
+def _describe_largest(
+    job: Job, units: tuple[Unit, ...], *, deduplicated: bool
+) -> Phases[tuple[LargeCluster, ...]]:
+    """Return the largest clusters; none where nothing is removed."""
+    if not deduplicated:
+        return ()
+    task = job.task(LARGEST_UNIT, describe_largest, Clustered(units))
+    described = yield Phase("describe clusters", [task])
+    return described[task.unit].read(LargestRecord).clusters
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:

@@ -4,9 +4,9 @@
 
 Each FOLDER has *.jsonl or *.jsonl.gz with a field `text`. All programs get the same cleaned texts in the
 same order, shingles of 5 words, 128 permutations and a threshold of 0.8, and are otherwise run as their
-own pages say. Ours is `run --workers 0 --until dedup`. The measure is the rule of docs/dedup.md, decided
-by the exact similarity of every pair. Programs that compare other words than ours (datatrove, text-dedup)
-mean something else by 0.8, so the table tells how they agree with this rule, not with their own.
+own pages say. Ours is `run --workers 0 --until dedup`. The measure is the rule of docs/dedup.md and the
+exact similarity of every pair. datatrove and text-dedup compare other words than ours, so 0.8 means
+something else to them, and the table says how they agree with this rule, not with their own.
 
 CPU seconds are those of all processes of a program, start and imports included. Peers are installed in
 CACHE (`peer_environments.py`); one that cannot be is a row without figures.
@@ -245,7 +245,7 @@ def main() -> int:
     if options.picture:
         drawn = {
             name: [
-                (row.program, row.judgement.recall, row.judgement.precision, row.cpu_seconds)
+                (row.program, (row.judgement.recall, row.judgement.precision, row.cpu_seconds))
                 for row in rows
                 if row.judgement
             ]

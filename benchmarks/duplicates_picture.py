@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-Bar = tuple[str, float, float, float]
-"""Program, recall, precision, CPU seconds."""
+Bar = tuple[str, tuple[float, float, float]]
+"""Program; recall, precision, CPU seconds."""
 _NAME, _BAR, _GAP = 110, 170, 80
 _LINE, _HEAD = 22, 58
 _COLORS = ("#2b6cb0", "#a0aec0")
@@ -30,12 +30,12 @@ def draw(corpora: Mapping[str, Sequence[Bar]]) -> str:
 def _corpus(name: str, bars: Sequence[Bar], top: int) -> list[str]:
     """Return the bars of one corpus, from a height on."""
     parts = [_text(8, top + 24, name, "bold")]
-    most = max((bar[3] for bar in bars), default=1.0)
+    most = max((values[2] for _, values in bars), default=1.0)
     for column, title in enumerate(("recall", "precision", "CPU seconds")):
         left = _NAME + column * (_BAR + _GAP)
         parts.append(_text(left, top + 48, title, "normal"))
-        for line, bar in enumerate(bars):
-            value = bar[1 + column]
+        for line, (_, values) in enumerate(bars):
+            value = values[column]
             share = value / most if column == 2 else value  # noqa: PLR2004  # the third column
             said = f"{value:.1f}" if column == 2 else f"{value:.4f}"  # noqa: PLR2004
             y = top + _HEAD + line * _LINE

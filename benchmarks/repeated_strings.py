@@ -1,22 +1,28 @@
 """How much text stands twice: the share of words in strings of 50 words and more that a corpus repeats.
 
-    python -m benchmarks.repeated_strings RUN [RUN ...]
+    python -m benchmarks.repeated_strings FOLDER [FOLDER ...]
 
-RUN is the folder of a run that has finished its step `dedup`, or `cut` if it has one. Its kept documents
-are read as later steps read them. A word is a token of `stages.dedup.shingles.split_tokens`. It counts
-if it lies in a window of 50 words that stands at least twice; `beyond the first` are words that lie in
-no window that is the first of its kind.
+FOLDER is a folder of JSONL files (plain or gzip, field `text`), read in order of name, or a run that has
+finished its step `dedup`, or `cut` if it has one: of a run the kept documents are read as later steps
+read them. A word is a token of `stages.dedup.shingles.split_tokens`. It counts if it lies in a window of
+50 words that stands at least twice in the corpus, in all its copies; `beyond the first` are words that
+lie in no window that is the first of its kind. No window crosses the end of a document.
 
-The counter shares no code with the step `cut`: each window is known by the BLAKE2b digest of its words.
+The counter shares no code with the step `cut`, and no hash decides: windows get numbers by prefix
+doubling (Karp, Miller and Rosenberg, STOC 1972), the first half of the sorting of suffixes.
 """
 
 import argparse
-import hashlib
-from collections.abc import Iterator
+import gzip
+import json
+import resource
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
@@ -28,7 +34,6 @@ from pipeline.steps.units import kept_groups, units_of
 from stages.dedup.shingles import split_tokens
 
 SIZE = 50
-_DIGEST = 16
 
 
 class Repeated(NamedTuple):
@@ -39,6 +44,24 @@ class Repeated(NamedTuple):
     """Words in strings that stand at least twice."""
     beyond: int
     """Of these, words that no first string covers."""
+
+
+def texts_of(folder: Path) -> Iterator[str]:
+    """Yield the texts of a run, or of a folder of JSONL files."""
+    if (folder / "commits").is_dir():
+        yield from kept_texts(folder)
+        return
+    paths = sorted([*folder.rglob("*.jsonl"), *folder.rglob("*.jsonl.gz")])
+    if not paths:
+        raise SystemExit(f"{folder} is neither a run nor a folder with files *.jsonl or *.jsonl.gz")
+    for path in paths:
+        with (
+            gzip.open(path, "rt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8") as lines
+        ):
+            for line in lines:
+                yield json.loads(line)["text"]
 
 
 def kept_texts(run: Path) -> Iterator[str]:
@@ -52,45 +75,66 @@ def kept_texts(run: Path) -> Iterator[str]:
             yield from table.column("text").to_pylist()
 
 
-def count_repeated(texts: Iterator[str], size: int = SIZE) -> Repeated:
+def window_numbers(words: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Number the windows of `size` words: (T - size + 1,) int64, equal for equal windows alone."""
+    numbers, length = words, 1
+    while length < size:
+        step = min(length, size - length)
+        left, right = numbers[:-step], numbers[step:]
+        pairs = left * (int(numbers.max(initial=0)) + 1) + right
+        numbers = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+        length += step
+    return numbers
+
+
+def covered(starts: NDArray[np.int64], length: int, size: int) -> NDArray[np.bool_]:
+    """Return which of `length` words lie in a window of `size` words at one of the starts."""
+    marks = np.zeros(length + 1, np.int64)
+    np.add.at(marks, starts, 1)
+    np.add.at(marks, starts + size, -1)
+    return np.cumsum(marks)[:length] > 0
+
+
+def count_repeated(texts: Iterable[str], size: int = SIZE) -> Repeated:
     """Count words in strings of `size` words that stand at least twice."""
-    digests, lengths = [], []
-    for text in texts:
-        words = [word.encode() for word in split_tokens(text)]
-        lengths.append(len(words))
-        windows = (b" ".join(words[start : start + size]) for start in range(len(words) - size + 1))
-        own = b"".join(hashlib.blake2b(one, digest_size=_DIGEST).digest() for one in windows)
-        digests.append(np.frombuffer(own, f"S{_DIGEST}"))
-    every = np.concatenate(digests)
+    known: dict[str, int] = {}
+    parts = [
+        np.array([known.setdefault(word, len(known)) for word in split_tokens(text)], np.int64)
+        for text in texts
+    ]
+    words = np.concatenate([*parts, np.empty(0, np.int64)])
+    lengths = np.array([len(part) for part in parts], np.int64)
+    if len(words) < size:
+        return Repeated(len(words), 0, 0)
+    room = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(words))  # words to the document's end
+    starts = np.flatnonzero(room >= size)
+    numbers = window_numbers(words, size)[starts]
     _, first, group, counts = np.unique(
-        every, return_index=True, return_inverse=True, return_counts=True
+        numbers, return_index=True, return_inverse=True, return_counts=True
     )
     twice = counts[group] > 1
-    is_first = first[group] == np.arange(len(every))
-    total = repeated = beyond = start = 0
-    for of_text, length in zip(digests, lengths, strict=True):
-        marks = np.zeros((2, length + 1), np.int64)
-        rows = slice(start, start + len(of_text))
-        for mark, chosen in zip(marks, (twice[rows], twice[rows] & is_first[rows]), strict=True):
-            begins = np.flatnonzero(chosen)
-            np.add.at(mark, begins, 1)
-            np.add.at(mark, np.minimum(begins + size, length), -1)
-        inside, of_first = np.cumsum(marks, axis=1)[:, :length] > 0
-        total, repeated = total + length, repeated + int(inside.sum())
-        beyond += int((inside & ~of_first).sum())
-        start += len(of_text)
-    return Repeated(total, repeated, beyond)
+    is_first = first[group] == np.arange(len(starts))
+    inside = covered(starts[twice], len(words), size)
+    of_first = covered(starts[twice & is_first], len(words), size)
+    return Repeated(len(words), int(inside.sum()), int((inside & ~of_first).sum()))
 
 
 def main() -> None:
-    """Print the shares of some runs."""
+    """Print the shares of some folders."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
-    for run in parser.parse_args().runs:
-        found = count_repeated(kept_texts(run))
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    for folder in parser.parse_args().folders:
+        begun = time.process_time()
+        found = count_repeated(texts_of(folder))
+        if not found.words:
+            print(f"{folder.name}: no words")
+            continue
         print(
-            f"{run.name}: {found.words:,} words, {found.repeated / found.words:.2%} in strings of {SIZE}"
-            f" and more that stand twice, {found.beyond / found.words:.2%} beyond the first of each"
+            f"{folder.name}: {found.words:,} words,"
+            f" {found.repeated / found.words:.2%} in strings of {SIZE} and more that stand twice,"
+            f" {found.beyond / found.words:.2%} beyond the first of each;"
+            f" {time.process_time() - begun:.1f} CPU s,"
+            f" peak so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB"
         )
 
 

@@ -64,9 +64,7 @@ def decide_plainly(
     if dedup.near:
         near_edges(edges, shingles, salt, dedup)
     if dedup.containment is not None:
-        contained_edges(
-            edges, {n: (records[n].text, shingles[n]) for n in firsts}, salt, dedup
-        )
+        contained_edges(edges, {n: (records[n].text, shingles[n]) for n in firsts}, salt, dedup)
     decided = Decided(removed=removals(taking, rank, equal, edges))
     links = [*edges, *((first, n) for found in equal.values() for n, first in found.items())]
     if rules:
@@ -122,9 +120,7 @@ def shingles_of(text: str, size: int) -> list[str]:
     return [" ".join(tokens[max(0, end - size) : end]) for end in ends] if tokens else []
 
 
-def bucket_pairs(
-    buckets: Mapping[object, list[int]], limit: int
-) -> Iterable[tuple[int, int]]:
+def bucket_pairs(buckets: Mapping[object, list[int]], limit: int) -> Iterable[tuple[int, int]]:
     """Yield what each document of a bucket is compared with: its `limit` best-ranked, if better."""
     for bucket in buckets.values():
         for place, worse in enumerate(bucket):
@@ -191,9 +187,7 @@ def removals(
             if held is not None:
                 found += [(held, s, m) for m, s in edges[better, number].items()]
         if first == number and found:
-            text_fate[number] = min(
-                found, key=lambda one: (rank[one[0]], ORDER.index(one[2]))
-            )
+            text_fate[number] = min(found, key=lambda one: (rank[one[0]], ORDER.index(one[2])))
         found = [text_fate[first]] if first in text_fate else []
         for method, same in equal.items():
             best = same.get(number, number)

@@ -44,7 +44,13 @@ def corpus_of(seed: int) -> list[Record]:
         else:
             near = texts[rng.integers(min(len(texts), 12))].split()
             cut = int(rng.integers(len(near)))
-            changed = [near, [*near, "end"], near[1:], near[: max(6, cut)], [*near[:cut], "x", *near[cut:]]]
+            changed = [
+                near,
+                [*near, "end"],
+                near[1:],
+                near[: max(6, cut)],
+                [*near[:cut], "x", *near[cut:]],
+            ]
             text = " ".join(changed[rng.integers(5)])
         texts.append(text)
         fields: dict[str, Any] = {"text": text + " 0123456789 0123456789"}

@@ -1,4 +1,4 @@
-"""The rule of deduplication in plain loops, for every policy: from records alone, candidates included."""
+"""The rule of deduplication in plain loops, for every policy: from records alone."""
 
 import math
 from collections import Counter, defaultdict
@@ -156,8 +156,8 @@ def contained_edges(
     selected: dict[int, set[int]] = {}
     for number, (text, _) in texts.items():
         hashes = shingle_hashes(text, size=dedup.minhash.size).tolist()
-        ends = range(min(WINDOW, len(hashes)), len(hashes) + 1)
-        selected[number] = {min(hashes[max(0, end - WINDOW) : end]) for end in ends if hashes}
+        windows = [hashes[end - WINDOW : end] for end in range(WINDOW, len(hashes) + 1)]
+        selected[number] = {min(window) for window in windows} if windows else set(hashes)
         for value in selected[number]:
             buckets[salt[number], value].append(number)
     for (better, worse), shared in Counter(bucket_pairs(buckets, config.max_candidates)).items():

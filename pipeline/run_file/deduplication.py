@@ -8,6 +8,7 @@ from stages.config import Config
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.ranking import KeepColumn, KeepPolicy
+from stages.dedup.semantic import SemanticConfig
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 
 SourceRule = bool | Literal["within"]
@@ -24,6 +25,8 @@ class Dedup(Config):
     minhash: MinHashConfig = MinHashConfig()
     containment: ContainmentConfig | None = None
     """Remove documents most of which stands inside a better-ranked one, too: off by default."""
+    semantic: SemanticConfig | None = None
+    """Remove documents that say the same in other words, by embeddings: off by default."""
     url: str | None = Field(None, min_length=1)
     """The field of the records that holds a URL. Documents of the same URL are duplicates, whatever
     their texts; those without one are compared by their texts alone. `http`, `www.`, letter case of the
@@ -84,9 +87,10 @@ class Dedup(Config):
                 raise ValueError(f"{key}: '' names nothing")
         if self.url is not None and self.url in self.keys:
             raise ValueError(f"keys: {self.url!r} is compared as `url` already")
-        if not self.exact and (self.columns or self.containment or self.ranked):
+        if not self.exact and (self.columns or self.containment or self.semantic or self.ranked):
             raise ValueError(
-                "exact = false: containment, url, keys, keep and source_order need exact = true"
+                "exact = false: containment, semantic, url, keys, keep and source_order need"
+                " exact = true"
             )
         return self
 

@@ -21,12 +21,14 @@ from stages.config import Config
 
 _TOP = 127
 _ROUNDS = 10
-_BLOCK = 1_024
-"""Documents that are compared with a cluster at a time: 128 MiB of similarities of the largest."""
+_BLOCK = 256
+"""Documents that are compared with a cluster at a time: 90 MiB of the largest."""
 MAX_CLUSTER = 1 << 14
 """Documents of a cluster that are compared with each other; a larger one is cut, best-ranked first."""
 CLUSTER_SIZE = 2_048
 """Documents of a cluster on average, unless `clusters` says otherwise."""
+MAX_CLUSTERS = 1 << 14
+"""Of a larger corpus clusters are larger."""
 SAMPLE = 1 << 16
 """Documents that centroids are found with, about."""
 
@@ -50,7 +52,7 @@ class SemanticConfig(Config):
 
 def num_clusters(documents: int, config: SemanticConfig) -> int:
     """Return the number of clusters: a function of the corpus alone."""
-    return config.clusters or max(1, -(-documents // CLUSTER_SIZE))
+    return config.clusters or min(max(1, -(-documents // CLUSTER_SIZE)), MAX_CLUSTERS)
 
 
 def rounded(vectors: NDArray[np.floating]) -> NDArray[np.int8]:

@@ -1,4 +1,4 @@
-"""What semantic deduplication promises: exact arithmetic on rounded vectors, all pairs of brute force."""
+"""What semantic deduplication promises: exact sums of rounded vectors, all pairs of brute force."""
 
 import math
 
@@ -66,12 +66,12 @@ def test_pairs_are_those_of_brute_force(seed: int, most: int, monkeypatch: pytes
     assert len(expected) > 20
     for block in (7, 1_024):
         monkeypatch.setattr("stages.dedup.semantic._BLOCK", block)
-        found = [
+        pairs = [
             pair
             for part in similar_pairs(own, config)
             for pair in zip(*map(np.ndarray.tolist, part), strict=True)
         ]
-        assert sorted(found, key=lambda pair: (pair[1], pair[0])) == expected
+        assert sorted(pairs, key=lambda pair: (pair[1], pair[0])) == expected
 
 
 def test_vectors_are_assigned_to_the_nearest_centroids() -> None:

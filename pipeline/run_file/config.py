@@ -139,12 +139,19 @@ class Dedup(Config):
     """Remove documents whose cleaned text is the same. If not, they are on one side of the split."""
     near: bool = True
     """Remove documents that are near-duplicates by `minhash`."""
+    against: tuple[str, ...] = ()
+    """Folders of finished runs, relative to the run file. A document that one of them has goes, for
+    the document there; what they decided and wrote stays. A folder stands for all its generations."""
     minhash: MinHashConfig = MinHashConfig()
 
     @model_validator(mode="after")
     def _near_needs_exact(self) -> "Dedup":
         if self.near and not self.exact:
             raise ValueError("near = true needs exact = true: equal texts are near-duplicates too")
+        if self.against and not self.exact:
+            raise ValueError("against needs exact = true: without it nothing is compared")
+        if "" in self.against or any("\0" in folder for folder in self.against):
+            raise ValueError("against: '' names no folder; write the folder of a run")
         return self
 
 

@@ -56,6 +56,8 @@ class Unit:
     """Fields of its records whose values go along."""
     kept_by: str = "dedup"
     """Name of the step whose mask says which of its documents are kept."""
+    folder: str = ""
+    """Absolute folder of the earlier run that it is of; empty for a unit of this run."""
 
     @property
     def dialogues(self) -> bool:
@@ -75,17 +77,27 @@ class Unit:
     @property
     def table(self) -> str:
         """Key of its documents."""
-        return f"ingest/{self.name}/documents.parquet"
+        return f"{self._run}ingest/{self.name}/documents.parquet"
 
     @property
     def signatures(self) -> str:
         """Key of its MinHash signatures, (num_perm, documents) uint32."""
-        return f"ingest/{self.name}/signatures.npy"
+        return f"{self._run}ingest/{self.name}/signatures.npy"
 
     @property
     def keep(self) -> str:
         """Key of its keep mask, (documents,) bool."""
-        return f"{self.kept_by}/keep/{self.name}.npy"
+        return f"{self._run}{self.kept_by}/keep/{self.name}.npy"
+
+    @property
+    def clusters(self) -> str:
+        """Key of the clusters of its run."""
+        return f"{self._run}dedup/clusters.parquet"
+
+    @property
+    def _run(self) -> str:
+        """What stands before the keys of its files: an absolute path stays so below any folder."""
+        return f"{self.folder}/" if self.folder else ""
 
     @property
     def tokens(self) -> str:
@@ -322,7 +334,7 @@ class Clusters:
 def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
     """Return the clusters of a unit's documents."""
     parts = [(np.empty((0, ID_BYTES), np.uint8),) * 2]
-    path = workspace.path("dedup/clusters.parquet")
+    path = workspace.path(unit.clusters)
     with named_table(path), pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             number = file.metadata.row_group(group).column(0).statistics

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, digest_halves
+from pipeline.steps.units import Unit, digest_halves, kept_mask
 from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
 from stages.dedup.exact import DigestBlock, stream_duplicates
 from stages.dedup.lsh import MAX_KEYS, MinHashConfig, band_keys, band_shape, num_pieces, piece_of
@@ -69,6 +69,8 @@ class Piece:
     pieces: int
     band: int = 0
     minhash: MinHashConfig | None = None
+    earlier: int = 0
+    """Documents of earlier runs, which are numbered first; two of them are never compared again."""
 
 
 def digests_key(run: int) -> str:
@@ -167,7 +169,11 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
     run = work.run
     bands, rows = band_shape(work.minhash.threshold, work.minhash.num_perm)
     fresh = np.ones(run.last - run.first, np.bool_)
-    fresh[repeats_of(workspace, run.first, run.last, pieces=work.pieces)[:, 0] - run.first] = False
+    repeats = repeats_of(workspace, run.first, run.last, pieces=work.pieces)[:, 0] - run.first
+    if any(unit.folder for unit in run.units):  # of two earlier runs each may have kept the same text
+        kept = np.concatenate([kept_mask(workspace, unit) for unit in run.units])
+        repeats = repeats[~kept[repeats]]
+    fresh[repeats] = False
     documents = np.flatnonzero(fresh)
     signatures = [open_array(workspace.path(unit.signatures), dtype="<u4") for unit in run.units]
     folder = workspace.create(keys_key(run.number))
@@ -210,12 +216,37 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
     folder = workspace.create(band_key(piece.band, piece.number))
     members = comparisons = 0
     with array_writer(folder / "members.npy", dtype="<i8", shape=(3,)) as append:
+        wanted = []
         for block in filler.place(blocks()):
-            append(block)
-            members += len(block)
-            comparisons += int(block[:, 2].sum())
+            own = block[np.searchsorted(block[:, 0], piece.earlier) :]
+            append(own)
+            members += len(own)
+            comparisons += int(own[:, 2].sum())
+            if piece.earlier:
+                wanted.append(_starts(own))
     write_array(folder / "heads.npy", filler.heads)
+    if piece.earlier:
+        write_array(folder / "earlier.npy", _compared_earlier(filler.heads, wanted, piece.earlier))
     return CandidatesRecord(members=members, comparisons=comparisons)
+
+
+def _starts(members: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the slices of heads that members are compared with, each once with its longest: (S, 2)."""
+    starts, slices = np.unique(members[:, 1], return_inverse=True)
+    counts = np.zeros(len(starts), np.int64)
+    np.maximum.at(counts, slices, members[:, 2])
+    return np.column_stack([starts, counts])
+
+
+def _compared_earlier(
+    heads: NDArray[np.int64], slices: Sequence[NDArray[np.int64]], earlier: int
+) -> NDArray[np.int64]:
+    """Return the documents of earlier runs among some slices of heads, ascending: (E,)."""
+    places = _starts(np.insert(np.concatenate([np.empty((0, 2), np.int64), *slices]), 0, 0, axis=1))
+    ends = np.cumsum(places[:, 1])
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - places[:, 1], places[:, 1])
+    found = heads[np.repeat(places[:, 0], places[:, 1]) + within]
+    return np.unique(found[found < earlier])
 
 
 def _band_keys(rows: NDArray[np.generic]) -> NDArray[np.uint64]:

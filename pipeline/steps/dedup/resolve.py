@@ -5,10 +5,9 @@ holds of it what memory it has to spare; everything else passes by unit or by bl
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,15 +16,16 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
+from pipeline.steps.dedup.earlier import MemberNames, mapped, take_decisions, write_sides
 from pipeline.steps.dedup.pairs import pairs_key
 from pipeline.steps.dedup.pieces import equal_texts, repeats_of
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
-from pipeline.steps.names import READ_ROWS, Names
+from pipeline.steps.earlier import KEPT_RUN, EarlierRun, earlier_documents, numbered
+from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import (
     LanguageSize,
     Unit,
-    fixed_bytes,
     hex_strings,
     row_groups,
     tally_of_texts,
@@ -39,7 +39,6 @@ from stages.dedup.survivors import (
     settle_clusters,
     undecided,
 )
-from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, total_flow
 from stages.store.arrays import write_array
 
@@ -62,6 +61,14 @@ class Resolution:
     near: bool
     kept: bool = False
     """Whether every document stays, and the masks are written."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs whose documents are numbered before those of the units, and outrank them."""
+
+    @property
+    def runs(self) -> list[UnitRun]:
+        """Runs of the units, numbered behind those of earlier runs."""
+        before = earlier_documents(self.earlier)
+        return [run for run in unit_runs((*numbered(self.earlier), *self.units)) if run.first >= before]
 
 
 class ResolveRecord(UnitRecord):
@@ -79,20 +86,25 @@ class ResolveRecord(UnitRecord):
 def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
     """Decide about every document and write keep masks, removals and clusters."""
     total = work.units[-1].last if work.units else 0
+    before = earlier_documents(work.earlier)
     with workspace.scratch() as scratch:
         decisions = undecided(total, scratch)
-        for run in unit_runs(work.units):
+        same_text: NDArray[np.bool_] = mapped(scratch / "same-text", np.bool_, total)
+        take_decisions(workspace, work.earlier, decisions, same_text=same_text)
+        for run in work.runs:
             _decide_run(workspace, work, run, decisions)
         for pairs in () if work.pieces else equal_texts(workspace, work.units):
             join_clusters(decisions, pairs)
         for unit in () if work.kept else work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
-        same_text, clustered = _write_evidence(workspace, work, decisions, scratch)
+        clustered = _write_evidence(workspace, work, decisions, same_text=same_text, scratch=scratch)
         flows, languages, clusters = _flows(workspace, work, same_text, clustered)
     write_flows(workspace.create(ledger_key("dedup")), flows)
     ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
-    assert ledger.input.documents == total, "a unit has other documents than it was counted with"
+    assert ledger.input.documents == total - before, (
+        "a unit has other documents than it was counted with"
+    )
     return ResolveRecord(
         kept=ledger.output.documents,
         removed={name: tally.documents for name, tally in ledger.gone.items()},
@@ -162,90 +174,59 @@ def _flows(
     return flows, languages, Flow(input=stays + goes, output=stays, gone={"removed": goes})
 
 
-class _Names:
-    """Ids, own ids and sources of the documents that have a duplicate, by number.
+def _write_evidence(
+    workspace: Workspace,
+    work: Resolution,
+    decisions: Decisions,
+    *,
+    same_text: NDArray[np.bool_],
+    scratch: Path,
+) -> NDArray[np.bool_]:
+    """Write removed.parquet and clusters.parquet in canonical order.
 
     Args:
         workspace: where the units are.
-        units: all units.
-        clustered: (N,) whether a document has a duplicate.
-        scratch: a folder for the names and for each document's row among them.
-    """
-
-    def __init__(
-        self, workspace: Workspace, units: Sequence[Unit], clustered: NDArray[np.bool_], scratch: Path
-    ) -> None:
-        self._row = _mapped(scratch / "row", np.int32, len(clustered))
-        count = int(np.count_nonzero(clustered))
-        self._id = _mapped(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
-        self._source = _mapped(scratch / "source", np.int32, count)
-        self._sources = sorted({unit.source for unit in units})
-        self._own = Names(scratch / "names", ["own_id"])
-        rows = 0
-        for unit in units:
-            for first, table in row_groups(workspace, unit, ["id", "own_id"]):
-                members = np.flatnonzero(clustered[first : first + table.num_rows])
-                if not len(members):
-                    continue
-                place = slice(rows, rows + len(members))
-                self._row[first + members] = np.arange(place.start, place.stop)
-                self._id[place] = fixed_bytes(table.column("id"), ID_BYTES)[members]
-                self._source[place] = self._sources.index(unit.source)
-                self._own.add(table.select(["own_id"]).take(pa.array(members)))
-                rows = place.stop
-        self._own.finish()
-
-    def ids(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the ids of some of the documents."""
-        return hex_strings(self._id[self._row[numbers]])
-
-    def own_ids(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the own ids of some of the documents."""
-        return self._own.take("own_id", self._row[numbers].astype(np.int64))
-
-    def sources(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the sources of some of the documents."""
-        found = pa.array(self._source[self._row[numbers]])
-        return pa.DictionaryArray.from_arrays(found, pa.array(self._sources)).cast(pa.string())
-
-
-def _write_evidence(
-    workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Write removed.parquet and clusters.parquet in canonical order.
+        work: of all units.
+        decisions: about all documents.
+        same_text: (N,) of each whether it went as an exact duplicate; filled in place.
+        scratch: a folder for mapped files.
 
     Returns:
-        Of each document whether it went as an exact duplicate, and whether it has a duplicate: (N,) bool
-        each, in mapped files.
+        Of each document whether it has a duplicate: (N,) bool, in a mapped file.
     """
+    before = earlier_documents(work.earlier)
     roots = settle_clusters(decisions)
-    clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
-    for run in unit_runs(work.units):
+    clustered = mapped(scratch / "clustered", np.bool_, len(roots))
+    for run in unit_runs((*numbered(work.earlier), *work.units)):
         own = roots[run.first : run.last]
         others = own != np.arange(run.first, run.last)
         clustered[run.first : run.last] |= others
         clustered[own[others]] = True
-    same_text: NDArray[np.bool_] = _mapped(scratch / "same-text", np.bool_, len(roots))
 
-    def removed(names: _Names) -> Iterator[pa.Table]:
-        for run in unit_runs(work.units):
+    def removed(names: MemberNames) -> Iterator[pa.Table]:
+        for run in work.runs:
             repeats = repeats_of(workspace, run.first, run.last, pieces=work.pieces)
-            exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
-            same_text[exact] = True
+            named = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1]]
+            stays = decisions.witness[named[:, 1]] == KEPT  # if not, an earlier run removed it
+            same_text[named[:, 0]] = stays | same_text[named[:, 1]]
             gone = decisions.witness[run.first : run.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
-                yield _removed(names, rows, decisions, same_text[rows])
+                removal = _removed(names, rows, decisions, same_text[rows])
+                yield _with_runs(removal, names, decisions.witness[rows]) if work.earlier else removal
 
-    def members(names: _Names) -> Iterator[pa.Table]:
-        for run in unit_runs(work.units):
+    def members(names: MemberNames) -> Iterator[pa.Table]:
+        for run in work.runs:
             own = np.flatnonzero(clustered[run.first : run.last])
             for rows in _blocks(own + run.first, EVIDENCE_ROWS):
-                yield _members(names, rows, decisions)
+                yield _members(names, rows, decisions, before=before)
 
-    names = _Names(workspace, work.units, clustered, scratch)
-    _write_table(workspace.create("dedup/removed.parquet"), REMOVED, removed(names))
+    names = MemberNames(workspace, work.earlier, units=work.units, clustered=clustered, scratch=scratch)
+    schema = REMOVED.append(pa.field(KEPT_RUN, pa.string())) if work.earlier else REMOVED
+    _write_table(workspace.create("dedup/removed.parquet"), schema, removed(names))
     _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
-    return same_text, clustered
+    if work.earlier:
+        write_sides(workspace, work.earlier, clustered=clustered, roots=roots, names=names)
+    return clustered
 
 
 def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> None:
@@ -261,21 +242,21 @@ def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> No
             writer.write_table(held.combine_chunks())
 
 
-def _members(names: _Names, rows: NDArray[np.int64], decisions: Decisions) -> pa.Table:
+def _with_runs(removal: pa.Table, names: MemberNames, kept: NDArray[np.int32]) -> pa.Table:
+    """Return removals with the earlier run of each kept document; null if it is of this run."""
+    return removal.append_column(pa.field(KEPT_RUN, pa.string()), names.runs(kept))
+
+
+def _members(
+    names: MemberNames, rows: NDArray[np.int64], decisions: Decisions, *, before: int
+) -> pa.Table:
     columns = {
-        "number": rows,
+        "number": rows - before,
         "id": names.ids(rows),
-        "cluster": names.ids(decisions.cluster[rows]),
+        "cluster": hex_strings(names.clusters(decisions.cluster[rows])),
         "kept": decisions.witness[rows] == KEPT,
     }
     return pa.table(columns, schema=CLUSTERS)
-
-
-def _mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
-    """Return an array of zeros in a mapped file."""
-    if not length:
-        return np.zeros(0, kind)
-    return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
 
 
 def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
@@ -284,7 +265,7 @@ def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _removed(
-    names: _Names, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.bool_]
+    names: MemberNames, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.bool_]
 ) -> pa.Table:
     kept = decisions.witness[rows]
     return pa.table(
@@ -297,7 +278,7 @@ def _removed(
             "kept_source": names.sources(kept),
             "similarity": decisions.similarity[rows],
             "method": pa.DictionaryArray.from_arrays(pa.array(np.where(same_text, 0, 1)), [EXACT, NEAR]),
-            "cluster": names.ids(decisions.cluster[rows]),
+            "cluster": hex_strings(names.clusters(decisions.cluster[rows])),
         },
         schema=REMOVED,
     )

@@ -7,6 +7,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
@@ -26,6 +27,7 @@ from pipeline.steps.dedup.resolve import (
     resolve,
 )
 from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.earlier import behind, earlier_documents, numbered, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
@@ -68,7 +70,10 @@ def text_need(file: RunFile) -> int:
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": scope.file.dedup}
+    names = set(type(scope.file.dedup).model_fields) - {"against"}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, names)}
+    if scope.earlier:  # which runs they are, never where they are
+        dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
     return dedup
@@ -102,14 +107,17 @@ def _work(job: Job) -> Work[DedupRecord]:
     kept = streams(job.scope)
     if kept:
         yield each_unit(job, "keep every document", lambda unit: _keep(job, unit))
-    config, units = job.file.dedup, units_of(job.records.of(INGEST).units)
+    config, earlier = job.file.dedup, job.scope.earlier
+    require_found(earlier)
+    units = behind(units_of(job.records.of(INGEST).units), earlier_documents(earlier))
     pieces = num_pieces(units[-1].last) if config.exact else 0
     compared = 0
     if config.exact:
-        yield from _find_exact(job, units, pieces)
+        yield from _find_exact(job, (*numbered(earlier), *units), pieces)
     if config.near:
-        compared = yield from _find_near(job, units, pieces)
-    task = job.task("resolve", resolve, Resolution(units, pieces, config.near, kept))
+        compared = yield from _find_near(job, (*numbered(earlier), *units), pieces)
+    work = Resolution(units, pieces, config.near, kept, earlier)
+    task = job.task("resolve", resolve, work)
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
@@ -144,26 +152,27 @@ def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
 
 def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
     """Find near-duplicates; return how many pairs were compared."""
-    minhash = job.file.dedup.minhash
+    minhash, earlier = job.file.dedup.minhash, earlier_documents(job.scope.earlier)
     runs = unit_runs(units)
     firsts = tuple(run.first for run in runs)
     cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash) for run in runs}
     yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
     bands, _ = band_shape(minhash.threshold, minhash.num_perm)
     found = {
-        f"band-{band:03d}-{number:05d}": Piece(firsts, number, pieces, band, minhash)
+        f"band-{band:03d}-{number:05d}": Piece(firsts, number, pieces, band, minhash, earlier)
         for band, number in itertools.product(range(bands), range(pieces))
     }
     tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
     yield Phase("find near-duplicates", tasks)
     tasks = [
-        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash))
+        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash, earlier))
         for run in runs
     ]
     yield Phase("hash candidates", tasks)
     tasks = [
         job.task(f"pairs-{run.name}", verify_pairs, PairRange(run, firsts, pieces, minhash))
         for run in runs
+        if run.first >= earlier
     ]
     verified = yield Phase("verify near-duplicates", tasks)
     return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
-from pipeline.steps.units import NAME, Unit, fixed_bytes, from_hex, read_table
+from pipeline.steps.units import NAME, Unit, fixed_bytes, from_hex, read_table, rows_of_bytes
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
+from stages.mixing.placement import ValidationConfig, is_candidate
 
 KEPT_RUN = "kept_run"
 """The column of removed.parquet that names the earlier run of the kept document."""
@@ -175,6 +176,17 @@ class Sides:
             known = self._names[places] == wanted
             held_out = known & self._held_out[places]
         return known, held_out
+
+
+def may_be_held_out(
+    clusters: NDArray[np.uint8], seed: int, *, config: ValidationConfig, sides: Sides
+) -> list[bool]:
+    """Say of each cluster, (N, 16) uint8, whether it may be held out, or is, as in an earlier run."""
+    settled, held_out = (side.tolist() for side in sides.of(clusters))
+    return [
+        held_out[row] if settled[row] else is_candidate(name, seed, config=config)
+        for row, name in enumerate(rows_of_bytes(clusters))
+    ]
 
 
 def held_out_before(run: EarlierRun) -> NDArray[np.bytes_]:

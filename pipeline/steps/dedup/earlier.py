@@ -198,7 +198,7 @@ class MemberNames:
     def clusters(self, numbers: NDArray[np.integer]) -> NDArray[np.uint8]:
         """Return the names of the clusters of which some of the documents are the roots: (M, 16)."""
         rows = self._row[numbers]
-        found = self._id[rows]
+        found: NDArray[np.uint8] = self._id[rows]
         earlier = np.flatnonzero(rows < len(self._clusters))
         found[earlier] = self._clusters[rows[earlier]]
         return found

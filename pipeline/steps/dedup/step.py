@@ -9,6 +9,7 @@ from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
+from pipeline.steps.dedup.earlier import SIDES
 from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
 from pipeline.steps.dedup.pieces import (
@@ -97,6 +98,11 @@ def section_loss(scope: Scope) -> str | None:
         f"source {found.name}: near-duplicates are found on whole {compared} joined: of {alike} the"
         f" first stays alone, whatever their {different}; if all are to stay, set dedup.near = false"
     )
+
+
+def sides_key(scope: Scope) -> str | None:
+    """Return the key of the sides that earlier runs settled; None if there are no such runs."""
+    return SIDES if scope.earlier else None
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:

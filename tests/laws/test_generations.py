@@ -1,7 +1,6 @@
 """What growth promises of a folder: new files make a generation, and nothing that was there changes."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,8 +14,7 @@ from pipeline.engine.tasks import Worker
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
-from pipeline.steps.units import from_hex
-from stages.errors import ConfigError
+from stages.errors import ConfigError, Interrupted
 from stages.loading.batches import Batches
 from tests.conftest import bundled_lines
 from tests.laws.tiny_run import tiny_run
@@ -73,7 +71,7 @@ def request_of(folder: Path, *, workers: int = 0, **changes: object) -> RunReque
 
 
 @pytest.fixture(scope="module")
-def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run and two generations: new documents, repeats, near-duplicates of old ones."""
     folder = tmp_path_factory.mktemp("grown") / "input"
     known = lines()
@@ -91,7 +89,7 @@ def grown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     run_session(request_of(folder), stream=None)
     assert digests(folder / "run") == before
     assert digests(folder / "run" / "generations" / "0001") == first
-    yield folder
+    return folder
 
 
 def removed_of(run: Path) -> dict[str, dict[str, object]]:
@@ -133,28 +131,39 @@ def sides_of(run: Path) -> dict[str, str]:
     return found
 
 
+def chains(count: int) -> tuple[list[bytes], list[bytes]]:
+    """Return old documents in near-pairs, and new ones like the second of a pair, but not the first."""
+    old, new = [], []
+    for number in range(count):
+        words = [f"w{number}x{place}" for place in range(236)]
+        first, second = words[18:218], words[36:236]
+        third = [f"other{number}x{place}" for place in range(18)] + words[54:236]
+        texts = [" ".join(text) for text in (first, second, third)]
+        records = [
+            json.dumps({"text": text, "lang": "en", "name": f"{number}-{place}"}).encode()
+            for place, text in enumerate(texts)
+        ]
+        old += records[:2]
+        new.append(records[2])
+    return old, new
+
+
 def test_new_documents_stay_on_the_side_of_their_clusters(tmp_path: Path) -> None:
-    folder, known = tmp_path / "input", lines()
-    write(folder, "a.jsonl", known[:14])
+    folder = tmp_path / "input"
+    old, new = chains(40)
+    write(folder, "a.jsonl", [*old, *lines()])
     run_session(request_of(folder), stream=None)
-    # half of an old document stays under a lower similarity, and still is of no cluster: so near edges to
-    # documents that were removed join clusters without removing
-    chain = [renamed(line, f"c{n}", added=" x" * 40) for n, line in enumerate(known[:14])]
-    write(folder, "b.jsonl", [*chain, *known[14:]])
+    write(folder, "b.jsonl", new)
     run_session(request_of(folder), stream=None)
     own = folder / "run"
-    old, new = sides_of(own), sides_of(own / "generations/0001")
-    table = pq.read_table(own / "generations/0001/dedup/sides.parquet").to_pylist()
-    held = {row["cluster"].hex(): row["held_out"] for row in table}
-    assert held
-    assert {old[name] == "validation" for name in held} == set(held.values()) or True
-    for name, out in held.items():
-        assert (old[name] == "validation") == out
+    before, after = sides_of(own), sides_of(own / "generations/0001")
     clusters = pq.read_table(own / "generations/0001/dedup/clusters.parquet").to_pylist()
-    for row in clusters:
-        if row["kept"] and row["cluster"] in held:
-            assert new[row["id"]] == ("validation" if held[row["cluster"]] else "train")
-    assert from_hex(pq.read_table(own / "dedup/clusters.parquet").column("id")).shape[1] == 16
+    stayed = [row for row in clusters if row["kept"] and row["cluster"] in before]
+    for row in stayed:
+        assert after[row["id"]] == before[row["cluster"]]
+    sides = [before[row["cluster"]] for row in stayed]
+    assert sides.count("validation") >= 3, "clusters that were held out go on"
+    assert sides.count("train") >= 3
 
 
 def test_a_trainer_sees_all_rows_or_those_of_the_first_generations(grown: Path) -> None:
@@ -171,7 +180,7 @@ def test_a_trainer_sees_all_rows_or_those_of_the_first_generations(grown: Path) 
         assert np.array_equal(column, joined), name
     shuffled = shardmill.open_dataset(path)
     taken = shuffled.batch(np.arange(len(shuffled)))["input_ids"]
-    assert sorted(map(bytes, taken)) == sorted(map(bytes, rows["input_ids"])) or len(taken) == len(whole)
+    assert len(taken) == len(whole)
     two = shardmill.open_dataset(path, generations=2)
     assert len(two) == len(parts[0]) + len(parts[1])
     state = Batches(two, 2).state_dict()
@@ -212,7 +221,7 @@ def test_a_generation_that_was_stopped_is_resumed(
     for after in range(3, 40, 6):
         done = 0
 
-        def stop(self: Worker, task: object) -> object:
+        def stop(self: Worker, task: object, after: int = after) -> object:
             nonlocal done
             done += 1
             if done > after:
@@ -223,7 +232,7 @@ def test_a_generation_that_was_stopped_is_resumed(
             patched.setattr(Worker, "run", stop)
             try:
                 run_session(request_of(folders[1]), stream=None)
-            except KeyboardInterrupt:
+            except Interrupted:
                 stops += 1
     run_session(request_of(folders[1]), stream=None)
     assert stops >= 2

@@ -16,9 +16,9 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.earlier import ORDER, EarlierRun
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.selection import DEDUP_NAME
+from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
@@ -99,6 +99,7 @@ def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
     except ConfigError as error:
         raise ConfigError(f"{key}: {folder} holds no run; name the folder of a finished one") from error
     _require_signatures(kept, file, key)
+    _require_values(kept, file, key)
     commits, prints = Commits(LocalStorage(folder)), dict[str, str | None]()
     for name in (INGEST.name, DEDUP_NAME, SPLIT.name):
         fingerprint = kept.steps[name].fingerprint if name in kept.steps else ""
@@ -108,11 +109,14 @@ def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
         prints[name] = None if commit is None else fingerprint
         if name == INGEST.name and commit is not None:
             sizes = commit.read(INGEST.record).units
+        if name == DEDUP_NAME and commit is not None:
+            methods = tuple(commit.read(SelectionRecord).removed)
     units = tuple(replace(unit, folder=str(folder.resolve())) for unit in units_of(sizes))
     ingest, dedup, split = prints.values()
     assert ingest is not None
     assert dedup is not None
-    return EarlierRun(label, ingest, dedup, split, folder.resolve(), units)
+    place, ranked = folder.resolve(), (folder / ORDER).exists()
+    return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked)
 
 
 def _require_signatures(kept: KeptPlan, file: RunFile, key: str) -> None:
@@ -138,6 +142,24 @@ def _require_signatures(kept: KeptPlan, file: RunFile, key: str) -> None:
             for name in differing
         )
         raise ConfigError(f"{key}: its signatures cannot be compared with this run's: {said}")
+
+
+def _require_values(kept: KeptPlan, file: RunFile, key: str) -> None:
+    """Refuse a run that kept other fields than this run compares.
+
+    Raises:
+        ConfigError: names the settings.
+    """
+    if not file.dedup.value_columns:
+        return
+    own = json.loads(canonical_json(INGEST.settings(Scope(file)).get("compared", [])))
+    ingest = kept.steps.get(INGEST.name)
+    theirs = [] if ingest is None else ingest.config.get("compared", [])
+    if not isinstance(theirs, list) or own[:2] != theirs[:2]:
+        raise ConfigError(
+            f"{key}: that run compares other fields, so dedup.url and dedup.keys cannot find its"
+            " documents; give both runs the same ones, or leave them out here"
+        )
 
 
 def _recorded(output: Path, file: RunFile) -> tuple[EarlierRun, ...] | None:

@@ -7,11 +7,12 @@ Their texts, signatures and decisions are read where they are. Nothing of an ear
 and none of its decisions is made again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -21,10 +22,15 @@ from pipeline.steps.units import NAME, Unit, fixed_bytes, from_hex, read_table, 
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate
+from stages.store.arrays import open_array
 
 KEPT_RUN = "kept_run"
 """The column of removed.parquet that names the earlier run of the kept document."""
 _REMOVED = ("id", "kept_id", "kept_own_id", "kept_source", "similarity", "method")
+RANKS, ORDER = "dedup/ranks.npy", "dedup/order.npy"
+"""Of all documents of a run, if the survivor is not simply the first."""
+URL, BY_KEY = "url", "key:"
+"""Methods by which a document goes for another value than its text; the second begins their names."""
 _VALIDATION = "split/validation.parquet"
 
 
@@ -43,6 +49,10 @@ class EarlierRun:
     """Where it is, absolute; None where only its name is known."""
     units: tuple[Unit, ...] = ()
     """With the numbers that their documents have in their run."""
+    methods: tuple[str, ...] = ()
+    """Of its deduplication."""
+    ranked: bool = False
+    """Whether it has ranks that are not numbers."""
 
     @property
     def identity(self) -> dict[str, str | None]:
@@ -141,6 +151,35 @@ def removed_before(
             table.column("method").to_pylist(),
         )
         place += table.num_rows
+
+
+def removed_for_values(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
+    """Return which documents of an earlier run's unit went for a URL or a key, and not a text: (N,)."""
+    key = f"removed for values {unit.folder}"
+    if key not in workspace.cache:
+        table = read_table(workspace, f"{unit.folder}/dedup/removed.parquet", columns=["id", "method"])
+        methods = table.column("method")
+        chosen = pc.or_(pc.equal(methods, URL), pc.starts_with(methods, BY_KEY))
+        workspace.cache[key] = from_hex(table.filter(chosen).column("id")).view(NAME).reshape(-1)
+    names: NDArray[np.bytes_] = workspace.cache[key]
+    if not len(names):
+        return np.zeros(unit.documents, np.bool_)
+    ids = fixed_bytes(read_table(workspace, unit.table, columns=["id"]).column("id"), ID_BYTES)
+    return np.isin(ids.view(NAME).reshape(-1), names)
+
+
+def earlier_order(workspace: Workspace, runs: Sequence[EarlierRun]) -> NDArray[np.int64]:
+    """Return the documents of earlier runs, the best-ranked first: (E,)."""
+    parts, first = [np.empty(0, np.int64)], 0
+    for run in runs:
+        own = np.arange(run.documents)
+        if run.ranked:
+            order = open_array(workspace.path(f"{run.folder}/{ORDER}"), dtype="<u4").astype(np.int64)
+            before = len(order) - run.documents  # of the runs before it
+            own = order[order >= before] - before
+        parts.append(own + first)
+        first += run.documents
+    return np.concatenate(parts)
 
 
 class Sides:

@@ -85,6 +85,16 @@ class Unit:
         return f"{self._run}ingest/{self.name}/signatures.npy"
 
     @property
+    def keys(self) -> str:
+        """Key of the digests of what else its documents are compared by, (documents, K, 2) uint64."""
+        return f"{self._run}ingest/{self.name}/keys.npy"
+
+    @property
+    def ranking(self) -> str:
+        """Key of what its documents are ranked by, (documents,) float64."""
+        return f"{self._run}ingest/{self.name}/ranking.npy"
+
+    @property
     def keep(self) -> str:
         """Key of its keep mask, (documents,) bool."""
         return f"{self._run}{self.kept_by}/keep/{self.name}.npy"

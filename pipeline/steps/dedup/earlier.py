@@ -30,7 +30,7 @@ from pipeline.steps.units import (
     kept_mask,
     row_groups,
 )
-from stages.dedup.survivors import Decisions
+from stages.dedup.survivors import KEPT, Decisions, Ranks, keep_first
 from stages.identity import ID_BYTES
 
 SIDES = "dedup/sides.parquet"
@@ -40,7 +40,8 @@ _SIDES = pa.schema(
         pa.field("held_out", pa.bool_(), nullable=False),
     ]
 )
-_EXACT = "exact"
+_BLOCK = 1 << 20
+"""Documents that are looked at together."""
 
 
 def mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
@@ -55,15 +56,17 @@ def take_decisions(
     runs: Sequence[EarlierRun],
     decisions: Decisions,
     *,
-    same_text: NDArray[np.bool_],
+    methods: Sequence[str],
+    ranks: Ranks,
 ) -> None:
     """Fill in, in place, what earlier runs decided about their documents.
 
     Args:
         workspace: of this run.
         runs: in the order of their documents.
-        decisions: of all documents.
-        same_text: (N,) whether a document went as an exact duplicate.
+        decisions: of all documents, with repeats linked.
+        methods: by number.
+        ranks: of all documents.
     """
     first = 0
     for run in runs:
@@ -72,11 +75,15 @@ def take_decisions(
             mask = kept_mask(workspace, unit)
             for part in removed_before(workspace, run, unit, mask=mask, before=removed):
                 numbers = first + unit.first + part.rows
-                decisions.witness[numbers] = numbers
-                decisions.similarity[numbers] = part.similarity
-                same_text[numbers] = [method == _EXACT for method in part.method]
+                for taken in (decisions, decisions.texts):
+                    taken.witness[numbers] = numbers
+                    taken.similarity[numbers] = part.similarity
+                    taken.method[numbers] = [methods.index(method) for method in part.method]
             removed += int(np.count_nonzero(~mask))
         first += run.documents
+    for start in range(0, first, _BLOCK):
+        block = ranks.at(np.arange(start, min(start + _BLOCK, first)))
+        keep_first(decisions, block[decisions.witness[block] == KEPT])
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Dedup: which documents go, and for which of their duplicates."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
@@ -10,16 +9,10 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.earlier import SIDES
-from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
-from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
-from pipeline.steps.dedup.pieces import (
-    Piece,
-    RunKeys,
-    cut_digests,
-    cut_keys,
-    find_candidates,
-    find_exact,
-)
+from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.method import corpus_of, is_ranked, rules_of
+from pipeline.steps.dedup.methods import METHODS
+from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
 from pipeline.steps.dedup.resolve import (
     Resolution,
@@ -27,17 +20,16 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
-from pipeline.steps.dedup.runs import unit_runs
-from pipeline.steps.earlier import behind, earlier_documents, numbered, require_found
+from pipeline.steps.earlier import behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
-from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
+from stages.dedup.lsh import MAX_KEYS, num_pieces
+from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
 
 TEXT_FACTOR = 6
@@ -77,6 +69,10 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
+    if rules := rules_of(scope.file):
+        dedup["rules"] = rules
+    if sources := ranked_sources(scope.file):
+        dedup["ranked_sources"] = sources
     return dedup
 
 
@@ -116,26 +112,28 @@ def _work(job: Job) -> Work[DedupRecord]:
     config, earlier = job.file.dedup, job.scope.earlier
     require_found(earlier)
     units = behind(units_of(job.records.of(INGEST).units), earlier_documents(earlier))
-    pieces = num_pieces(units[-1].last) if config.exact else 0
-    compared = 0
-    if config.exact:
-        yield from _find_exact(job, (*numbered(earlier), *units), pieces)
-    if config.near:
-        compared = yield from _find_near(job, (*numbered(earlier), *units), pieces)
-    work = Resolution(units, pieces, config.near, kept, earlier)
-    task = job.task("resolve", resolve, work)
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
+    warnings = yield from _rank(job, where)
+    corpus = corpus_of(job, units, num_pieces(units[-1].last))
+    found: tuple[Found, ...] = ()
+    for method in METHODS:
+        if method.applies(job.file):
+            found += yield from method.find(job, corpus)
+    alike = not config.exact or bool(corpus.rules)
+    whole = Resolution(units, corpus.pieces, found, corpus.ranked, kept, alike, earlier)
+    task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
     settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
     return Whole(
         DedupRecord(
+            warnings=warnings,
             ledger=record.ledger,
             kept=record.kept,
             removed=record.removed,
             languages=record.languages,
             clusters=record.clusters,
-            compared=compared,
+            compared=sum(one.compared for one in found),
         )
     )
 
@@ -145,43 +143,23 @@ def _keep(job: Job, unit: Unit) -> Task:
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
 
 
-def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
-    """Find the documents that have the same text."""
-    runs = unit_runs(units)
-    cut = {f"digests-{run.name}": RunKeys(run, pieces) for run in runs}
-    yield Phase("sort digests", [job.task(name, cut_digests, work) for name, work in cut.items()])
-    firsts = tuple(run.first for run in runs)
-    found = {f"exact-{number:05d}": Piece(firsts, number, pieces) for number in range(pieces)}
-    tasks = [job.task(name, find_exact, work) for name, work in found.items()]
-    yield Phase("find exact duplicates", tasks)
-
-
-def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
-    """Find near-duplicates; return how many pairs were compared."""
-    minhash, earlier = job.file.dedup.minhash, earlier_documents(job.scope.earlier)
-    runs = unit_runs(units)
-    firsts = tuple(run.first for run in runs)
-    cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash) for run in runs}
-    yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
-    bands, _ = band_shape(minhash.threshold, minhash.num_perm)
-    found = {
-        f"band-{band:03d}-{number:05d}": Piece(firsts, number, pieces, band, minhash, earlier)
-        for band, number in itertools.product(range(bands), range(pieces))
-    }
-    tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
-    yield Phase("find near-duplicates", tasks)
-    tasks = [
-        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash, earlier))
-        for run in runs
-    ]
-    yield Phase("hash candidates", tasks)
-    tasks = [
-        job.task(f"pairs-{run.name}", verify_pairs, PairRange(run, firsts, pieces, minhash))
-        for run in runs
-        if run.first >= earlier
-    ]
-    verified = yield Phase("verify near-duplicates", tasks)
-    return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
+def _rank(job: Job, where: Where) -> Phases[tuple[str, ...]]:
+    """Rank all documents, unless the first of some duplicates stays; return what to warn of."""
+    dedup, units = job.file.dedup, units_of(job.records.of(INGEST).units)
+    if not is_ranked(job):
+        return ()
+    work = Ranking(units, dedup.keep, ranked_sources(job.file), job.scope.earlier)
+    task = job.task("ranks", rank_documents, work)
+    ranked = yield Phase("rank documents", [task], where)
+    last, total = ranked[task.unit].read(RanksRecord).last, units[-1].last
+    if not last:
+        return ()
+    assert isinstance(dedup.keep, KeepColumn)
+    warning = (
+        f"dedup.keep.column = {dedup.keep.column!r}: {last:,} of {total:,} documents"
+        f" ({last / total:.2%}) have no number and no date there; they rank last"
+    )
+    return (warning,)
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:
@@ -211,12 +189,5 @@ DEDUP = Step(
     takes=Takes((INGEST.name,)),
     evidence=_evidence,
     folders=("dedup",),
-    unread=(
-        "dedup/digests/",
-        "dedup/exact/",
-        "dedup/keys/",
-        "dedup/bands/",
-        "dedup/shingles/",
-        "dedup/pairs/",
-    ),
+    unread=tuple(folder for method in METHODS for folder in method.unread),
 )

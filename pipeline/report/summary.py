@@ -22,7 +22,7 @@ from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
-from pipeline.steps.dedup.step import section_loss
+from pipeline.steps.dedup.step import section_loss, short_first
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
@@ -153,6 +153,7 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     """Yield what settings and the tokenizer cost."""
     yield unused_roles(Scope(file))
     yield section_loss(Scope(file))
+    yield short_first(Scope(file))
     yield _nothing_held_out(file, records)
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:

@@ -52,8 +52,8 @@ from stages.store.arrays import array_writer, open_array, write_array
 FOLDER = "dedup/contained"
 SHINGLES = f"{FOLDER}/shingles"
 EDGES = f"{FOLDER}/edges"
-_BYTES_OF_KEY = 16
-"""Of text to a selected hash, at the least: English words take 6 bytes, and every 4 or 5 give one."""
+_BYTES_OF_KEY = 12
+"""Of text to a selected hash, at the least: English words take 6 bytes, and 5 of them give 2."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def key_pieces(text_bytes: int) -> int:
 
 
 def winnow_run(workspace: Workspace, work: ContainedRun) -> UnitRecord:
-    """Write a run's selected hashes by piece: keys (S,), documents (S,), ptr (P + 1,); counts."""
+    """Write a run's selected hashes by piece: keys (S,), documents (S,), ptr (P + 1,); their counts."""
     run = work.run
     documents = compared_documents(workspace, run, pieces=work.pieces, rules=work.rules)
     counts = np.zeros(run.last - run.first, "<u4")

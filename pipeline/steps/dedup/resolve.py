@@ -1,7 +1,7 @@
 """Resolve: the last phase of dedup, once and in rank order: who goes, for whom, and the evidence.
 
-What is needed of every document (31 bytes, and 8 of ranks) lies in mapped files, so that the system holds
-of it what memory it has to spare; everything else passes by unit or by block of evidence.
+What is needed of every document (31 bytes, and 8 of ranks) lies in mapped files, so that the system
+holds of it what memory it has to spare; everything else passes by unit or by block of evidence.
 """
 
 from collections import defaultdict

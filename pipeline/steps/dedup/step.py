@@ -10,7 +10,7 @@ from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.earlier import SIDES
 from pipeline.steps.dedup.edges import Found
-from pipeline.steps.dedup.method import corpus_of, is_ranked, rules_of
+from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
@@ -101,6 +101,22 @@ def sides_key(scope: Scope) -> str | None:
     return SIDES if scope.earlier else None
 
 
+def short_first(scope: Scope) -> str | None:
+    """Say what containment misses where a short document may come before what holds it, or None."""
+    dedup = scope.file.dedup
+    if dedup.containment is None or dedup.keep != "first":
+        return None
+    return (
+        'dedup.containment with keep = "first": a short document that comes before the one that holds it'
+        ' stays; set dedup.keep = "longest" to remove it'
+    )
+
+
+def _losses(scope: Scope) -> str | None:
+    """Say what all settings together cost."""
+    return "; ".join(filter(None, (section_loss(scope), short_first(scope)))) or None
+
+
 def _overlaps(scope: Scope) -> Sequence[str]:
     return (INGEST.name,) if streams(scope) else ()
 
@@ -115,10 +131,7 @@ def _work(job: Job) -> Work[DedupRecord]:
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, where)
     corpus = corpus_of(job, units, num_pieces(units[-1].last))
-    found: tuple[Found, ...] = ()
-    for method in METHODS:
-        if method.applies(job.file):
-            found += yield from method.find(job, corpus)
+    found = yield from _find(job, corpus)
     alike = not config.exact or bool(corpus.rules)
     whole = Resolution(units, corpus.pieces, found, corpus.ranked, kept, alike, earlier)
     task = job.task("resolve", resolve, whole)
@@ -141,6 +154,15 @@ def _work(job: Job) -> Work[DedupRecord]:
 def _keep(job: Job, unit: Unit) -> Task:
     name = unit.commit_name
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
+
+
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+    """Find duplicates by every method that the run asks for."""
+    found: list[Found] = []
+    for method in METHODS:
+        if method.applies(job.file):
+            found += yield from method.find(job, corpus)
+    return tuple(found)
 
 
 def _rank(job: Job, where: Where) -> Phases[tuple[str, ...]]:
@@ -181,7 +203,7 @@ DEDUP = Step(
     record=DedupRecord,
     reads=always((INGEST.name,)),
     settings=_settings,
-    warning=section_loss,
+    warning=_losses,
     need=_need,
     work=_work,
     overlaps=_overlaps,

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.dedup import runs
+from pipeline.steps.dedup import contained, runs
+from stages.dedup import lsh
 from tests.conftest import digests, run_small
 from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
 
@@ -160,6 +161,8 @@ def test_units_and_pieces_change_nothing(
 ) -> None:
     whole, _ = run(tmp_path / "whole", seed)
     monkeypatch.setattr(runs, "RUN_BYTES", 1000)
+    monkeypatch.setattr(lsh, "MAX_KEYS", 16)
+    monkeypatch.setattr(contained, "MAX_KEYS", 16)
     small, _ = run(tmp_path / "small", seed, unit_size="1KiB")
     names = ("dedup/removed.parquet", "dedup/clusters.parquet")
     assert [digests(whole, "dedup")[name] for name in names] == [

@@ -16,9 +16,10 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import ORDER, EarlierRun
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
+from pipeline.steps.selection import DEDUP_NAME
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
@@ -110,7 +111,7 @@ def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
         if name == INGEST.name and commit is not None:
             sizes = commit.read(INGEST.record).units
         if name == DEDUP_NAME and commit is not None:
-            methods = tuple(commit.read(SelectionRecord).removed)
+            methods = tuple(commit.read(DEDUP.record).removed)
     units = tuple(replace(unit, folder=str(folder.resolve())) for unit in units_of(sizes))
     ingest, dedup, split = prints.values()
     assert ingest is not None

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from stages.config import Config
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.ranking import Keep, KeepColumn
+from stages.dedup.ranking import KeepColumn, KeepPolicy
 
 SourceRule = bool | Literal["within"]
 """Whether the documents of a source are deduplicated, or with each other alone."""
@@ -33,7 +33,7 @@ class Dedup(Config):
     keys: tuple[str, ...] = Field((), max_length=8)
     """Fields of the records, such as doi. Documents with the same value in one are duplicates; those
     without a value are not. Strings and numbers are compared, without white space at both ends."""
-    keep: Keep = "first"
+    keep: KeepPolicy = "first"
     """Which of some duplicates stays: the `first` in the order of sources, paths and positions, the
     `longest` in bytes, or the best by a field: `{ column = "quality", order = "highest" }`. Of equal
     ones the first."""

@@ -27,7 +27,7 @@ from stages.store.arrays import array_writer, open_array, write_array
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundEdges:
     """What a method found."""
 
     method: str
@@ -110,7 +110,7 @@ class EdgeWriter:
 
 
 def read_edges(
-    workspace: Workspace, found: Sequence[Found], number: int, *, runs: int, ranks: Ranks
+    workspace: Workspace, found: Sequence[FoundEdges], number: int, *, runs: int, ranks: Ranks
 ) -> Edges:
     """Return the edges of all methods whose worse document has a rank of one range.
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
 from pipeline.steps.dedup.earlier import MemberNames, mapped, take_decisions, write_sides
-from pipeline.steps.dedup.edges import Found, ranks_of, read_edges
+from pipeline.steps.dedup.edges import FoundEdges, ranks_of, read_edges
 from pipeline.steps.dedup.equal import equal_texts
 from pipeline.steps.dedup.minhash import NEAR
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
@@ -61,7 +61,7 @@ class Resolution:
     units: tuple[Unit, ...]
     pieces: int
     """That digests are cut into."""
-    found: tuple[Found, ...]
+    found: tuple[FoundEdges, ...]
     """What methods found, in the order of preference; none without deduplication."""
     ranked: bool = False
     """Whether ranks are an array, and not the numbers of documents."""

@@ -9,7 +9,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.earlier import SIDES
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
@@ -156,9 +156,9 @@ def _keep(job: Job, unit: Unit) -> Task:
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     """Find duplicates by every method that the run asks for."""
-    found: list[Found] = []
+    found: list[FoundEdges] = []
     for method in METHODS:
         if method.applies(job.file):
             found += yield from method.find(job, corpus)

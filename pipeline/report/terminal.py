@@ -1,8 +1,9 @@
 """What the commands print: tables for people, JSON for machines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pipeline.planning.plan import State, StepStatus
 from pipeline.report.comparison import ComparisonReport, comparison_table
@@ -103,10 +104,35 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     for name, verdict in report["verify"].items():
         _print_verdict(console, name, verdict, report["output"])
     console.line(f"report: {report['output']}/report/report.html")
+    for name, later in report.get("generations", {}).items():
+        console.line()
+        console.line(f"generation {int(name)}, in {later['output']}:")
+        print_report(later, as_json=False)
 
 
-def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
-    """Print how far a run is: what is committed, and what it is doing."""
+def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
+    """Print how far a run and its generations are: what is committed, and what they are doing.
+
+    Args:
+        steps: names of the steps of each folder, that of the run first.
+        as_json: whether to print JSON.
+    """
+    found = {folder: _status(folder, names) for folder, names in steps.items()}
+    own, *later = found.values()
+    if as_json:
+        names = [folder.name for folder in found][1:]
+        print_json({**own, **({"generations": dict(zip(names, later, strict=True))} if later else {})})
+        return
+    console = PlainConsole()
+    for folder, content in found.items():
+        if content is not own:
+            console.line()
+            console.line(f"generation {int(folder.name)}, in {folder}:")
+        _print_one_status(console, content)
+
+
+def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Return how far one run is."""
     now = read_status(folder).model_dump(exclude_none=True)
     if now["state"] == "running" and not Path(f"/proc/{now.get('pid')}").exists():
         now["state"] = "killed"  # it could not say so itself
@@ -116,13 +142,13 @@ def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
         units = [Path(key).stem for key in storage.list(f"commits/{step}")]
         whole = STEP_COMMIT in units
         steps[step] = {"units": len(units) - whole, "whole": whole}
-    if as_json:
-        print_json({**now, "steps": steps})
-        return
+    return {**now, "steps": steps}
+
+
+def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
     table = PlainTable("step", "units", "whole")
-    for name, step_ in steps.items():
+    for name, step_ in now["steps"].items():
         table.add(name, f"{step_['units']:,}", "yes" if step_["whole"] else "no")
-    console = PlainConsole()
     console.show(table)
     doing = f" at {now['step']}, {now.get('done', '?')}/{now.get('total', '?')}" if "step" in now else ""
     others = [step for step in now.get("steps_at_work", ()) if step != now.get("step")]

@@ -187,7 +187,7 @@ def test_a_status_with_an_evil_error_and_evil_steps_is_printed_plainly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Journal(tmp_path, "a").status("stopped", error=EVIL, step=EVIL)
-    print_status(tmp_path, ["ingest"], as_json=False)
+    print_status({tmp_path: ["ingest"]}, as_json=False)
     assert not obeyed(capsys.readouterr().out)
 
 

@@ -67,6 +67,8 @@ class SemanticClusters:
     step: int = 1
     within: frozenset[str] = frozenset()
     """Sources whose documents are compared with each other alone."""
+    earlier: int = 0
+    """Documents of earlier runs, which are never the worse one of a pair."""
 
 
 class SemanticRecord(UnitRecord):
@@ -139,7 +141,7 @@ def compare_clusters(workspace: Workspace, work: SemanticClusters) -> SemanticRe
                 compared += len(rows) * (len(rows) - 1) // 2
                 for better, worse, similarity in similar_pairs(vectors[rows], work.config):
                     a, b = rows[better], rows[worse]
-                    same = (sources[a] == sources[b]) | ((sources[a] < 0) & (sources[b] < 0))
+                    same = (sources[a] == sources[b]) & (members[b] >= work.earlier)
                     writer.add(members[a[same]], members[b[same]], similarity[same])
     return SemanticRecord(compared=compared)
 
@@ -184,7 +186,9 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
         job.task(
             f"semantic-{part:05d}",
             compare_clusters,
-            SemanticClusters(corpus.runs, config, corpus.ranked, part, parts, within),
+            SemanticClusters(
+                corpus.runs, config, corpus.ranked, part, parts, within=within, earlier=corpus.earlier
+            ),
         )
         for part in range(parts)
     ]

@@ -222,6 +222,6 @@ def test_a_source_need_not_have_a_field_that_is_compared(tmp_path: Path) -> None
 def test_a_field_that_no_document_has_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "a text of some words", "url": ""}))
     sources = [{"name": "a", "paths": ["*.jsonl"]}]
-    options = {"sources": sources, "ingest": {"min_chars": 5}, "until": "dedup"}
+    options: dict[str, Any] = {"sources": sources, "ingest": {"min_chars": 5}, "until": "dedup"}
     with pytest.raises(ConfigError, match="no document of any source has a usable value"):
         run_small(tmp_path, tmp_path / "run", dedup={"url": "url"}, **options)

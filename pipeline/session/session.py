@@ -16,6 +16,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
+from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.existing import find_tokenizer
@@ -104,8 +105,9 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
 
 
 def _resolved(request: RunRequest) -> RunRequest:
-    """Return a request whose filters and templates know what they rest on."""
+    """Return a request whose filters, templates and evaluation sets know what they rest on."""
     file = resolve_chats(resolve_filters(request.file, request.base), request.base)
+    file = resolve_sets(file, request.base)
     return replace(request, file=file)
 
 

@@ -6,6 +6,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.method import Corpus, corpus_of, rules_of
@@ -19,7 +20,7 @@ from pipeline.steps.dedup.resolve import (
     resolve,
 )
 from pipeline.steps.ingest.part import BATCH_BYTES
-from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.recount import of_units
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
@@ -59,8 +60,12 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
+_DECIDING = ("exact", "near", "minhash")
+"""Settings that decide which documents are kept; others decide what is cut from them."""
+
+
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": scope.file.dedup}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, _DECIDING)}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
     if rules := rules_of(scope.file):
@@ -71,7 +76,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file))
+    compared = compared_factor(scope.file) * int(scope.file.ingest.max_document_bytes)
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file) + compared)
     return Need(most, "lower ingest.max_document_bytes")
 
 

@@ -29,7 +29,7 @@ from stages.tokenizer.existing import TokenizerKind
 
 
 @dataclass(frozen=True)
-class Generation:
+class RunGeneration:
     """One run in a folder, and the input files that it is of."""
 
     number: int
@@ -43,7 +43,7 @@ class Generation:
         return f"generation {self.number}"
 
 
-def generations_of(output: Path, files: Collection[str]) -> list[Generation]:
+def generations_of(output: Path, files: Collection[str]) -> list[RunGeneration]:
     """Return the runs that a folder holds, and behind them the one that new files would make.
 
     A folder whose own run is not finished holds that run alone, and it is of all files.
@@ -55,16 +55,16 @@ def generations_of(output: Path, files: Collection[str]) -> list[Generation]:
     every = frozenset(files)
     own = files_of(output)
     if own is None:
-        return [Generation(0, output, every)]
-    found = [Generation(0, output, own)]
+        return [RunGeneration(0, output, every)]
+    found = [RunGeneration(0, output, own)]
     found += [
-        Generation(int(folder.name), folder, files_of(folder, finished=False) or every)
+        RunGeneration(int(folder.name), folder, files_of(folder, finished=False) or every)
         for folder in generation_folders(output)
     ]
     new = every - frozenset().union(*(one.files for one in found))
     if new:
         number = found[-1].number + 1
-        found.append(Generation(number, output / GENERATIONS / f"{number:04d}", new))
+        found.append(RunGeneration(number, output / GENERATIONS / f"{number:04d}", new))
     return found
 
 
@@ -86,7 +86,7 @@ def _is_finished(folder: Path, kept: KeptPlan) -> bool:
     return all(STEP_COMMIT in commits.survey(name).commits for name in kept.steps)
 
 
-def run_file_of(file: RunFile, generation: Generation, *, first: Path) -> RunFile:
+def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> RunFile:
     """Return the run file of a later generation.
 
     Args:

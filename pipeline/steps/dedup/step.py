@@ -27,6 +27,7 @@ from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, num_pieces
+from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
 
@@ -60,7 +61,7 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
-_DECIDING = ("exact", "near", "minhash")
+_DECIDING = ("exact", "near", "minhash", "containment", "url", "keys", "keep", "source_order")
 """Settings that decide which documents are kept; others decide what is cut from them."""
 
 
@@ -68,6 +69,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, _DECIDING)}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
+    if scope.file.dedup.containment is not None and scope.file.dedup.minhash.normalize:
+        dedup["unicode"] = unicode_version()
     if rules := rules_of(scope.file):
         dedup["rules"] = rules
     if sources := ranked_sources(scope.file):

@@ -40,6 +40,7 @@ from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, num_pieces
+from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
 
@@ -94,6 +95,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
+    if scope.file.dedup.containment is not None and scope.file.dedup.minhash.normalize:
+        dedup["unicode"] = unicode_version()
     if rules := rules_of(scope.file):
         dedup["rules"] = rules
     if sources := ranked_sources(scope.file):

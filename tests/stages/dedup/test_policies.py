@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
+from pipeline.planning.plan import plan_steps
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.dedup import contained, runs
 from stages.dedup import lsh
 from stages.errors import ConfigError
-from tests.conftest import digests, run_small
+from tests.conftest import digests, run_small, small_run
 from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
 
 pytestmark = pytest.mark.slow
@@ -225,3 +226,25 @@ def test_a_field_that_no_document_has_is_refused(tmp_path: Path) -> None:
     options: dict[str, Any] = {"sources": sources, "ingest": {"min_chars": 5}, "until": "dedup"}
     with pytest.raises(ConfigError, match="no document of any source has a usable value"):
         run_small(tmp_path, tmp_path / "run", dedup={"url": "url"}, **options)
+
+
+@pytest.mark.parametrize(
+    "dedup",
+    [
+        {"keep": "longest"},
+        {"keep": {"column": "quality"}},
+        {"source_order": ["mixed"]},
+        {"url": "url"},
+        {"keys": ["doi"]},
+        {"containment": {}},
+    ],
+)
+def test_a_policy_makes_dedup_stale_and_a_default_does_not(dedup: dict[str, Any]) -> None:
+    plain, same, other = (
+        {step.name: step.fingerprint for step in plan_steps(small_run(dedup=one), [])}
+        for one in ({}, {"keep": "first", "keys": []}, dedup)
+    )
+    assert plain == same
+    assert plain["dedup"] != other["dedup"]
+    reads = "url" in dedup or "keys" in dedup or isinstance(dedup.get("keep"), dict)
+    assert (plain["ingest"] != other["ingest"]) == reads

@@ -89,6 +89,13 @@ REMOVED = pa.schema(
 )
 """Why each duplicate went: the document kept in its place, and how alike the two are."""
 
+
+def removed_schema(*, measured: bool) -> pa.Schema:
+    """Return the columns of `REMOVED`; documents of one URL or key alone have no similarity."""
+    place = REMOVED.get_field_index("similarity")
+    return REMOVED if measured else REMOVED.set(place, REMOVED.field(place).with_nullable(not measured))
+
+
 CLUSTERS = pa.schema(
     [
         pa.field("number", pa.int64(), nullable=False),

@@ -182,10 +182,10 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
             for path, place in sorted(found.places.items())
         ]
     for file in files:
-        if isinstance(file.reader, StreamReader) and not file.reader.has_columns and file.fields.beside:
+        if isinstance(file.reader, StreamReader) and not file.reader.has_columns and file.fields.needed:
             raise ConfigError(
                 f"{file.label}: {file.reader.name} has no columns, and a filter reads column"
-                f" {file.fields.beside[0]!r}; set the filter's sources to those that have it"
+                f" {file.fields.needed[0]!r}; set the filter's sources to those that have it"
             )
         if isinstance(file.reader, TableReader) and not file.status.seekable:
             raise ConfigError(
@@ -232,10 +232,12 @@ def _require_text(source: Source, files: Sequence[FoundFile]) -> None:
 
 
 def fields_of(run: RunFile, source: Source) -> FieldMapping:
-    """Return which fields of a source's records are read, those that its filters ask for among them."""
+    """Return which fields of a source's records are read, with those that its filters and dedup read."""
     content = source.model_dump(include=set(FieldMapping.model_fields))
-    asked = columns_for(run.filters, source.name)
-    return FieldsForFilters(**content, asked=asked) if asked else FieldMapping(**content)
+    asked, compared = columns_for(run.filters, source.name), run.dedup.columns
+    if not asked and not compared:
+        return FieldMapping(**content)
+    return FieldsForFilters(**content, asked=asked, compared=compared)
 
 
 def _expand(source: Source, base: Path) -> _Places:

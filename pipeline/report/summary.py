@@ -22,12 +22,13 @@ from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
-from pipeline.steps.dedup.step import DEDUP, section_loss
+from pipeline.steps.dedup.step import section_loss
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
+from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
@@ -180,7 +181,7 @@ def _nothing_held_out(file: RunFile, records: Records) -> str | None:
             f"validation.max_tokens = {wanted.max_tokens:,}: no document is held out, because the first"
             " that was drawn has more tokens; raise it"
         )
-    kept = records.of(DEDUP).kept
+    kept = _selections(file, records)[-1].kept
     return (
         f"validation.fraction = {wanted.fraction}: no document is held out, because none of {kept:,} was"
         " drawn; raise it to have a validation split, or set it to 0"
@@ -189,7 +190,7 @@ def _nothing_held_out(file: RunFile, records: Records) -> str | None:
 
 def _documents(file: RunFile, records: Records) -> DocumentsContent:
     splits = {source.name: source.text_split for source in file.sources}
-    ingest, dedup = records.get(INGEST), records.get(DEDUP)
+    ingest, selections = records.get(INGEST), _selections(file, records)
     documents: DocumentsContent = {
         "read": 0,
         "dropped": {},
@@ -213,9 +214,17 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
                 for sample in ingest.samples
             ]
             documents["samples"] = cast("list[SampleContent]", samples)
-    if dedup is not None:
-        documents["removed"], documents["kept"] = dedup.removed, dedup.kept
+    if selections:
+        documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
+        documents["kept"] = selections[-1].kept
     return documents
+
+
+def _selections(file: RunFile, records: Records) -> list[SelectionRecord]:
+    """Return the records of the steps that decide what is kept, as far as they are done."""
+    done = dict(records.items())
+    found = (done.get(name) for name in selecting(file))
+    return [record for record in found if isinstance(record, SelectionRecord)]
 
 
 def _languages(records: Records) -> list[LanguageContent]:

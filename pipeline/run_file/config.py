@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ByteSize, Field, field_validator, model_validator
 
+from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
-from stages.dedup.lsh import MinHashConfig
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
@@ -83,6 +83,9 @@ class Source(FieldMapping):
     UTF-8 are read from front to back, and positions are those of their text in UTF-8."""
     license: str | None = None
     """Licence of the texts, carried into the report."""
+    dedup: SourceRule = True
+    """Whether its documents are deduplicated with those of all sources; "within": with each other
+    alone. `false`: none of them is removed, and none of another source is removed for one of them."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
@@ -130,22 +133,6 @@ class Ingest(LengthFilter):
     """Largest share of records that may be unreadable (bad JSON or UTF-8, no text, too large); past it
     the run stops. It is checked over all records, and before that over the first ones, in the order of
     sources, paths and positions, once there are 1,000."""
-
-
-class Dedup(Config):
-    """Deduplication over all sources."""
-
-    exact: bool = True
-    """Remove documents whose cleaned text is the same. If not, they are on one side of the split."""
-    near: bool = True
-    """Remove documents that are near-duplicates by `minhash`."""
-    minhash: MinHashConfig = MinHashConfig()
-
-    @model_validator(mode="after")
-    def _near_needs_exact(self) -> "Dedup":
-        if self.near and not self.exact:
-            raise ValueError("near = true needs exact = true: equal texts are near-duplicates too")
-        return self
 
 
 class TokenizerSection(Config):
@@ -229,6 +216,10 @@ class RunFile(Config):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
+        strangers = set(self.dedup.source_order) - {source.name for source in self.sources}
+        if strangers:
+            there = ", ".join(source.name for source in self.sources)
+            raise ValueError(f"dedup.source_order: no source {min(strangers)!r}; the run has {there}")
         require_sources(
             self.filters, {one.name: 0 if one.chat else len(one.text_columns) for one in self.sources}
         )

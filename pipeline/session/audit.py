@@ -138,7 +138,7 @@ def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records)
         except FormatError as error:
             yield FoundIn(file=ledger_key(name), check="readable", message=str(error))
     for name, own in flows.items():
-        yield from _taken(name, own, flows)
+        yield from _taken(name, own, flows, plan)
         yield from _recorded(execution, name, own, kept[name])
     ingested = records.get(INGEST)
     units = () if ingested is None else units_of(ingested.units)
@@ -159,11 +159,15 @@ def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records)
 
 
 def _taken(
-    name: str, own: Mapping[str, Flow], flows: Mapping[str, Mapping[str, Flow]]
+    name: str,
+    own: Mapping[str, Flow],
+    flows: Mapping[str, Mapping[str, Flow]],
+    plan: Mapping[str, StepPlan],
 ) -> Iterator[FoundIn]:
     """Hold what a step took to what the step before it let out."""
     takes = step_of(name).takes
-    before = None if takes is None else flows.get(takes.step)
+    taken = None if takes is None else takes.step(plan)
+    before = None if taken is None else flows.get(taken)
     let_out = None
     if takes is not None and takes.by_unit and before is not None:
         let_out = {unit: flow.output for unit, flow in before.items()}
@@ -171,7 +175,7 @@ def _taken(
         yield FoundIn(file=ledger_key(name), check="ledger", message=fault)
     if takes is not None and not takes.by_unit and before is not None:
         for fault in _total(own).input.differences(_total(before).output):
-            message = f"its units received {fault} that {takes.step} let out"
+            message = f"its units received {fault} that {taken} let out"
             yield FoundIn(file=ledger_key(name), check="ledger", message=message)
 
 

@@ -124,7 +124,7 @@ class Runner:
         """Hold the flows of a step to each other, and to those of the step whose documents it takes."""
         if takes is None:
             return settle(name, flows)
-        before = let_out(self.execution.root, takes.step)
+        before = let_out(self.execution.root, takes.step(self.plan))
         if takes.by_unit:
             return settle(name, flows, before)
         every = sum(before.values(), start=Tally(bytes=0, tokens=0))

@@ -10,7 +10,7 @@
 over that list.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -49,9 +49,14 @@ Work = Phases[Whole[R]]
 class Takes:
     """Whose documents a step takes."""
 
-    step: str
+    steps: tuple[str, ...]
+    """Names; it takes those that the last of them let out that the run has."""
     by_unit: bool = True
     """Whether they have the same units; otherwise the totals are compared."""
+
+    def step(self, planned: Container[str]) -> str:
+        """Return the name of the step, of those that the run has."""
+        return next(name for name in reversed(self.steps) if name in planned)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,10 @@ class Records:
         found = self._records.get(step.name if dataset is None else f"{step.name}-{dataset}")
         assert found is None or isinstance(found, step.record)
         return found
+
+    def named(self, name: str) -> StepRecord:
+        """Return the record of a step that is done, by its name in the plan."""
+        return self._records[name]
 
     def datasets(self, step: "Step[R]") -> dict[str, R]:
         """Return the records of a step that each dataset has, by dataset."""

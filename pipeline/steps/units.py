@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
 from stages.columns import SECTION_ENDS, SECTION_FLAGS
@@ -53,6 +54,8 @@ class Unit:
     """Of each of its documents; `RAGGED` of dialogues."""
     keep_columns: tuple[str, ...] = ()
     """Fields of its records whose values go along."""
+    kept_by: str = "dedup"
+    """Name of the step whose mask says which of its documents are kept."""
 
     @property
     def dialogues(self) -> bool:
@@ -80,9 +83,19 @@ class Unit:
         return f"ingest/{self.name}/signatures.npy"
 
     @property
+    def keys(self) -> str:
+        """Key of the digests of what else its documents are compared by, (documents, K, 2) uint64."""
+        return f"ingest/{self.name}/keys.npy"
+
+    @property
+    def ranking(self) -> str:
+        """Key of what its documents are ranked by, (documents,) float64."""
+        return f"ingest/{self.name}/ranking.npy"
+
+    @property
     def keep(self) -> str:
         """Key of its keep mask, (documents,) bool."""
-        return f"dedup/keep/{self.name}.npy"
+        return f"{self.kept_by}/keep/{self.name}.npy"
 
     @property
     def tokens(self) -> str:
@@ -93,6 +106,14 @@ class Unit:
     def sentences(self) -> str:
         """Folder of its sentence ends."""
         return f"sentences/{self.name}"
+
+
+class LanguageSize(TypedDict):
+    """What is kept of a language; of which there may be hundreds of thousands, so it is a plain dict."""
+
+    documents: int
+    bytes: int
+    """Of text."""
 
 
 class UnitSize(Config):
@@ -185,7 +206,7 @@ def row_groups(
 
 
 def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
-    """Return which documents of a unit dedup kept."""
+    """Return which documents of a unit are kept."""
     return open_array(workspace.path(unit.keep), dtype="|b1").astype(np.bool_)
 
 

@@ -206,3 +206,79 @@ def _place(
         members[count, 2] = min(rank, limit)
         count += 1
     return count
+
+
+class RankedBuckets:
+    """Finds the best-ranked documents of each bucket when documents come in another order than ranks.
+
+    After `rank`, `heads` holds the `limit` best ranks of each bucket, bucket after bucket, ascending in
+    each; `place` then yields what `BucketFiller.place` does.
+
+    Args:
+        shared: the keys of the buckets.
+        limit: best-ranked documents of a bucket that the others are compared with.
+    """
+
+    def __init__(self, shared: SharedKeys, limit: int) -> None:
+        self._shared = shared
+        self._sizes = np.minimum(shared.counts, limit)
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        self.heads = np.full(int(self._sizes.sum()), np.iinfo(np.int64).max, np.int64)
+
+    def rank(self, blocks: Iterable[KeyBlock]) -> None:
+        """Find the heads; blocks hold keys and ranks."""
+        for keys, ranks in blocks:
+            _best(ranks, self._shared.find(keys), self._starts, self._sizes, self.heads)
+
+    def place(self, blocks: Iterable[KeyBlock]) -> Iterator[NDArray[np.int64]]:
+        """Yield the members of each block: (M, 3) row in the block, start and count of its slice."""
+        for keys, ranks in blocks:
+            places = self._shared.find(keys)
+            rows = np.flatnonzero(places >= 0)
+            members = np.empty((len(rows), 3), np.int64)
+            members[:, 0] = rows
+            members[:, 1] = self._starts[places[rows]]
+            _count_better(ranks[rows], self._sizes[places[rows]], self.heads, members)
+            yield members
+
+
+@lean_kernel
+def _best(
+    ranks: NDArray[np.int64],
+    places: NDArray[np.int32],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    heads: NDArray[np.int64],
+) -> None:
+    """Insert ranks among the heads of their buckets, in place of worse ones."""
+    for row in range(len(ranks)):
+        bucket = places[row]
+        if bucket < 0:
+            continue
+        own = heads[starts[bucket] : starts[bucket] + sizes[bucket]]
+        place = len(own) - 1
+        if own[place] <= ranks[row]:
+            continue
+        while place > 0 and own[place - 1] > ranks[row]:
+            own[place] = own[place - 1]
+            place -= 1
+        own[place] = ranks[row]
+
+
+@lean_kernel
+def _count_better(
+    ranks: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    members: NDArray[np.int64],
+) -> None:
+    """Fill in how many heads of its bucket outrank each document."""
+    for row in range(len(ranks)):
+        low, high = members[row, 1], members[row, 1] + sizes[row]
+        while low < high:
+            middle = (low + high) // 2
+            if heads[middle] < ranks[row]:
+                low = middle + 1
+            else:
+                high = middle
+        members[row, 2] = low - members[row, 1]

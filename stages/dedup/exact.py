@@ -55,3 +55,48 @@ def stream_duplicates(read: Callable[[], Iterable[DigestBlock]]) -> Iterator[NDA
         yield pairs
         fresh = np.isin(documents, pairs[:, 0], invert=True)
         digests, documents = digests[fresh], documents[fresh]
+
+
+def ranked_duplicates(
+    read: Callable[[], Iterable[DigestBlock]],
+    ranks: Callable[[NDArray[np.int64]], NDArray[np.int64]],
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the same where the first document of a digest need not be the best-ranked one.
+
+    Args:
+        read: gives the blocks from the start; called three times.
+        ranks: gives the ranks of documents.
+
+    Returns:
+        (D, 2) int64 each: document, the best-ranked one of its digest; ascending from block to block.
+    """
+
+    def first_halves() -> Iterator[KeyBlock]:
+        for digests, documents in read():
+            yield digests[:, 0], documents
+
+    shared = shared_keys(first_halves())
+
+    def chosen() -> Iterator[DigestBlock]:
+        for digests, documents in read():
+            rows = np.flatnonzero(shared.find(digests[:, 0]) >= 0)
+            yield digests[rows], documents[rows]
+
+    held, best = np.empty((0, 2), np.uint64), np.empty(0, np.int64)  # the best-ranked of each digest
+    numbers = np.empty(0, np.int64)
+    for digests, documents in chosen():
+        held, numbers = np.concatenate([held, digests]), np.concatenate([numbers, documents])
+        best = np.concatenate([best, ranks(documents)])
+        fresh = np.isin(best, exact_duplicates(held, best)[:, 0], invert=True)
+        held, best, numbers = held[fresh], best[fresh], numbers[fresh]
+    order = np.argsort(best)
+    ordered, numbers = best[order], numbers[order]
+    for digests, documents in chosen():
+        own = ranks(documents)
+        pairs = exact_duplicates(np.concatenate([held, digests]), np.concatenate([best, own]))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        by_rank = np.argsort(own)
+        repeats = documents[by_rank[np.searchsorted(own[by_rank], pairs[:, 0])]]
+        firsts = numbers[np.searchsorted(ordered, pairs[:, 1])]
+        found = np.column_stack([repeats, firsts])
+        yield found[np.argsort(repeats, kind="stable")]

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from stages.reading.arrow_stream import has_dictionaries, is_stream, require_end, stream_batches
 from stages.reading.cells import check_columns, read_rows, reading_table, wanted_columns
-from stages.reading.nested import column_of, top_column
+from stages.reading.nested import column_of, find_fields, top_column
 from stages.reading.reader import TableReader
 from stages.reading.records import FieldMapping, Record
 from stages.reading.slices import Slice, run_slices
@@ -109,7 +109,8 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the record batches of a slice, or all, with the columns of a source; none is held here."""
     schema = _schema(file)
-    numbers = {schema.get_field_index(top_column(schema, name)) for name in wanted_columns(fields)}
+    there = (name for name in wanted_columns(fields) if find_fields(schema, name))
+    numbers = {schema.get_field_index(top_column(schema, name)) for name in there}
     included = sorted(numbers)
     if is_stream(file):
         yield from stream_batches(file, included, part)

@@ -76,7 +76,7 @@ def check_columns(schema: pa.Schema, fields: FieldMapping, *, name: str, key: st
         _check(schema, fields.id_column, name, f"{key}.id_column", integers=True)
     if isinstance(fields.language, LanguageColumn):
         _check(schema, fields.language.column, name, f"{key}.language.column", integers=False)
-    for column in fields.beside:
+    for column in fields.needed:
         _only_field(schema, column, name, f"filters of {key}: column")
     for column in fields.keep_columns:
         setting = f"{key}.keep_columns"
@@ -99,7 +99,7 @@ def read_rows(
         max_bytes: longest text taken.
     """
     columns = [_cells(batch, column) for column in _columns(fields)]
-    beside = [checked_column(column_of(batch, column)) for column in fields.beside]
+    beside = [_beside(batch, column) for column in fields.beside]
     kept = [kept_column(column_of(batch, column)) for column in fields.keep_columns]
     messages = None if fields.chat is None else checked_messages(column_of(batch, fields.chat.column))
     for row in range(batch.num_rows):
@@ -109,6 +109,13 @@ def read_rows(
         else:
             record = _dialogue(messages.slice(row, 1), cells, fields, first + row, max_bytes)
         yield _with_values(record, beside, kept, row) if beside or kept else record
+
+
+def _beside(batch: pa.RecordBatch, column: str) -> pa.Array:
+    """Return a column that filters or deduplication read; one that a table lacks has no values."""
+    if len(find_fields(batch.schema, column)) != 1:
+        return pa.nulls(batch.num_rows)
+    return checked_column(column_of(batch, column))
 
 
 def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: bool) -> None:

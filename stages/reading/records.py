@@ -70,7 +70,12 @@ class FieldMapping(Config):
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The fields that are read for filters alone."""
+        """The fields that are read for filters and deduplication alone."""
+        return ()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Those of them that a table must have: the ones that filters ask for."""
         return ()
 
     @model_validator(mode="after")
@@ -98,14 +103,21 @@ class FieldMapping(Config):
 
 
 class FieldsForFilters(FieldMapping):
-    """Which fields of a record hold what, and those that filters ask for."""
+    """Which fields of a record hold what, and those that filters and deduplication ask for."""
 
-    asked: tuple[str, ...] = Field(min_length=1)
-    """Fields at a record's top level, of whatever type."""
+    asked: tuple[str, ...] = ()
+    """Fields that filters read, of whatever type."""
+    compared: tuple[str, ...] = ()
+    """Fields that documents are compared or ranked by, which a source need not have."""
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The fields that are read for filters alone."""
+        """The fields that are read for filters and deduplication alone."""
+        return tuple(dict.fromkeys((*self.asked, *self.compared)))
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Those of them that a table must have: the ones that filters ask for."""
         return self.asked
 
 
@@ -123,7 +135,7 @@ class RawDocument:
     sections: tuple[str, ...] = ()
     """What continues the text, section by section."""
     values: tuple[object, ...] = ()
-    """Of the fields that are read for filters; None is absent or null."""
+    """Of the fields that are read for filters and deduplication; None is absent or null."""
     turns: tuple[ChatTurn, ...] = ()
     """Of a dialogue, whose text is still to be written."""
     flags: tuple[int, ...] = ()

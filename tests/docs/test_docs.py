@@ -22,7 +22,8 @@ from pydantic import BaseModel, ByteSize
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.run_file.config import Dataset, Dedup, Ingest, Resources, RunFile, Source, TokenizerSection
+from pipeline.run_file.config import Dataset, Ingest, Resources, RunFile, Source, TokenizerSection
+from pipeline.run_file.deduplication import Dedup
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
 from stages.dedup.lsh import MinHashConfig

@@ -39,7 +39,6 @@ from pipeline.steps.units import (
     Unit,
     fixed_bytes,
     kept_groups,
-    kept_mask,
     named_table,
     rows_of_bytes,
     text_slices,
@@ -156,8 +155,8 @@ def _wanted(workspace: Workspace, unit: Unit) -> NDArray[np.bytes_]:
     """Return the kept documents' ids with the digests of the texts that their ids must decode to."""
     encoder = load_markup(workspace)
     if not encoder.tokenizer.normalises:
-        table = pq.read_table(workspace.path(unit.table), columns=["id", "digest"], use_threads=False)
-        return _named(table.filter(pa.array(kept_mask(workspace, unit))))
+        kept = [_named(table) for table in kept_groups(workspace, unit, ["id", "digest"])]
+        return np.concatenate([np.empty(0, _BYTES), *kept])
     names = (
         identity + content_digest(text)
         for group in kept_groups(workspace, unit, ["id", "text_bytes", *SECTIONED_TEXT])

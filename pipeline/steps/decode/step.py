@@ -9,13 +9,12 @@ from pipeline.engine.phase import Phase
 from pipeline.steps.decode.check import DecodedRecord, check_texts, checks_of
 from pipeline.steps.decode.sample import LibraryRecord, SampledUnit, check_sample, sample_shares
 from pipeline.steps.findings import FoundIn
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord, read_all
+from pipeline.steps.selection import kept_units
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE, store_need
-from pipeline.steps.units import units_of
 
 
 class DecodeRecord(StepRecord):
@@ -40,7 +39,7 @@ def _reads(scope: Scope) -> Sequence[str]:
 
 
 def _work(job: Job) -> Work[DecodeRecord]:
-    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
+    units, shards = kept_units(job), job.records.of(SPLIT).shards
     checks = checks_of(units, shards, seed=job.file.seed, sentences=job.file.needs_sentences)
     made = _OVERLAPPED if job.file.needs_sentences else _OVERLAPPED[:1]
     tasks = [

@@ -11,6 +11,7 @@ the square of the corpus.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,15 +64,31 @@ class HashedDocuments:
         return rows
 
 
-def shingles_key(run: int) -> str:
+SHINGLES_FOLDER = "dedup/shingles"
+
+
+def shingles_key(run: int, folder: str = SHINGLES_FOLDER) -> str:
     """Return the folder of the sets of shingles of a run of units."""
-    return f"dedup/shingles/{run:05d}"
+    return f"{folder}/{run:05d}"
 
 
 def hash_candidates(workspace: Workspace, work: CandidateRun) -> HashingRecord:
     """Write the sets of shingles of the documents of a run of units that share a bucket."""
     folder = workspace.create(shingles_key(work.run.number))
-    candidates = np.flatnonzero(_shares_bucket(workspace, work))
+    return write_hashed(workspace, folder, np.flatnonzero(_shares_bucket(workspace, work)), work)
+
+
+def write_hashed(
+    workspace: Workspace, folder: Path, candidates: NDArray[np.int64], work: CandidateRun
+) -> HashingRecord:
+    """Write the sets of shingles of some documents of a run of units.
+
+    Args:
+        workspace: where its texts are.
+        folder: for index.npy and values.npy.
+        candidates: (C,) ascending; the run's first document is 0.
+        work: the run.
+    """
     lengths = [np.zeros(1, np.int64)]
     with array_writer(folder / "values.npy", dtype="<u8") as append:
         for sets in _sets(workspace, work, candidates + work.run.first):
@@ -84,17 +101,20 @@ def hash_candidates(workspace: Workspace, work: CandidateRun) -> HashingRecord:
     return HashingRecord(candidates=len(candidates), shingles=int(ptr[-1]))
 
 
-def open_hashed(workspace: Workspace, firsts: tuple[int, ...], run: int) -> HashedDocuments:
+def open_hashed(
+    workspace: Workspace, firsts: tuple[int, ...], run: int, *, folder: str = SHINGLES_FOLDER
+) -> HashedDocuments:
     """Return the sets of shingles of a run's candidates.
 
     Args:
         workspace: where they are.
         firsts: the number of the first document of each run.
         run: its number.
+        folder: of all runs' sets.
     """
-    folder = workspace.path(shingles_key(run))
-    index: Any = open_array(folder / "index.npy", dtype="<i8")
-    values: Any = open_array(folder / "values.npy", dtype="<u8")
+    place = workspace.path(shingles_key(run, folder))
+    index: Any = open_array(place / "index.npy", dtype="<i8")
+    values: Any = open_array(place / "values.npy", dtype="<u8")
     return HashedDocuments(firsts[run], index[0], ShingleSets(values, index[1]))
 
 
@@ -115,12 +135,12 @@ def _sets(workspace: Workspace, work: CandidateRun, numbers: NDArray[np.int64]) 
     """Yield the sets of shingles of some documents of a run in their order, those of some at a time."""
     for unit in work.run.units:
         low, high = np.searchsorted(numbers, (unit.first, unit.last))
-        for column in _texts(workspace, unit, numbers[low:high]):
+        for column in texts_at(workspace, unit, numbers[low:high]):
             yield from shingle_sets(*utf8_of(column), size=work.minhash.size)
             del column  # one row group is held
 
 
-def _texts(workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]) -> Iterator[pa.ChunkedArray]:
+def texts_at(workspace: Workspace, unit: Unit, numbers: NDArray[np.int64]) -> Iterator[pa.ChunkedArray]:
     """Yield the texts of some documents of a unit, reading only the row groups that hold them."""
     if not len(numbers):
         return

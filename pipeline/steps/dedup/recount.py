@@ -6,12 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.dedup.resolve import EXACT, NEAR
 from pipeline.steps.findings import CheckRecord
 from pipeline.steps.recount import Found, UnitRecount, differs, differs_by, recounted
 from pipeline.steps.units import kept_mask, tally_of_texts
 from stages.findings import Finding
-from stages.ledger import Flow, Tally
+from stages.ledger import Flow
 
 REMOVED = "dedup/removed.parquet"
 CLUSTERS = "dedup/clusters.parquet"
@@ -46,7 +45,7 @@ def recount_kept(workspace: Workspace, work: UnitRecount) -> CheckRecord:
 
 def recount_evidence(workspace: Workspace, work: EvidenceRecount) -> CheckRecord:
     """Count removals by method, and the members of clusters, kept and removed."""
-    methods = {reason: work.removed.gone.get(reason, Tally()) for reason in (EXACT, NEAR)}
+    methods = work.removed.gone
     members = {True: work.clusters.output, False: work.clusters.gone["removed"]}
     return recounted(
         (REMOVED, lambda: differs_by(workspace, REMOVED, "method", methods)),

@@ -1,6 +1,6 @@
 """Resolve: the last phase of dedup, once and in rank order: who goes, for whom, and the evidence.
 
-What is needed of every document (26 bytes) lies in mapped files of the task's folder, so that the system
+What is needed of every document (31 bytes, and 8 of ranks) lies in mapped files, so that the system
 holds of it what memory it has to spare; everything else passes by unit or by block of evidence.
 """
 
@@ -14,31 +14,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
-from pipeline.steps.dedup.pairs import pairs_key
-from pipeline.steps.dedup.pieces import equal_texts, repeats_of
-from pipeline.steps.dedup.runs import UnitRun, unit_runs
+from pipeline.steps.dedup.edges import Found, ranks_of, read_edges
+from pipeline.steps.dedup.equal import equal_texts
+from pipeline.steps.dedup.minhash import NEAR
+from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.dedup.values import EXACT
 from pipeline.steps.names import READ_ROWS, Names
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups, tally_of_texts
-from stages.columns import CLUSTERS, REMOVED
+from pipeline.steps.units import (
+    LanguageSize,
+    Unit,
+    fixed_bytes,
+    hex_strings,
+    row_groups,
+    tally_of_texts,
+)
+from stages.columns import CLUSTERS, removed_schema
 from stages.dedup.survivors import (
     KEPT,
     Decisions,
     decide,
     join_clusters,
+    link_repeats,
     settle_clusters,
     undecided,
 )
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, total_flow
-from stages.store.arrays import write_array
+from stages.store.arrays import open_array, write_array
 
-EXACT, NEAR = "exact", "minhash"
-"""Why a document is gone; `method` in the evidence."""
 _NONE = Tally(bytes=0)
 EVIDENCE_ROWS = 1 << 16
 """Rows of evidence that are written together."""
@@ -52,18 +59,21 @@ class Resolution:
 
     units: tuple[Unit, ...]
     pieces: int
-    """Pieces of the exact phase; 0 without deduplication."""
-    near: bool
+    """That digests are cut into."""
+    found: tuple[Found, ...]
+    """What methods found, in the order of preference; none without deduplication."""
+    ranked: bool = False
+    """Whether ranks are an array, and not the numbers of documents."""
     kept: bool = False
     """Whether every document stays, and the masks are written."""
+    alike: bool = False
+    """Whether equal texts may stay: they belong to one side of the split."""
 
-
-class LanguageSize(TypedDict):
-    """What is kept of a language; of which there may be hundreds of thousands, so it is a plain dict."""
-
-    documents: int
-    bytes: int
-    """Of text."""
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods by number."""
+        names = [one.method for one in self.found]
+        return tuple(dict.fromkeys([*names, EXACT, NEAR]))
 
 
 class ResolveRecord(UnitRecord):
@@ -82,16 +92,12 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
     """Decide about every document and write keep masks, removals and clusters."""
     total = work.units[-1].last if work.units else 0
     with workspace.scratch() as scratch:
-        decisions = undecided(total, scratch)
-        for run in unit_runs(work.units):
-            _decide_run(workspace, work, run, decisions)
-        for pairs in () if work.pieces else equal_texts(workspace, work.units):
-            join_clusters(decisions, pairs)
+        decisions = _decided(workspace, work, total, scratch)
         for unit in () if work.kept else work.units:
             kept = decisions.witness[unit.first : unit.last] == KEPT
             write_array(workspace.create(unit.keep), kept)
-        same_text, clustered = _write_evidence(workspace, work, decisions, scratch)
-        flows, languages, clusters = _flows(workspace, work, same_text, clustered)
+        clustered = _write_evidence(workspace, work, decisions, scratch)
+        flows, languages, clusters = _flows(workspace, work, decisions, clustered)
     write_flows(workspace.create(ledger_key("dedup")), flows)
     ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
     assert ledger.input.documents == total, "a unit has other documents than it was counted with"
@@ -110,21 +116,34 @@ def keep_all(workspace: Workspace, unit: Unit) -> UnitRecord:
     return UnitRecord()
 
 
-def _decide_run(workspace: Workspace, work: Resolution, run: UnitRun, decisions: Decisions) -> None:
-    """Decide about the documents of a run of units."""
-    edges, similarities = np.empty((0, 2), np.int64), np.empty(0)
-    if work.near:
-        folder = workspace.path(pairs_key(run.number))
-        edges = np.load(folder / "edges.npy")
-        similarities = np.load(folder / "similarity.npy")
-    repeats = repeats_of(workspace, run.first, run.last, pieces=work.pieces)
-    decide(decisions, repeats, edges, similarities=similarities)
+def _decided(workspace: Workspace, work: Resolution, total: int, scratch: Path) -> Decisions:
+    """Decide about all documents, range after range of ranks."""
+    ranks = ranks_of(workspace, work.ranked)
+    equal = [number for number, found in enumerate(work.found) if found.equal]
+    decisions = undecided(total, scratch, equal=equal or [0])
+    for sort, number in enumerate(equal):
+        for piece in range(work.pieces):
+            _link(workspace, decisions, sort, f"{work.found[number].folder}/{piece:05d}.npy")
+    runs = unit_runs(work.units)
+    for run in runs:
+        edges = read_edges(workspace, work.found, run.number, runs=len(runs), ranks=ranks)
+        decide(decisions, run.first, run.last, edges=edges, ranks=ranks)
+    for pairs in equal_texts(workspace, work.units) if work.alike else ():
+        join_clusters(decisions, pairs, ranks=ranks)
+    return decisions
+
+
+def _link(workspace: Workspace, decisions: Decisions, sort: int, key: str) -> None:
+    """Link the repeats of a piece to the best-ranked of their values."""
+    repeats: Any = open_array(workspace.path(key), dtype="<i8")
+    for start in range(0, len(repeats), READ_ROWS):
+        link_repeats(decisions, sort, repeats[start : start + READ_ROWS])
 
 
 def _flows(
     workspace: Workspace,
     work: Resolution,
-    same_text: NDArray[np.bool_],
+    decisions: Decisions,
     clustered: NDArray[np.bool_],
 ) -> tuple[dict[str, Flow], dict[str, LanguageSize], Flow]:
     """Return the flow of each unit, what is kept of each language, and the documents of all clusters.
@@ -132,26 +151,28 @@ def _flows(
     Args:
         workspace: where the units and their keep masks are.
         work: of all units.
-        same_text: (N,), of each document whether it went as an exact duplicate.
+        decisions: about all documents.
         clustered: (N,), of each document whether it has a duplicate.
     """
     flows: dict[str, Flow] = {}
     stays, goes = _NONE, _NONE
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for unit in work.units:
-        same, members = (np.array(mask[unit.first : unit.last]) for mask in (same_text, clustered))
+        members, why = (
+            np.array(values[unit.first : unit.last]) for values in (clustered, decisions.method)
+        )
         place = workspace.path(unit.keep) if work.kept else workspace.create(unit.keep)
         keep = np.load(place)
-        flow = Flow(input=_NONE, output=_NONE, gone={EXACT: _NONE, NEAR: _NONE})
+        flow = Flow(input=_NONE, output=_NONE, gone=dict.fromkeys(work.methods, _NONE))
         for first, table in row_groups(workspace, unit, ["id", "language", "text_bytes"]):
             rows = slice(first - unit.first, first - unit.first + table.num_rows)
-            stay, exact, member = keep[rows], same[rows], members[rows]
+            stay, method, member = keep[rows], why[rows], members[rows]
             kept = table.filter(pa.array(stay))
-            gone = {EXACT: exact, NEAR: ~stay & ~exact}
+            gone = {name: ~stay & (method == number) for number, name in enumerate(work.methods)}
             flow += Flow(
                 input=tally_of_texts(table),
                 output=tally_of_texts(kept),
-                gone={why: tally_of_texts(table.filter(pa.array(rows))) for why, rows in gone.items()},
+                gone={name: tally_of_texts(table.filter(pa.array(rows))) for name, rows in gone.items()},
             )
             stays += tally_of_texts(table.filter(pa.array(member & stay)))
             goes += tally_of_texts(table.filter(pa.array(member & ~stay)))
@@ -213,12 +234,11 @@ class _Names:
 
 def _write_evidence(
     workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+) -> NDArray[np.bool_]:
     """Write removed.parquet and clusters.parquet in canonical order.
 
     Returns:
-        Of each document whether it went as an exact duplicate, and whether it has a duplicate: (N,) bool
-        each, in mapped files.
+        Of each document whether it has a duplicate: (N,) bool, in a mapped file.
     """
     roots = settle_clusters(decisions)
     clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
@@ -227,16 +247,13 @@ def _write_evidence(
         others = own != np.arange(run.first, run.last)
         clustered[run.first : run.last] |= others
         clustered[own[others]] = True
-    same_text: NDArray[np.bool_] = _mapped(scratch / "same-text", np.bool_, len(roots))
+    schema = removed_schema(measured=all(not one.equal or one.method == EXACT for one in work.found))
 
     def removed(names: _Names) -> Iterator[pa.Table]:
         for run in unit_runs(work.units):
-            repeats = repeats_of(workspace, run.first, run.last, pieces=work.pieces)
-            exact = repeats[decisions.witness[repeats[:, 0]] == repeats[:, 1], 0]
-            same_text[exact] = True
             gone = decisions.witness[run.first : run.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
-                yield _removed(names, rows, decisions, same_text[rows])
+                yield _removed(names, rows, decisions, work)
 
     def members(names: _Names) -> Iterator[pa.Table]:
         for run in unit_runs(work.units):
@@ -245,9 +262,9 @@ def _write_evidence(
                 yield _members(names, rows, decisions)
 
     names = _Names(workspace, work.units, clustered, scratch)
-    _write_table(workspace.create("dedup/removed.parquet"), REMOVED, removed(names))
+    _write_table(workspace.create("dedup/removed.parquet"), schema, removed(names))
     _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
-    return same_text, clustered
+    return clustered
 
 
 def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> None:
@@ -285,10 +302,9 @@ def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
         yield rows[start : start + size]
 
 
-def _removed(
-    names: _Names, rows: NDArray[np.int64], decisions: Decisions, same_text: NDArray[np.bool_]
-) -> pa.Table:
-    kept = decisions.witness[rows]
+def _removed(names: _Names, rows: NDArray[np.int64], decisions: Decisions, work: Resolution) -> pa.Table:
+    kept, method = decisions.witness[rows], decisions.method[rows]
+    values = [number for number, one in enumerate(work.found) if one.equal and one.method != EXACT]
     return pa.table(
         {
             "id": names.ids(rows),
@@ -297,9 +313,9 @@ def _removed(
             "kept_id": names.ids(kept),
             "kept_own_id": names.own_ids(kept),
             "kept_source": names.sources(kept),
-            "similarity": decisions.similarity[rows],
-            "method": pa.DictionaryArray.from_arrays(pa.array(np.where(same_text, 0, 1)), [EXACT, NEAR]),
+            "similarity": pa.array(decisions.similarity[rows], mask=np.isin(method, values)),
+            "method": pa.DictionaryArray.from_arrays(pa.array(method), list(work.methods)),
             "cluster": names.ids(decisions.cluster[rows]),
         },
-        schema=REMOVED,
+        schema=removed_schema(measured=not values),
     )

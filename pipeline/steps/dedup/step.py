@@ -1,6 +1,5 @@
 """Dedup: which documents go, and for which of their duplicates."""
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
@@ -8,33 +7,26 @@ from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
 from pipeline.state.ledger import let_out, read_flows, settle
-from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
-from pipeline.steps.dedup.pairs import PairRange, PairsRecord, verify_pairs
-from pipeline.steps.dedup.pieces import (
-    Piece,
-    RunKeys,
-    cut_digests,
-    cut_keys,
-    find_candidates,
-    find_exact,
-)
+from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.method import corpus_of, rules_of
+from pipeline.steps.dedup.methods import METHODS
+from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
 from pipeline.steps.dedup.resolve import (
-    LanguageSize,
     Resolution,
     ResolveRecord,
     keep_all,
     resolve,
 )
-from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
-from pipeline.steps.records import StepRecord, read_all
 from pipeline.steps.recount import of_units
+from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
-from stages.dedup.lsh import MAX_KEYS, band_shape, num_pieces
+from stages.dedup.lsh import MAX_KEYS, num_pieces
+from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
 
 TEXT_FACTOR = 6
@@ -49,14 +41,9 @@ KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
 
-class DedupRecord(StepRecord):
-    """Who stays."""
+class DedupRecord(SelectionRecord):
+    """Who stays; what is removed is counted by method."""
 
-    kept: int
-    removed: dict[str, int]
-    """By method."""
-    languages: dict[str, LanguageSize]
-    """Of what is kept."""
     clusters: Flow
     """The documents that have a duplicate: kept, and removed."""
     compared: int
@@ -76,6 +63,10 @@ def _settings(scope: Scope) -> Mapping[str, object]:
     dedup: dict[str, object] = {"dedup": scope.file.dedup}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
+    if rules := rules_of(scope.file):
+        dedup["rules"] = rules
+    if sources := ranked_sources(scope.file):
+        dedup["ranked_sources"] = sources
     return dedup
 
 
@@ -108,25 +99,28 @@ def _work(job: Job) -> Work[DedupRecord]:
     if kept:
         yield each_unit(job, "keep every document", lambda unit: _keep(job, unit))
     config, units = job.file.dedup, units_of(job.records.of(INGEST).units)
-    pieces = num_pieces(units[-1].last) if config.exact else 0
-    compared = 0
-    if config.exact:
-        yield from _find_exact(job, units, pieces)
-    if config.near:
-        compared = yield from _find_near(job, units, pieces)
-    task = job.task("resolve", resolve, Resolution(units, pieces, config.near, kept))
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
+    warnings = yield from _rank(job, units, where)
+    corpus = corpus_of(job.file, units, num_pieces(units[-1].last))
+    found: tuple[Found, ...] = ()
+    for method in METHODS:
+        if method.applies(job.file):
+            found += yield from method.find(job, corpus)
+    alike = not config.exact or bool(corpus.rules)
+    whole = Resolution(units, corpus.pieces, found, config.ranked, kept, alike)
+    task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
-    settle("dedup", read_flows(job.root, "dedup"), let_out(job.root, "ingest"))
+    settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
     return Whole(
         DedupRecord(
+            warnings=warnings,
             ledger=record.ledger,
             kept=record.kept,
             removed=record.removed,
             languages=record.languages,
             clusters=record.clusters,
-            compared=compared,
+            compared=sum(one.compared for one in found),
         )
     )
 
@@ -136,42 +130,22 @@ def _keep(job: Job, unit: Unit) -> Task:
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
 
 
-def _find_exact(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[None]:
-    """Find the documents that have the same text."""
-    runs = unit_runs(units)
-    cut = {f"digests-{run.name}": RunKeys(run, pieces) for run in runs}
-    yield Phase("sort digests", [job.task(name, cut_digests, work) for name, work in cut.items()])
-    firsts = tuple(run.first for run in runs)
-    found = {f"exact-{number:05d}": Piece(firsts, number, pieces) for number in range(pieces)}
-    tasks = [job.task(name, find_exact, work) for name, work in found.items()]
-    yield Phase("find exact duplicates", tasks)
-
-
-def _find_near(job: Job, units: tuple[Unit, ...], pieces: int) -> Phases[int]:
-    """Find near-duplicates; return how many pairs were compared."""
-    minhash = job.file.dedup.minhash
-    runs = unit_runs(units)
-    firsts = tuple(run.first for run in runs)
-    cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash) for run in runs}
-    yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
-    bands, _ = band_shape(minhash.threshold, minhash.num_perm)
-    found = {
-        f"band-{band:03d}-{number:05d}": Piece(firsts, number, pieces, band, minhash)
-        for band, number in itertools.product(range(bands), range(pieces))
-    }
-    tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
-    yield Phase("find near-duplicates", tasks)
-    tasks = [
-        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash))
-        for run in runs
-    ]
-    yield Phase("hash candidates", tasks)
-    tasks = [
-        job.task(f"pairs-{run.name}", verify_pairs, PairRange(run, firsts, pieces, minhash))
-        for run in runs
-    ]
-    verified = yield Phase("verify near-duplicates", tasks)
-    return sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
+def _rank(job: Job, units: tuple[Unit, ...], where: Where) -> Phases[tuple[str, ...]]:
+    """Rank all documents, unless the first of some duplicates stays; return what to warn of."""
+    dedup = job.file.dedup
+    if not dedup.ranked:
+        return ()
+    task = job.task("ranks", rank_documents, Ranking(units, dedup.keep, ranked_sources(job.file)))
+    ranked = yield Phase("rank documents", [task], where)
+    last, total = ranked[task.unit].read(RanksRecord).last, units[-1].last
+    if not last:
+        return ()
+    assert isinstance(dedup.keep, KeepColumn)
+    warning = (
+        f"dedup.keep.column = {dedup.keep.column!r}: {last:,} of {total:,} documents"
+        f" ({last / total:.2%}) have no number and no date there; they rank last"
+    )
+    return (warning,)
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:
@@ -188,7 +162,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 
 DEDUP = Step(
-    name="dedup",
+    name=DEDUP_NAME,
     version=4,
     record=DedupRecord,
     reads=always((INGEST.name,)),
@@ -198,15 +172,8 @@ DEDUP = Step(
     work=_work,
     overlaps=_overlaps,
     amounts=_amounts,
-    takes=Takes(INGEST.name),
+    takes=Takes((INGEST.name,)),
     evidence=_evidence,
     folders=("dedup",),
-    unread=(
-        "dedup/digests/",
-        "dedup/exact/",
-        "dedup/keys/",
-        "dedup/bands/",
-        "dedup/shingles/",
-        "dedup/pairs/",
-    ),
+    unread=tuple(folder for method in METHODS for folder in method.unread),
 )

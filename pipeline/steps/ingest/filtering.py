@@ -125,4 +125,6 @@ def _language(document: RawDocument) -> str | None:
 
 
 def _values(part: InputPart, document: RawDocument) -> dict[str, object]:
+    if not document.values:  # a text file has no columns
+        return {}
     return dict(zip(part.fields.beside, document.values, strict=True))

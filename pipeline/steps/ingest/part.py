@@ -17,6 +17,7 @@ from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.ingest.columns import ColumnCounts, column_counts
+from pipeline.steps.ingest.compared import ComparedFiles, ComparedValues, compared_values
 from pipeline.steps.ingest.dialogues import DialogueWriter
 from pipeline.steps.ingest.files import DropsFile, SignaturesFile
 from pipeline.steps.ingest.filtering import PartFilters, Sample, part_filters
@@ -73,6 +74,7 @@ class _RowGroup:
     own_ids: list[str | None] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     kept: KeptRows = field(default_factory=KeptRows)
+    compared: list[ComparedValues] = field(default_factory=list)
     bytes: int = 0
     """Of the texts."""
     names: int = 0
@@ -134,6 +136,8 @@ class PartRecord(UnitRecord):
     """Of what each filter dropped."""
     roles: dict[str, int] = Field(default_factory=dict)
     """Turns of dialogues by role."""
+    compared: dict[str, int] = Field(default_factory=dict)
+    """Documents that have a value to compare or to rank by, by field."""
 
 
 def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
@@ -151,6 +155,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         if part.minhash:
             place = workspace.create(f"{folder}/signatures.npy")
             signatures = stack.enter_context(SignaturesFile(place, part.minhash))
+        compared = stack.enter_context(ComparedFiles(workspace, folder, part.compared))
         writer = stack.enter_context(
             pq.ParquetWriter(
                 workspace.create(f"{folder}/documents.parquet"),
@@ -163,6 +168,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         for batch in _batches(reading, making, received):
             counts["text_bytes"] += batch.bytes
             add_long(too_long, batch.kept.too_long)
+            compared.add(batch.compared)
             table = _table(batch, part)
             del batch  # its texts are in the table
             if signatures:
@@ -190,6 +196,7 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
         changes=dict(sorted(filters.changes.items())),
         samples=filters.samples,
         roles=dict(sorted(dialogues.roles.items())) if dialogues else {},
+        compared=compared.held,
         flow=Flow(
             input=received.tally(),
             output=kept.tally(bytes=counts["text_bytes"]),
@@ -256,6 +263,8 @@ def _add(batch: _RowGroup, document: RawDocument, path: str, making: _Making) ->
     batch.languages.append(language)
     if part.fields.keep_columns:
         batch.kept.add(document, path, part)
+    if part.compared is not None:
+        batch.compared.append(compared_values(part.compared, part.fields.beside, document))
     batch.bytes += len(text)
     batch.names += len(document.own_id or "") + len(language) + 8 * len(sections)
 

@@ -21,6 +21,7 @@ from pipeline.engine.tasks import Workspace
 from pipeline.inputs.files import InputFile
 from pipeline.inputs.place_files import open_place
 from pipeline.run_file.config import Ingest
+from pipeline.steps.ingest.compared import ComparedColumns
 from stages.dedup.lsh import MinHashConfig
 from stages.errors import ChangedInputError, ConfigError, VerificationError
 from stages.filtering.filter import FilterConfig
@@ -62,6 +63,8 @@ class InputPart:
     """What it reads of its only file; None for a part of a chain."""
     text_split: TextSplit = TextSplit.FILE
     encoding: str = UTF_8
+    compared: ComparedColumns | None = None
+    """Fields that documents are compared or ranked by."""
 
     @property
     def name(self) -> str:

@@ -17,6 +17,7 @@ from pipeline.run_file.filters import decisive_filters
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.commits import Commit
 from pipeline.steps.ingest.columns import SourceColumns
+from pipeline.steps.ingest.compared import compared_columns
 from pipeline.steps.ingest.coverage import require_whole_files
 from pipeline.steps.ingest.filtering import Sample, least_samples
 from pipeline.steps.ingest.part import BATCH_BYTES, PartRecord, ingest_part
@@ -40,7 +41,7 @@ from pipeline.steps.step import (
 )
 from pipeline.steps.units import UnitSize
 from pipeline.system.printable import show_bytes
-from stages.errors import DataError
+from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
 from stages.reading.reader import TextSplit
@@ -83,6 +84,8 @@ class IngestRecord(StepRecord):
     """Documents whose text was changed."""
     changes: dict[str, int] = Field(default_factory=dict)
     """What filters changed of the documents that are left, by name."""
+    compared: dict[str, int] = Field(default_factory=dict)
+    """Documents that have a value to compare or to rank by, by field."""
     samples: tuple[Sample, ...] = ()
     """Of what each filter dropped, for people."""
     units: tuple[UnitSize, ...]
@@ -101,6 +104,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
         **({"libraries": libraries} if (libraries := _libraries(scope.inputs)) else {}),
+        **({"compared": compared} if (compared := _compared(file)) else {}),
     }
 
 
@@ -129,10 +133,17 @@ def _signatures(file: RunFile) -> Some | None:
     return Some(file.dedup.minhash, {"shingle", "size", "num_perm"}) if file.dedup.near else None
 
 
+def _compared(file: RunFile) -> list[object]:
+    """Return the fields that are compared or ranked by; most runs have none."""
+    columns = compared_columns(file.dedup)
+    return [] if columns is None else [columns.url, columns.keys, columns.rank]
+
+
 def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     """Return the fingerprint of each bundle's units, by the bundle's key."""
     file = scope.file
     common = [INGEST.version, BUNDLES, _unit_settings(file), _signatures(file)]
+    common += [compared] if (compared := _compared(file)) else []
     by_source = {
         source.name: [*common, Some(source, _SOURCE), *_filters_of(file, source.name)]
         for source in file.sources
@@ -217,6 +228,7 @@ def _part(job: Job, bundle: Bundle, number: int) -> Task:
         slice=None if bundle.slices is None else bundle.slices[number],
         text_split=source.text_split,
         encoding=source.encoding,
+        compared=compared_columns(job.file.dedup),
     )
     name = part.name.replace("/", ".")
     own = job.plan.units[bundle.key]
@@ -229,11 +241,13 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     columns = SourceColumns(file.sources, file.filters)
     drops: Counter[str] = Counter()
     changes: Counter[str] = Counter()
+    compared: Counter[str] = Counter()
     samples: list[Sample] = []
     for part in parts.values():
         columns.add(part)
         drops.update(part.drops)
         changes.update(part.changes)
+        compared.update(part.compared)
         samples = list(least_samples([*samples, *part.samples]))
     columns.require_any()
     require_learned_roles(file.sources, parts.values())
@@ -252,6 +266,12 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
             + (f" ({', '.join(named[:3])})" if named else "")
             + f"; check text_column{' and filters' if file.filters else ' and ingest.min_chars'}"
         )
+    for column in file.dedup.columns:
+        if not compared[column]:
+            raise ConfigError(
+                f"dedup names the field {column!r}: no document of any source has a usable value there;"
+                " correct it, or leave it out, and run again with --replace"
+            )
     return IngestRecord(
         warnings=tuple(columns.warnings()),
         read=read,
@@ -259,6 +279,7 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         named=tuple(named[:NAMED]),
         cleaned=sum(part.cleaned for part in parts.values()),
         changes=dict(sorted(changes.items())),
+        compared=dict(sorted(compared.items())),
         samples=tuple(samples),
         units=tuple(size_of(unit, part) for unit, part in parts.items()),
     )

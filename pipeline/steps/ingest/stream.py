@@ -11,16 +11,17 @@ from pipeline.engine.tasks import Task
 from pipeline.state.commits import Commit
 from pipeline.steps.ingest.part import PartRecord
 from pipeline.steps.ingest.step import INGEST, size_of
+from pipeline.steps.selection import as_kept, kept_units, selecting
 from pipeline.steps.step import Job, Scope
-from pipeline.steps.units import Unit, alone, units_of
+from pipeline.steps.units import Unit, alone
 
 
 def streams(scope: Scope) -> bool:
     """Say whether units of a run go from file to token store one by one."""
     file = scope.file
-    deduplicates = file.dedup.exact or file.dedup.near
+    decides = file.dedup.exact or file.dedup.near or len(selecting(file)) > 1
     decided = file.validation.fraction == 0 and file.packing.shards is not None
-    return decided and not deduplicates and scope.adopted is not None
+    return decided and not decides and scope.adopted is not None
 
 
 def each_unit(job: Job, title: str, task: Callable[[Unit], Task], *, until: Sequence[str] = ()) -> Phase:
@@ -32,14 +33,13 @@ def each_unit(job: Job, title: str, task: Callable[[Unit], Task], *, until: Sequ
         task: gives the task of a unit; while ingest is at work, of a unit as if there were no other.
         until: as for `Phase`.
     """
-    found = job.records.get(INGEST)
-    if found is not None:
-        return Phase(title, [task(unit) for unit in units_of(found.units)], until=until)
+    if job.records.get(INGEST) is not None:
+        return Phase(title, [task(unit) for unit in kept_units(job)], until=until)
 
     def of(commit: Commit) -> Task:
-        return task(alone(size_of(commit.unit, commit.read(PartRecord))))
+        return task(as_kept(job, alone(size_of(commit.unit, commit.read(PartRecord)))))
 
     def order() -> list[str]:
-        return [task(unit).unit for unit in units_of(job.records.of(INGEST).units)]
+        return [task(unit).unit for unit in kept_units(job)]
 
     return Phase(title, (), until=until, each=Each(INGEST.name, of, order))

@@ -53,6 +53,6 @@ SENTENCES = Step(
     need=_need,
     work=_work,
     overlaps=always((TOKENIZE.name,)),
-    takes=Takes(TOKENIZE.name),
+    takes=Takes((TOKENIZE.name,)),
     folders=("sentences",),
 )

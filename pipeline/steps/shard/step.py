@@ -137,7 +137,7 @@ SHARD = Step(
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes(TOKENIZE.name, by_unit=False),
+    takes=Takes((TOKENIZE.name,), by_unit=False),
     evidence=_evidence,
     folders=("datasets",),
 )

@@ -11,6 +11,7 @@ from pipeline.steps.dedup.step import DEDUP, KEEP, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import flows_of, read_all
+from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
 from pipeline.steps.split.choice import (
     CandidateUnit,
     CountRecord,
@@ -22,7 +23,7 @@ from pipeline.steps.split.choice import (
 from pipeline.steps.split.recount import recount_held_out
 from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.units import Unit, units_of
+from pipeline.steps.units import Unit
 from stages.tokenizer.bpe.encoder import MEMORY
 
 EXISTING = 512 << 20
@@ -48,7 +49,7 @@ def _need(scope: Scope) -> Need:
 def _reads(scope: Scope) -> Sequence[str]:
     if scope.adopted is None:  # then the tokenizer depends on what dedup kept
         return (TOKENIZER.name,)
-    return (DEDUP.name, TOKENIZER.name)
+    return (last_selecting(scope.file), TOKENIZER.name)
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:
@@ -72,9 +73,8 @@ def _work(job: Job) -> Work[SplitRecord]:
         name = unit.commit_name
         return job.task(f"{_COUNT}{name}", count_candidates, work, after=[(DEDUP.name, f"{KEEP}{name}")])
 
-    counted = yield each_unit(job, "count held-out documents", count, until=(DEDUP.name,))
-    units = units_of(job.records.of(INGEST).units)
-    kept = job.records.of(DEDUP).languages.values()
+    counted = yield each_unit(job, "count held-out documents", count, until=(last_selecting(file),))
+    units, kept = kept_units(job), selection(job).languages.values()
     size, documents = sum(one["bytes"] for one in kept), sum(one["documents"] for one in kept)
     choice = ValidationChoice(units, file.validation, file.packing, file.seed, size, documents)
     task = job.task("choose", choose_validation, choice)
@@ -96,7 +96,7 @@ SPLIT = Step(
     need=_need,
     work=_work,
     overlaps=_overlaps,
-    takes=Takes(DEDUP.name),
+    takes=Takes(SELECTING),
     unit_of=lambda name: name.removeprefix(_COUNT),
     evidence=_evidence,
     folders=("split", "work"),

@@ -10,6 +10,7 @@ from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.recount import of_units
+from pipeline.steps.selection import SELECTING
 from pipeline.steps.split.step import SPLIT, encoding_need, shards_of
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.tokenize.encode import (
@@ -115,7 +116,7 @@ TOKENIZE = Step(
     work=_work,
     overlaps=_overlaps,
     amounts=_amounts,
-    takes=Takes(DEDUP.name),
+    takes=Takes(SELECTING),
     evidence=_evidence,
     folders=("tokens",),
 )

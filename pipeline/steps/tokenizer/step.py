@@ -7,9 +7,9 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
-from pipeline.steps.dedup.step import DEDUP, text_need
-from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.dedup.step import text_need
 from pipeline.steps.records import flows_of, read_all
+from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
 from pipeline.steps.tokenizer.load import FOLDER
@@ -22,7 +22,6 @@ from pipeline.steps.tokenizer.training import (
     sampling_rates,
     train_tokenizer,
 )
-from pipeline.steps.units import units_of
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig, balanced_targets
 from stages.tokenizer.train import fitting_sample, training_memory
@@ -53,8 +52,8 @@ def _units(scope: Scope, before: Mapping[str, StepPlan]) -> dict[str, str]:
     if scope.adopted is not None:
         return {}
     sampling = Some(scope.file.tokenizer.train, set(SamplingConfig.model_fields))
-    dedup = before[DEDUP.name].fingerprint
-    parts = [SAMPLE, TOKENIZER.version, sampling, _held_out(scope.file), dedup]
+    kept = before[last_selecting(scope.file)].fingerprint
+    parts = [SAMPLE, TOKENIZER.version, sampling, _held_out(scope.file), kept]
     return {SAMPLE: fingerprint_of(parts)}
 
 
@@ -100,7 +99,7 @@ def training_need(file: RunFile, corpus: int, *, workers: int, languages: int = 
 
 
 def _reads(scope: Scope) -> Sequence[str]:
-    return (DEDUP.name,) if scope.adopted is None else ()
+    return (last_selecting(scope.file),) if scope.adopted is None else ()
 
 
 def _work(job: Job) -> Work[TokenizerRecord]:
@@ -109,8 +108,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
         task = job.task("adopt", adopt_tokenizer, adopted)
         taken = yield Phase("take the tokenizer", [task], Where.DRIVER)
         return Whole(taken[task.unit].read(TokenizerRecord))
-    units = units_of(job.records.of(INGEST).units)
-    languages = job.records.of(DEDUP).languages
+    units, languages = kept_units(job), selection(job).languages
     sizes = {name: size["bytes"] for name, size in languages.items()}
     rates = sampling_rates(sizes, config)
     samples = yield Phase(
@@ -127,7 +125,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     )
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
-    settle("tokenizer", flows, let_out(job.root, "dedup"))  # before hours of training
+    settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
     training = TokenizerTraining(units, config, balanced_targets(sizes, config), job.file.framing)
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
@@ -153,7 +151,7 @@ TOKENIZER = Step(
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes(DEDUP.name),
+    takes=Takes(SELECTING),
     unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
     unread=("work/sample/",),

@@ -20,20 +20,15 @@ from pipeline.engine.tasks import Function, Task, Worker
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
-from pipeline.steps.dedup import pairs
-from pipeline.steps.dedup import pieces as dedup
+from pipeline.steps.dedup import blocks as dedup
+from pipeline.steps.dedup import expand, pairs
 from pipeline.steps.dedup import resolve as resolving
 from pipeline.steps.dedup import runs as dedup_runs
+from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.equal import DigestPiece, RunDigests, cut_digests, find_exact
 from pipeline.steps.dedup.hashing import CandidateRun, HashingRecord, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, pairs_key, verify_pairs
-from pipeline.steps.dedup.pieces import (
-    Piece,
-    RunKeys,
-    cut_digests,
-    cut_keys,
-    find_candidates,
-    find_exact,
-)
+from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
 from pipeline.steps.dedup.resolve import Resolution, ResolveRecord, resolve
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.ingest import part as ingest
@@ -52,6 +47,7 @@ from stages.store.digests import xxh3_file
 
 pytestmark = pytest.mark.slow
 
+FOUND = (Found("exact", "dedup/exact", equal=True), Found("minhash", "dedup/pairs"))
 SEEDS = range(20)
 FILES = (("a", "one.jsonl"), ("a", "two.jsonl"), ("b", "one.jsonl"))
 """Source and path, in canonical order."""
@@ -291,20 +287,20 @@ class Run:
         runs = unit_runs(units)
         firsts = tuple(run.first for run in runs)
         for run in runs:
-            self._do(cut_digests, RunKeys(run, pieces))
+            self._do(cut_digests, RunDigests(run, pieces))
         for piece in range(pieces):
-            self._do(find_exact, Piece(firsts, piece, pieces))
+            self._do(find_exact, DigestPiece(firsts, piece))
         for run in runs:
             self._do(cut_keys, RunKeys(run, pieces, config))
         bands, _ = band_shape(config.threshold, config.num_perm)
         for band in range(bands):
             for piece in range(pieces):
-                self._do(find_candidates, Piece(firsts, piece, pieces, band, config))
+                self._do(find_candidates, Piece(firsts, piece, band, config))
         hashed = [self._do(hash_candidates, CandidateRun(run, pieces, config)) for run in runs]
         self._candidates = sum(HashingRecord.model_validate(record).candidates for record in hashed)
         for run in runs:
             self._do(verify_pairs, PairRange(run, firsts, pieces, config))
-        return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, near=True)))
+        return ResolveRecord.model_validate(self._do(resolve, Resolution(units, pieces, FOUND)))
 
     def _do(self, function: Function, payload: object) -> dict[str, JsonValue]:
         """Do one task and put its files where a commit would."""
@@ -332,9 +328,10 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
     monkeypatch.setattr(resolving, "EVIDENCE_ROWS", 4)
     monkeypatch.setattr(dedup_runs, "RUN_BYTES", 3_000)
-    monkeypatch.setattr(pairs, "BATCH_DOCUMENTS", 5)
+    monkeypatch.setattr(expand, "BATCH_DOCUMENTS", 5)
+    monkeypatch.setattr(expand, "BATCH_PAIRS", 9)
     monkeypatch.setattr(pairs, "BATCH_PAIRS", 9)
-    monkeypatch.setattr(pairs, "MAX_HEADS", 20)
+    monkeypatch.setattr(expand, "MAX_HEADS", 20)
     monkeypatch.setattr(shingle_sets, "LONG_TEXT", 60)  # some texts are longer
     large, large_units = Run(tmp_path / "large", corpus, unit_size=1 << 20, pieces=2).verdict()
     assert small_units > large_units == len(FILES)

@@ -4,6 +4,7 @@ A document goes if and only if it has a verified pair with a better-ranked one t
 a kept witness for each removal, and the same outcome however the documents are cut into ranges.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -18,8 +19,10 @@ from stages.dedup.jaccard import jaccard
 from stages.dedup.survivors import (
     KEPT,
     Decisions,
+    Edges,
     decide,
     join_clusters,
+    link_repeats,
     settle_clusters,
     undecided,
 )
@@ -59,6 +62,13 @@ def random_graph(seed: int) -> Graph:
     return Graph(documents, edges, repeats)
 
 
+def edges_of(pairs: Sequence[tuple[int, int]], similarities: Sequence[float]) -> Edges:
+    """Return edges of one method."""
+    better, worse = np.array(pairs, np.int64).reshape(-1, 2).T
+    methods = np.ones(len(pairs), np.uint8)
+    return Edges(better, worse, np.array(similarities, np.float64), methods)
+
+
 def decided(graph: Graph, ranges: list[tuple[int, int]] | None = None) -> Decisions:
     """Decide about a graph, range after range."""
     decisions = undecided(graph.documents)
@@ -68,12 +78,9 @@ def decided(graph: Graph, ranges: list[tuple[int, int]] | None = None) -> Decisi
             key=lambda pair: (pair[1], pair[0]),
         )
         exact = sorted(item for item in graph.repeats.items() if first <= item[0] < last)
-        decide(
-            decisions,
-            np.array(exact, np.int64).reshape(-1, 2),
-            np.array(pairs, np.int64).reshape(-1, 2),
-            similarities=np.array([graph.edges[pair] for pair in pairs], np.float64),
-        )
+        link_repeats(decisions, 0, np.array(exact, np.int64).reshape(-1, 2))
+        edges = edges_of(pairs, [graph.edges[pair] for pair in pairs])
+        decide(decisions, first, last, edges=edges)
     return decisions
 
 
@@ -172,11 +179,10 @@ def test_nothing_verified_keeps_everything() -> None:
 
 
 def test_pairs_that_are_not_in_rank_order_are_a_bug() -> None:
-    none, one = np.empty((0, 2), np.int64), np.array([[1, 0]])
     with pytest.raises(AssertionError):
-        decide(undecided(2), none, one, similarities=np.ones(1))
+        decide(undecided(3), 0, 3, edges=edges_of([(0, 2), (0, 1)], [0.9, 0.9]))
     with pytest.raises(AssertionError):
-        decide(undecided(2), one[:, ::-1], none, similarities=np.ones(0))
+        decide(undecided(3), 0, 2, edges=edges_of([(0, 2)], [0.9]))
 
 
 def test_exact_duplicates_are_as_written_out() -> None:
@@ -247,7 +253,9 @@ def test_every_document_of_a_large_corpus_is_its_own_cluster_until_a_pair_joins_
     assert (decisions.witness == KEPT).all()
     exact = np.array([[(1 << 20) + 1, 1 << 20], [MANY - 1, 3]], np.int64)
     edges = np.array([[MANY - 4, MANY - 3], [7, MANY - 2]], np.int64)
-    decide(decisions, exact, edges, similarities=np.array([0.9, 0.8]))
+    link_repeats(decisions, 0, exact)
+    pairs_of_texts = [(int(a), int(b)) for a, b in edges]
+    decide(decisions, 0, MANY, edges=edges_of(pairs_of_texts, [0.9, 0.8]))
     wanted = np.arange(MANY)
     pairs = np.concatenate([exact[:, ::-1], edges])
     wanted[pairs[:, 1]] = pairs[:, 0]

@@ -1,0 +1,220 @@
+"""Contained: documents that stand inside better-ranked ones.
+
+    winnow      runs of units     -> the selected hashes of each document, cut into pieces
+    buckets     pieces            -> candidates, without writing out a pair
+    candidates  runs of units     -> pairs that share enough of the worse one's selected hashes
+    shingles    runs of units     -> the shingles of each document of such a pair
+    verify      runs of units     -> pairs verified by exact containment
+
+The number of pieces follows from the bytes of all texts.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import SourceRule
+from pipeline.steps.dedup.blocks import BLOCK_KEYS, by_piece
+from pipeline.steps.dedup.edges import EdgeWriter, ranks_of
+from pipeline.steps.dedup.equal import WITHIN, compared_documents
+from pipeline.steps.dedup.expand import BATCH_PAIRS, better_of, expanded, worse_of
+from pipeline.steps.dedup.hashing import (
+    CandidateRun,
+    HashedDocuments,
+    HashingRecord,
+    open_hashed,
+    shingles_key,
+    texts_at,
+    write_hashed,
+)
+from pipeline.steps.dedup.pairs import OPEN_RUNS, PairsRecord
+from pipeline.steps.dedup.pieces import Buckets, CandidatesRecord, write_buckets
+from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.records import UnitRecord
+from stages.columns import utf8_of
+from stages.dedup.buckets import KeyBlock, shared_keys
+from stages.dedup.containment import (
+    ContainmentConfig,
+    containments,
+    least_shared_of,
+    winnowed,
+)
+from stages.dedup.keys import salted
+from stages.dedup.lsh import MAX_KEYS, MinHashConfig
+from stages.dedup.shingles import shingle_hashes
+from stages.store.arrays import array_writer, open_array, write_array
+
+FOLDER = "dedup/contained"
+SHINGLES = f"{FOLDER}/shingles"
+EDGES = f"{FOLDER}/edges"
+_BYTES_OF_KEY = 12
+"""Of text to a selected hash, at the least: English words take 6 bytes, and 5 of them give 2."""
+
+
+@dataclass(frozen=True)
+class ContainedRun:
+    """A run of units whose documents may be inside of others."""
+
+    run: UnitRun
+    firsts: tuple[int, ...]
+    pieces: int
+    """Of digests."""
+    key_pieces: int
+    """Of selected hashes."""
+    shingles: MinHashConfig
+    """Says what a shingle is."""
+    config: ContainmentConfig
+    ranked: bool = False
+    rules: Mapping[str, SourceRule] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ContainedPiece:
+    """A range of selected hashes."""
+
+    firsts: tuple[int, ...]
+    number: int
+    config: ContainmentConfig
+    ranked: bool = False
+
+
+def key_pieces(text_bytes: int) -> int:
+    """Return the number of ranges that selected hashes are cut into: a function of the corpus alone."""
+    return max(1, -(-text_bytes // (_BYTES_OF_KEY * MAX_KEYS)))
+
+
+def winnow_run(workspace: Workspace, work: ContainedRun) -> UnitRecord:
+    """Write a run's selected hashes by piece: keys (S,), documents (S,), ptr (P + 1,); their counts."""
+    run = work.run
+    documents = compared_documents(workspace, run, pieces=work.pieces, rules=work.rules)
+    counts = np.zeros(run.last - run.first, "<u4")
+    keys, owners = [np.empty(0, np.uint64)], [np.empty(0, np.uint32)]
+    for unit in run.units:
+        low, high = np.searchsorted(documents + run.first, (unit.first, unit.last))
+        place = low
+        for column in texts_at(workspace, unit, documents[low:high] + run.first):
+            data, offsets = utf8_of(column)
+            for text in range(len(offsets) - 1):
+                part = data[offsets[text] : offsets[text + 1]]
+                own = winnowed(shingle_hashes(part, size=work.shingles.size))
+                keys.append(salted(own, unit.source) if work.rules.get(unit.source) == WITHIN else own)
+                counts[documents[place]] = len(own)
+                owners.append(np.full(len(own), documents[place], np.uint32))
+                place += 1
+    joined, numbers = np.concatenate(keys), np.concatenate(owners)
+    order, ptr = by_piece(joined, work.key_pieces)
+    folder = workspace.create(f"{FOLDER}/keys/{run.name}")
+    write_array(folder / "keys.npy", joined[order])
+    write_array(folder / "documents.npy", numbers[order])
+    write_array(folder / "ptr.npy", ptr)
+    write_array(folder / "counts.npy", counts)
+    return UnitRecord()
+
+
+def piece_key(piece: int) -> str:
+    """Return the folder of a piece's candidates."""
+    return f"{FOLDER}/pieces/{piece:05d}"
+
+
+def find_containing(workspace: Workspace, piece: ContainedPiece) -> CandidatesRecord:
+    """Find the documents that share selected hashes of one piece."""
+
+    def blocks() -> Iterator[KeyBlock]:
+        for run, first in enumerate(piece.firsts):
+            folder = workspace.path(f"{FOLDER}/keys/{run:05d}")
+            low, high = _open(folder / "ptr.npy")[piece.number : piece.number + 2].tolist()
+            keys, documents = _open(folder / "keys.npy"), _open(folder / "documents.npy")
+            for start in range(low, high, BLOCK_KEYS):
+                block = slice(start, min(start + BLOCK_KEYS, high))
+                yield keys[block], documents[block] + np.int64(first)
+
+    buckets = Buckets(shared_keys(blocks()), piece.config.max_candidates)
+    folder = workspace.create(piece_key(piece.number))
+    return write_buckets(folder, buckets, blocks, ranks_of(workspace, piece.ranked))
+
+
+def _candidates_key(run: int) -> str:
+    return f"{FOLDER}/candidates/{run:05d}"
+
+
+def count_shared(workspace: Workspace, work: ContainedRun) -> UnitRecord:
+    """Write the pairs that share enough selected hashes, (P,), and all their documents, once each."""
+    run = work.run
+    counts = _open(workspace.path(f"{FOLDER}/keys/{run.name}") / "counts.npy")
+    pieces = [piece_key(number) for number in range(work.key_pieces)]
+    folder = workspace.create(_candidates_key(run.number))
+    partners = np.empty(0, np.int64)
+
+    def enough(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return the pairs that stand often enough, ascending."""
+        ordered = np.sort(pairs)
+        begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        shared = np.diff(np.append(begins, len(ordered)))
+        found: NDArray[np.uint64] = ordered[begins]
+        selected = counts[worse_of(found) - run.first]
+        return found[shared >= least_shared_of(selected, work.config.threshold)]
+
+    with array_writer(folder / "pairs.npy", dtype="<u8") as append:
+        for pairs in expanded(workspace, pieces, run.first, run.last, merge=enough):
+            append(pairs)
+            both = np.concatenate([better_of(pairs), worse_of(pairs)])
+            partners = np.unique(np.concatenate([partners, both]))
+    write_array(folder / "partners.npy", partners)
+    return UnitRecord()
+
+
+def hash_contained(workspace: Workspace, work: ContainedRun) -> HashingRecord:
+    """Write the sets of shingles of the documents of a run that are in a pair of any run."""
+    run = work.run
+    paired = np.zeros(run.last - run.first, np.bool_)
+    for other in range(len(work.firsts)):
+        partners = _open(workspace.path(_candidates_key(other)) / "partners.npy")
+        low, high = np.searchsorted(partners, (run.first, run.last))
+        paired[partners[low:high] - run.first] = True
+    folder = workspace.create(shingles_key(run.number, SHINGLES))
+    hashed = CandidateRun(run, work.pieces, work.shingles)
+    return write_hashed(workspace, folder, np.flatnonzero(paired), hashed)
+
+
+def verify_contained(workspace: Workspace, work: ContainedRun) -> PairsRecord:
+    """Verify the pairs of a run by exact containment of the worse document in the better one."""
+    opened = partial(open_hashed, workspace, work.firsts, folder=SHINGLES)
+    hashed = lru_cache(OPEN_RUNS)(opened)
+    pairs = _open(workspace.path(_candidates_key(work.run.number)) / "pairs.npy")
+    folder = workspace.create(f"{EDGES}/{work.run.name}")
+    compared = verified = 0
+    with EdgeWriter(folder, work.firsts, ranks=ranks_of(workspace, work.ranked)) as writer:
+        for start in range(0, len(pairs), BATCH_PAIRS):
+            batch = np.sort(pairs[start : start + BATCH_PAIRS])
+            measured = _measure(work, hashed, batch)
+            high = np.flatnonzero(measured >= work.config.threshold)
+            writer.add(better_of(batch[high]), worse_of(batch[high]), measured[high])
+            compared += len(batch)
+            verified += len(high)
+    return PairsRecord(compared=compared, verified=verified)
+
+
+def _measure(
+    work: ContainedRun, hashed: Callable[[int], HashedDocuments], pairs: NDArray[np.uint64]
+) -> NDArray[np.float64]:
+    """Return the containment of each pair; pairs are ascending by their better document."""
+    own = hashed(work.run.number)
+    better, worse = better_of(pairs), own.rows(worse_of(pairs))
+    found = np.zeros(len(pairs))
+    run_of = np.searchsorted(work.firsts, better, side="right") - 1
+    for number in np.unique(run_of).tolist():
+        low, high = np.searchsorted(run_of, (number, number + 1))
+        others = hashed(number)
+        rows = worse[low:high], others.rows(better[low:high])
+        found[low:high] = containments(own.sets, others.sets, rows=rows)
+    return found
+
+
+def _open(path: Any) -> Any:
+    """Return a committed array, mapped; its dtype is that of the task that wrote it."""
+    return open_array(path)

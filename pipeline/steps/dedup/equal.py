@@ -1,0 +1,183 @@
+"""Equal: documents that have the same text, or the same value of a field, found by 128-bit digests.
+
+    digests   runs of units  -> the digests of each, cut into pieces of their range
+    repeats   pieces         -> repeats, each with the best-ranked document of the same value
+
+Texts are value -1, the fields of `dedup.url` and `dedup.keys` are numbered from 0. A source that is
+deduplicated within itself has digests of its own, and one that is not has none.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import SourceRule
+from pipeline.steps.dedup.blocks import by_piece, in_blocks
+from pipeline.steps.dedup.edges import ranks_of
+from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.records import UnitRecord
+from pipeline.steps.units import Unit, digest_halves
+from stages.dedup.exact import DigestBlock, ranked_duplicates, stream_duplicates
+from stages.dedup.keys import salted
+from stages.dedup.lsh import num_pieces, piece_of
+from stages.store.arrays import array_writer, open_array, write_array
+
+TEXT = -1
+"""The number of texts among what is compared."""
+WITHIN = "within"
+
+
+class ExactRecord(UnitRecord):
+    """What was found in a piece of the digests."""
+
+    repeats: int
+
+
+@dataclass(frozen=True)
+class RunDigests:
+    """A run of units whose digests are cut into pieces."""
+
+    run: UnitRun
+    pieces: int
+    value: int = TEXT
+    rules: Mapping[str, SourceRule] = field(default_factory=dict)
+    """Of sources that are not deduplicated with all others."""
+
+
+@dataclass(frozen=True)
+class DigestPiece:
+    """A range of digests."""
+
+    firsts: tuple[int, ...]
+    """The number of the first document of each run of units."""
+    number: int
+    value: int = TEXT
+    ranked: bool = False
+
+
+def digests_key(run: int, value: int = TEXT) -> str:
+    """Return the folder of a run's digests by piece."""
+    return f"dedup/digests/{run:05d}" if value == TEXT else f"dedup/keyed/{value:02d}-digests/{run:05d}"
+
+
+def repeats_folder(value: int = TEXT) -> str:
+    """Return the folder of all pieces' repeats."""
+    return "dedup/exact" if value == TEXT else f"dedup/keyed/{value:02d}-repeats"
+
+
+def exact_key(piece: int, value: int = TEXT) -> str:
+    """Return the key of a piece's repeats."""
+    return f"{repeats_folder(value)}/{piece:05d}.npy"
+
+
+def cut_digests(workspace: Workspace, work: RunDigests) -> UnitRecord:
+    """Order a run's digests by piece: digests (N, 2), documents (N,) and where each piece begins."""
+    parts = [_digests(workspace, work, unit) for unit in work.run.units]
+    halves = np.concatenate([halves for halves, _ in parts])
+    documents = np.concatenate([documents for _, documents in parts]) - work.run.first
+    order, ptr = by_piece(halves[:, 0], work.pieces)
+    folder = workspace.create(digests_key(work.run.number, work.value))
+    write_array(folder / "digests.npy", halves[order])
+    write_array(folder / "documents.npy", documents[order].astype("<u4"))
+    write_array(folder / "ptr.npy", ptr)
+    return UnitRecord()
+
+
+def _digests(workspace: Workspace, work: RunDigests, unit: Unit) -> DigestBlock:
+    """Return the digests of the documents of a unit that take part, and their numbers."""
+    rule = work.rules.get(unit.source, True)
+    documents = np.arange(unit.first, unit.last)
+    if rule is False:
+        return np.empty((0, 2), np.uint64), documents[:0]
+    if work.value == TEXT:
+        halves = digest_halves(workspace, unit)
+    else:
+        keys: Any = open_array(workspace.path(unit.keys), dtype="<u8")
+        halves = np.array(keys[:, work.value])
+        there = np.flatnonzero(halves.any(axis=1))
+        halves, documents = halves[there], documents[there]
+    return (salted(halves, unit.source) if rule == WITHIN else halves), documents
+
+
+def find_exact(workspace: Workspace, piece: DigestPiece) -> ExactRecord:
+    """Find the repeats among the documents whose digest lies in one piece of the range."""
+
+    def blocks() -> Iterator[DigestBlock]:
+        def parts() -> Iterator[DigestBlock]:
+            for run, first in enumerate(piece.firsts):
+                folder = workspace.path(digests_key(run, piece.value))
+                low, high = _open(folder / "ptr.npy")[piece.number : piece.number + 2]
+                documents = _open(folder / "documents.npy")[low:high] + np.int64(first)
+                yield _open(folder / "digests.npy")[low:high], documents
+
+        return in_blocks(parts())
+
+    ranks = ranks_of(workspace, piece.ranked)
+    found = stream_duplicates(blocks) if ranks.canonical else ranked_duplicates(blocks, ranks.of)
+    repeats = 0
+    place = workspace.create(exact_key(piece.number, piece.value))
+    with array_writer(place, dtype="<i8", shape=(2,)) as append:
+        for pairs in found:
+            append(pairs)
+            repeats += len(pairs)
+    return ExactRecord(repeats=repeats)
+
+
+def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray[np.int64]]:
+    """Yield the repeats of all texts, each with the first of it, where no phase has looked for them all.
+
+    What is not removed belongs to one side of the split with its equal texts still.
+    """
+    pieces = num_pieces(units[-1].last if units else 0)
+
+    def blocks(piece: int) -> Iterator[DigestBlock]:
+        def parts() -> Iterator[DigestBlock]:
+            for unit in units:
+                halves = digest_halves(workspace, unit)
+                chosen = np.flatnonzero(piece_of(halves[:, 0], pieces=pieces) == piece)
+                yield halves[chosen], chosen + np.int64(unit.first)
+
+        return in_blocks(parts())
+
+    for piece in range(pieces):
+        yield from stream_duplicates(partial(blocks, piece))
+
+
+def repeats_of(workspace: Workspace, first: int, last: int, *, pieces: int) -> NDArray[np.int64]:
+    """Return the repeats of texts among documents [first, last), each with the first of its text.
+
+    Returns:
+        (D, 2) int64, ascending.
+    """
+    found = [np.empty((0, 2), np.int64)]
+    for piece in range(pieces):
+        pairs = _open(workspace.path(exact_key(piece)))
+        low, high = np.searchsorted(pairs[:, 0], (first, last))
+        found.append(pairs[low:high])
+    repeats = np.concatenate(found)
+    return repeats[np.argsort(repeats[:, 0], kind="stable")]
+
+
+def compared_documents(
+    workspace: Workspace, run: UnitRun, *, pieces: int, rules: Mapping[str, SourceRule]
+) -> NDArray[np.int64]:
+    """Return the documents of a run whose texts are compared: (N,), the run's first being 0.
+
+    Repeats of a text are decided with the first of it; a source without deduplication has none.
+    """
+    fresh = np.ones(run.last - run.first, np.bool_)
+    fresh[repeats_of(workspace, run.first, run.last, pieces=pieces)[:, 0] - run.first] = False
+    for unit in run.units:
+        if rules.get(unit.source, True) is False:
+            fresh[unit.first - run.first : unit.last - run.first] = False
+    return np.flatnonzero(fresh)
+
+
+def _open(path: Any) -> Any:
+    """Return a committed array, mapped; its dtype is that of the step that wrote it."""
+    return open_array(path)

@@ -1,0 +1,53 @@
+"""MinHash: near-duplicates by bands of signatures, verified by exact Jaccard similarity."""
+
+import itertools
+
+from pipeline.engine.phase import Phase, Phases
+from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
+from pipeline.steps.dedup.method import Corpus, Method
+from pipeline.steps.dedup.pairs import PAIRS_FOLDER, PairRange, PairsRecord, verify_pairs
+from pipeline.steps.dedup.pieces import Piece, RunKeys, cut_keys, find_candidates
+from pipeline.steps.records import read_all
+from pipeline.steps.step import Job
+from stages.dedup.lsh import band_shape
+
+NEAR = "minhash"
+"""`method` in the evidence."""
+
+
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+    """Find near-duplicates."""
+    minhash, pieces, runs = job.file.dedup.minhash, corpus.pieces, corpus.runs
+    cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash, corpus.rules) for run in runs}
+    yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
+    bands, _ = band_shape(minhash.threshold, minhash.num_perm)
+    found = {
+        f"band-{band:03d}-{number:05d}": Piece(corpus.firsts, number, band, minhash, corpus.ranked)
+        for band, number in itertools.product(range(bands), range(pieces))
+    }
+    tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
+    yield Phase("find near-duplicates", tasks)
+    tasks = [
+        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash))
+        for run in runs
+    ]
+    yield Phase("hash candidates", tasks)
+    tasks = [
+        job.task(
+            f"pairs-{run.name}",
+            verify_pairs,
+            PairRange(run, corpus.firsts, pieces, minhash, corpus.ranked),
+        )
+        for run in runs
+    ]
+    verified = yield Phase("verify near-duplicates", tasks)
+    compared = sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
+    return (Found(NEAR, PAIRS_FOLDER, compared=compared),)
+
+
+MINHASH = Method(
+    applies=lambda file: file.dedup.near,
+    find=_find,
+    unread=("dedup/keys/", "dedup/bands/", "dedup/shingles/", "dedup/pairs/"),
+)

@@ -1,0 +1,126 @@
+"""Compared: the fields of records by which documents are duplicates, or outrank others.
+
+    ingest/UNIT/keys.npy       (N, K, 2) uint64: digests of the values of each field, zeros for none
+    ingest/UNIT/ranking.npy    (N,) float64: what each document ranks by, NaN for nothing
+
+They are there only if the run file names such fields; no text of theirs goes to later steps.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import Dedup
+from stages.dedup.keys import key_digest, key_text, normal_url
+from stages.dedup.ranking import KeepColumn, rank_value
+from stages.reading.records import RawDocument
+from stages.store.arrays import array_writer
+
+_Append = Callable[[NDArray[np.generic]], None]
+
+
+@dataclass(frozen=True)
+class ComparedColumns:
+    """The fields that are read."""
+
+    url: str | None = None
+    keys: tuple[str, ...] = ()
+    rank: str | None = None
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Those whose equal values make duplicates."""
+        return (*((self.url,) if self.url is not None else ()), *self.keys)
+
+
+@dataclass(frozen=True)
+class ComparedValues:
+    """What is written of one document."""
+
+    digests: bytes
+    rank: float
+
+
+def compared_columns(dedup: Dedup) -> ComparedColumns | None:
+    """Return the fields that a run compares or ranks by; None if there are none."""
+    rank = dedup.keep.column if isinstance(dedup.keep, KeepColumn) else None
+    return ComparedColumns(dedup.url, dedup.keys, rank) if dedup.columns else None
+
+
+def compared_values(
+    columns: ComparedColumns, beside: Sequence[str], document: RawDocument
+) -> ComparedValues:
+    """Return what is written of a document.
+
+    Args:
+        columns: that are compared.
+        beside: the fields that were read for filters and deduplication.
+        document: with their values, none of a text file.
+    """
+    values = dict(zip(beside, document.values, strict=False))
+    digests = []
+    for column in columns.values:
+        text = key_text(values.get(column))
+        digests.append(key_digest(normal_url(text) if text and column == columns.url else text))
+    rank = float("nan") if columns.rank is None else rank_value(values.get(columns.rank))
+    return ComparedValues(b"".join(digests), rank)
+
+
+class ComparedFiles:
+    """The files of a unit, on their way.
+
+    Args:
+        workspace: where they go.
+        folder: of the unit.
+        columns: that are compared; without any nothing is written.
+    """
+
+    def __init__(self, workspace: Workspace, folder: str, columns: ComparedColumns | None) -> None:
+        self._workspace, self._folder = workspace, folder
+        self._columns = columns or ComparedColumns()
+        self._stack = ExitStack()
+        self._keys: _Append | None = None
+        self._ranks: _Append | None = None
+        self.held = dict.fromkeys(self._columns.values, 0)
+        """Documents that have a value, by field."""
+        if self._columns.rank is not None:
+            self.held[self._columns.rank] = 0
+
+    def __enter__(self) -> Self:
+        """Open what there is to write."""
+        if count := len(self._columns.values):
+            place = self._workspace.create(f"{self._folder}/keys.npy")
+            writer = array_writer(place, dtype="<u8", shape=(count, 2))
+            self._keys = self._stack.enter_context(writer)
+        if self._columns.rank is not None:
+            place = self._workspace.create(f"{self._folder}/ranking.npy")
+            self._ranks = self._stack.enter_context(array_writer(place, dtype="<f8"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self._stack.__exit__(kind, error, trace)
+
+    def add(self, documents: Sequence[ComparedValues]) -> None:
+        """Write what is compared of some documents."""
+        if self._keys is not None:
+            data = b"".join(one.digests for one in documents)
+            keys = np.frombuffer(data, "<u8").reshape(len(documents), -1, 2)
+            self._keys(keys)
+            there = keys.any(axis=2).sum(axis=0).tolist()
+            for column, count in zip(self._columns.values, there, strict=True):
+                self.held[column] += count
+        if self._ranks is not None and self._columns.rank is not None:
+            ranks = np.array([one.rank for one in documents], np.float64)
+            self._ranks(ranks)
+            ranked = int(np.count_nonzero(~np.isnan(ranks)))
+            if self._columns.rank not in self._columns.values:
+                self.held[self._columns.rank] += ranked

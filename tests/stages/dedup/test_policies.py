@@ -1,0 +1,174 @@
+"""What every policy of deduplication promises.
+
+Whatever is set (which of some duplicates stays, rules by source, URLs, keys, both similarities), the
+real step decides what the rule says in plain loops: the same documents, witnesses, methods, clusters. So
+it does for units of any size and for files in any order.
+"""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.dedup import contained, runs
+from stages.dedup import lsh
+from tests.conftest import digests, run_small
+from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
+
+pytestmark = pytest.mark.slow
+
+SEEDS = range(50)
+WORDS = [f"w{n}" for n in range(30)]
+SOURCES = ["books", "code", "web"]
+KEEPS: list[object] = [
+    "first",
+    "longest",
+    {"column": "quality"},
+    {"column": "quality", "order": "lowest"},
+]
+
+
+def corpus_of(seed: int) -> list[Record]:
+    """Short documents with copies of copies, a little changed, shortened, or of one URL."""
+    rng = np.random.default_rng(seed)
+    texts: list[str] = []
+    records = []
+    for _ in range(int(rng.integers(50, 90))):
+        kind = rng.integers(10)
+        if kind < 4 or len(texts) < 4:
+            text = " ".join(rng.choice(WORDS, int(rng.integers(6, 60))))
+        else:
+            near = texts[rng.integers(min(len(texts), 12))].split()
+            cut = int(rng.integers(len(near)))
+            changed = [
+                near,
+                [*near, "end"],
+                near[1:],
+                near[: max(6, cut)],
+                [*near[:cut], "x", *near[cut:]],
+            ]
+            text = " ".join(changed[rng.integers(5)])
+        texts.append(text)
+        fields: dict[str, Any] = {"text": text + " 0123456789 0123456789"}
+        if rng.random() < 0.5:
+            page = int(rng.integers(20))
+            fields["url"] = str(rng.choice([f"http://a.org/{page}", f"https://www.A.org/{page}#x"]))
+        if rng.random() < 0.3:
+            fields["doi"] = int(rng.integers(15)) if rng.random() < 0.5 else f" {rng.integers(15)}"
+        if rng.random() < 0.8:
+            fields["quality"] = rng.choice([0, 1, 2.5, -3]) if rng.random() < 0.9 else "good"
+            if isinstance(fields["quality"], np.generic):
+                fields["quality"] = fields["quality"].item()
+        records.append(Record(SOURCES[int(rng.integers(3))], fields))
+    return sorted(records, key=lambda record: record.source)
+
+
+def settings_of(seed: int) -> tuple[dict[str, Any], dict[str, object]]:
+    """Return the section and the rules of sources of a trial."""
+    rng = np.random.default_rng(seed + 1000)
+    dedup: dict[str, Any] = {
+        "keep": KEEPS[seed % 4],
+        "minhash": {
+            "num_perm": int(rng.choice([16, 32])),
+            "threshold": float(rng.choice([0.5, 0.7])),
+            "size": int(rng.choice([1, 2, 3])),
+            "max_candidates": 2 if seed % 5 == 0 else 64,
+        },
+    }
+    if rng.random() < 0.6:
+        threshold = float(rng.choice([0.6, 0.9, 1.0]))
+        dedup["containment"] = {"threshold": threshold, "max_candidates": int(rng.choice([2, 64]))}
+        dedup["near"] = bool(rng.random() < 0.7)
+    if rng.random() < 0.5:
+        dedup["source_order"] = [["web"], ["code", "books"]][rng.integers(2)]
+    if rng.random() < 0.5:
+        dedup["url"] = "url"
+    if rng.random() < 0.5:
+        dedup["keys"] = ["doi"]
+    rules: dict[str, object] = {}
+    if rng.random() < 0.5:
+        rules = {"books": "within"} if rng.random() < 0.5 else {"books": False, "web": "within"}
+    return dedup, rules
+
+
+def run(root: Path, seed: int, *, unit_size: str = "1MiB", workers: int = 0) -> tuple[Path, list[str]]:
+    """Run the step over a trial; return where, and the ids of documents by number."""
+    dedup, rules = settings_of(seed)
+    corpus = root / "corpus"
+    for number, record in enumerate(corpus_of(seed)):
+        folder = corpus / record.source
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{number // 40}.jsonl").open("a") as file:
+            file.write(json.dumps({**record.fields, "name": f"n{number}"}) + "\n")
+    order = [["books", "code", "web"], ["web", "books", "code"]][seed % 2]
+    sources = [
+        {"name": name, "paths": [f"{name}/*"], "id_column": "name", "dedup": rules.get(name, True)}
+        for name in order
+        if (corpus / name).exists()
+    ]
+    output = root / "run"
+    run_small(
+        corpus,
+        output,
+        sources=sources,
+        dedup=dedup,
+        ingest={"unit_size": unit_size, "min_chars": 5},
+        until="dedup",
+        workers=workers,
+    )
+    return output, order
+
+
+def found_by(output: Path) -> Decided:
+    """Return what a run decided."""
+    clusters = pq.read_table(output / "dedup/clusters.parquet").to_pylist()
+    numbers = {row["id"]: row["number"] for row in clusters}
+    removed = {
+        numbers[row["id"]]: (numbers[row["kept_id"]], row["similarity"], row["method"])
+        for row in pq.read_table(output / "dedup/removed.parquet").to_pylist()
+    }
+    return Decided(removed, {row["number"]: numbers[row["cluster"]] for row in clusters})
+
+
+METHODS_SEEN: Counter[str] = Counter()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_policy_decides_what_the_rule_says_in_plain_loops(seed: int, tmp_path: Path) -> None:
+    output, order = run(tmp_path, seed)
+    dedup, rules = settings_of(seed)
+    expected = decide_plainly(corpus_of(seed), Dedup.model_validate(dedup), rules, order)
+    found = found_by(output)
+    assert found.removed == expected.removed
+    assert found.clusters == expected.clusters
+    METHODS_SEEN.update(method for _, _, method in found.removed.values())
+
+
+def test_the_trials_are_of_every_method() -> None:
+    if sum(METHODS_SEEN.values()) < 100:
+        pytest.skip("the trials were not run before, in this process")
+    assert min(METHODS_SEEN[name] for name in ("exact", "minhash", "containment", "url", "key:doi")) > 10
+
+
+@pytest.mark.parametrize("seed", range(0, 50, 4))
+def test_units_and_pieces_change_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = run(tmp_path / "whole", seed)
+    monkeypatch.setattr(runs, "RUN_BYTES", 1000)
+    monkeypatch.setattr(lsh, "MAX_KEYS", 16)
+    monkeypatch.setattr(contained, "MAX_KEYS", 16)
+    small, _ = run(tmp_path / "small", seed, unit_size="1KiB")
+    names = ("dedup/removed.parquet", "dedup/clusters.parquet")
+    assert [digests(whole, "dedup")[name] for name in names] == [
+        digests(small, "dedup")[name] for name in names
+    ]
+    assert len(list((small / "ingest").rglob("documents.parquet"))) > len(
+        list((whole / "ingest").rglob("documents.parquet"))
+    )
+    assert found_by(small).removed

@@ -28,7 +28,7 @@ from process_memory import mib, private_bytes
 from pydantic import ByteSize, TypeAdapter
 
 from pipeline.engine.tasks import Task, Worker
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import DigestPiece, RunDigests, cut_digests, find_exact, repeats_folder
 from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.minhash import NEAR
@@ -123,7 +123,7 @@ def phases(units: tuple[Unit, ...]) -> Iterator[Phase]:
     runs, pieces = unit_runs(units), num_pieces(units[-1].last)
     firsts = tuple(run.first for run in runs)
     bands, _ = band_shape(CONFIG.threshold, CONFIG.num_perm)
-    found = (Found(EXACT, repeats_folder(), equal=True), Found(NEAR, PAIRS_FOLDER))
+    found = (FoundEdges(EXACT, repeats_folder(), equal=True), FoundEdges(NEAR, PAIRS_FOLDER))
     yield "sort digests", cut_digests, [RunDigests(run, pieces) for run in runs]
     yield "find exact duplicates", find_exact, [DigestPiece(firsts, n) for n in range(pieces)]
     yield "sort band keys", cut_keys, [RunKeys(run, pieces, CONFIG) for run in runs]

@@ -4,6 +4,8 @@ from typing import NotRequired, TypedDict
 
 from pydantic import JsonValue
 
+from pipeline.report.duplicates import ClusterContent, DuplicatesForecast, SourceRemovalsContent
+
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
 CurveContent = list[tuple[int, float | None]]
@@ -54,6 +56,30 @@ class SampleContent(TypedDict):
     excerpt: str
 
 
+class ContaminationContent(TypedDict):
+    """A document that holds an item of an evaluation set."""
+
+    set: str
+    item: str
+    id: str
+    source: str
+    words: int
+    share: float
+    matched: str
+
+
+class EvaluationSetContent(TypedDict):
+    """What was found of an evaluation set."""
+
+    items: int
+    unused: int
+    found: int
+    common: int
+    dropped: int
+    reported: int
+    samples: list[ContaminationContent]
+
+
 class DocumentsContent(TypedDict):
     """What became of the documents that were read."""
 
@@ -66,6 +92,14 @@ class DocumentsContent(TypedDict):
     samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
+    removed_by_source: NotRequired[dict[str, SourceRemovalsContent]]
+    clusters: NotRequired[list[ClusterContent]]
+    """The largest clusters of duplicates."""
+    evaluation_sets: NotRequired[dict[str, EvaluationSetContent]]
+    cut_bytes: NotRequired[dict[str, int]]
+    """Bytes of text that are cut from kept documents, by what was repeated."""
+    cut_documents: NotRequired[int]
+    """Kept documents that lost some."""
 
 
 class LanguageContent(TypedDict):
@@ -272,6 +306,8 @@ class Forecast(TypedDict):
     """By reason; `unreadable` are records that give no document."""
     removed: dict[str, int]
     kept: int
+    duplicates: DuplicatesForecast | None
+    """None without deduplication."""
     tokens: int
     languages: list[LanguageContent]
     steps: list[StepForecast]

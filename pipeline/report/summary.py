@@ -9,6 +9,7 @@ from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
+    EvaluationSetContent,
     FlowContent,
     JsonObject,
     LanguageContent,
@@ -22,7 +23,9 @@ from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
-from pipeline.steps.dedup.step import section_loss
+from pipeline.steps.cut.step import CUT
+from pipeline.steps.decontaminate.step import DECONTAMINATE
+from pipeline.steps.dedup.step import DEDUP, section_loss, short_first
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
@@ -153,6 +156,7 @@ def _warnings(file: RunFile, records: Records) -> Iterator[str | None]:
     """Yield what settings and the tokenizer cost."""
     yield unused_roles(Scope(file))
     yield section_loss(Scope(file))
+    yield short_first(Scope(file))
     yield _nothing_held_out(file, records)
     yield from (warning for _, record in records.items() for warning in record.warnings)
     if file.tokenizer.path is None:
@@ -214,9 +218,20 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
                 for sample in ingest.samples
             ]
             documents["samples"] = cast("list[SampleContent]", samples)
+    found = records.get(DECONTAMINATE)
+    if found is not None:
+        content = cast("dict[str, EvaluationSetContent]", _plain(found)["sets"])
+        documents["evaluation_sets"] = content
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept
+    if (dedup := records.get(DEDUP)) is not None and file.dedup.exact:
+        plain = dedup.model_dump(mode="json", include={"sources", "largest"})
+        clusters = {"removed_by_source": plain["sources"], "clusters": plain["largest"]}
+        documents |= cast("DocumentsContent", clusters)
+    cuts = records.get(CUT)
+    if cuts is not None:
+        documents["cut_bytes"], documents["cut_documents"] = cuts.bytes, cuts.documents
     return documents
 
 

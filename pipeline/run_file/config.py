@@ -12,6 +12,7 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
+from stages.decontamination.config import Decontamination
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
@@ -86,6 +87,10 @@ class Source(FieldMapping):
     dedup: SourceRule = True
     """Whether its documents are deduplicated with those of all sources; "within": with each other
     alone. `false`: none of them is removed, and none of another source is removed for one of them."""
+    max_removed_fraction: float | None = Field(None, ge=0.0, le=1.0)
+    """Largest share of its documents that deduplication may remove; past it the run stops, as under
+    `dedup.max_removed_fraction`. By default a source has no limit, and the run warns if it loses nearly
+    all."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
@@ -197,6 +202,8 @@ class RunFile(Config):
     filters: tuple[AnyFilter, ...] = ()
     """Filters in the order in which they look at a document; `kind` says which. See docs/filters.md."""
     dedup: Dedup = Dedup()
+    decontamination: Decontamination | None = None
+    """Documents that hold items of evaluation sets; none unless given."""
     tokenizer: TokenizerSection = TokenizerSection()
     framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()

@@ -7,8 +7,9 @@ from pydantic import Field, model_validator
 from stages.config import Config
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.ranking import Keep, KeepColumn
+from stages.dedup.ranking import KeepColumn, KeepPolicy
 from stages.dedup.semantic import SemanticConfig
+from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 
 SourceRule = bool | Literal["within"]
 """Whether the documents of a source are deduplicated, or with each other alone."""
@@ -33,13 +34,32 @@ class Dedup(Config):
     keys: tuple[str, ...] = Field((), max_length=8)
     """Fields of the records, such as doi. Documents with the same value in one are duplicates; those
     without a value are not. Strings and numbers are compared, without white space at both ends."""
-    keep: Keep = "first"
+    max_removed_fraction: float = Field(0.9, ge=0.0, le=1.0)
+    """Largest share of all documents that may be removed; past it the run stops before anything is made
+    of what is left. It is checked once 100 documents are removed. No limit enters a fingerprint: raise
+    one and run again, and nothing is redone."""
+    max_cluster_size: int | None = Field(None, ge=2)
+    """Most documents that may be duplicates of each other, directly or through others, where some of
+    them are removed; past it the run stops in the same way. By default the run only warns of a large
+    cluster."""
+    lines: RepeatedLines | None = None
+    """Cut lines that stand in many documents from all but the first; not done unless given."""
+    paragraphs: RepeatedLines | None = None
+    """Cut paragraphs likewise: lines that no blank line parts."""
+    substrings: RepeatedSubstrings | None = None
+    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
+    keep: KeepPolicy = "first"
     """Which of some duplicates stays: the `first` in the order of sources, paths and positions, the
     `longest` in bytes, or the best by a field: `{ column = "quality", order = "highest" }`. Of equal
     ones the first."""
     source_order: tuple[str, ...] = ()
     """Sources whose documents outrank those of the sources behind them, whatever `keep` says. Sources
     that are not named come after, in the order of the run file."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether parts of documents are cut."""
+        return (self.lines, self.paragraphs, self.substrings) != (None, None, None)
 
     @property
     def ranked(self) -> bool:

@@ -16,6 +16,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
+from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.existing import find_tokenizer
@@ -27,6 +28,7 @@ from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.encoder import require_semantic_encoder
 from pipeline.run_file.filters import resolve_filters
 from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
@@ -66,6 +68,7 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
     """Return what a run would do, touching nothing."""
     require_run_folder(request.output)
     require_generators(request.file)
+    require_semantic_encoder(request.file)
     request = _resolved(request)
     require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
     with disk_faults(request.output):
@@ -93,6 +96,7 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     needs = step_needs(Scope(request.file))
     require_memory(request.file, needs, workers=request.workers)
     require_generators(request.file)
+    require_semantic_encoder(request.file)
     request = _resolved(request)
     with making(request.output, "--output"):
         make_folder(request.output.absolute())
@@ -104,8 +108,9 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
 
 
 def _resolved(request: RunRequest) -> RunRequest:
-    """Return a request whose filters and templates know what they rest on."""
+    """Return a request whose filters, templates and evaluation sets know what they rest on."""
     file = resolve_chats(resolve_filters(request.file, request.base), request.base)
+    file = resolve_sets(file, request.base)
     return replace(request, file=file)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.cut_texts import read_cuts
 from stages.columns import SECTION_ENDS, SECTION_FLAGS
 from stages.config import Config
 from stages.errors import FormatError, is_of_the_system
@@ -56,6 +57,8 @@ class Unit:
     """Fields of its records whose values go along."""
     kept_by: str = "dedup"
     """Name of the step whose mask says which of its documents are kept."""
+    cut: bool = False
+    """Whether some of their text is cut."""
 
     @property
     def dialogues(self) -> bool:
@@ -96,6 +99,11 @@ class Unit:
     def keep(self) -> str:
         """Key of its keep mask, (documents,) bool."""
         return f"{self.kept_by}/keep/{self.name}.npy"
+
+    @property
+    def cuts(self) -> str:
+        """Key of what is cut from its documents."""
+        return f"cut/ranges/{self.name}.parquet"
 
     @property
     def tokens(self) -> str:
@@ -211,10 +219,13 @@ def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
 
 
 def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a unit's kept documents row group by row group."""
+    """Yield a unit's kept documents row group by row group, their texts after the cuts."""
     mask = kept_mask(workspace, unit)
+    cuts = read_cuts(workspace.path(unit.cuts)) if unit.cut else None
     for first, table in row_groups(workspace, unit, columns):
         start = first - unit.first
+        if cuts is not None:
+            table = cuts.apply(table, start)  # noqa: PLW2901 - of this row group nothing else is needed
         kept = table.filter(pa.array(mask[start : start + table.num_rows]))
         if kept.num_rows:
             yield kept

@@ -37,7 +37,7 @@ class KeepColumn(Config):
     """Which value is the best: `highest` keeps the best score, or the newest; `lowest` the oldest."""
 
 
-Keep = Literal["first", "longest"] | KeepColumn
+KeepPolicy = Literal["first", "longest"] | KeepColumn
 
 
 def rank_value(value: object) -> float:

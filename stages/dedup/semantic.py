@@ -33,6 +33,8 @@ MAX_HEADS = 1 << 14
 """Best-ranked documents of a cluster that all its documents are compared with."""
 CLUSTER_SIZE = 2_048
 """Documents of a cluster on average, unless `clusters` says otherwise."""
+MAX_CLUSTERS = 1 << 14
+"""Of a larger corpus clusters are larger."""
 SAMPLE = 1 << 16
 """Documents that centroids are found with, about."""
 
@@ -56,7 +58,7 @@ class SemanticConfig(Config):
 
 def num_clusters(documents: int, config: SemanticConfig) -> int:
     """Return the number of clusters: a function of the corpus alone."""
-    return config.clusters or max(1, -(-documents // CLUSTER_SIZE))
+    return config.clusters or min(max(1, -(-documents // CLUSTER_SIZE)), MAX_CLUSTERS)
 
 
 def rounded(vectors: NDArray[np.floating]) -> NDArray[np.int8]:

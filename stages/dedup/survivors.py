@@ -236,7 +236,7 @@ def _best_text(
     edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.uint8]],
     ranked: tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32]],
 ) -> tuple[int, int, int]:
-    """Return the best-ranked kept document that a text is like, its edge, and where the next text's begin.
+    """Return the best-ranked kept document that a text is like, its edge, and the one after its last.
 
     Args:
         document: the first of its text.

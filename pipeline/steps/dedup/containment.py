@@ -13,7 +13,7 @@ from pipeline.steps.dedup.contained import (
     verify_contained,
     winnow_run,
 )
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.pairs import PairsRecord
 from pipeline.steps.records import read_all
@@ -23,7 +23,7 @@ CONTAINED = "containment"
 """`method` in the evidence."""
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     config = job.file.dedup.containment
     assert config is not None, "it applies"
     cut = key_pieces(sum(unit.text_bytes for unit in corpus.units))
@@ -54,7 +54,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
     tasks = [job.task(f"contained-pairs-{name}", verify_contained, one) for name, one in works.items()]
     verified = yield Phase("verify contained documents", tasks)
     compared = sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
-    return (Found(CONTAINED, EDGES, compared=compared),)
+    return (FoundEdges(CONTAINED, EDGES, compared=compared),)
 
 
 CONTAINMENT = Method(

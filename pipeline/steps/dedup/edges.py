@@ -29,7 +29,7 @@ RANKS, ORDER = "dedup/ranks.npy", "dedup/order.npy"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundEdges:
     """What a method found."""
 
     method: str
@@ -112,7 +112,7 @@ class EdgeWriter:
 
 
 def read_edges(
-    workspace: Workspace, found: Sequence[Found], number: int, *, runs: int, ranks: Ranks
+    workspace: Workspace, found: Sequence[FoundEdges], number: int, *, runs: int, ranks: Ranks
 ) -> Edges:
     """Return the edges of all methods whose worse document has a rank of one range.
 

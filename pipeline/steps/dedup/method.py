@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pipeline.engine.phase import Phases
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import SourceRule
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.step import Job
 from pipeline.steps.units import Unit
@@ -36,7 +36,7 @@ class Method:
     """One way of finding duplicates."""
 
     applies: Callable[[RunFile], bool]
-    find: Callable[[Job, Corpus], Phases[tuple[Found, ...]]]
+    find: Callable[[Job, Corpus], Phases[tuple[FoundEdges, ...]]]
     """Finds them; may rely on what the methods before it have written."""
     unread: tuple[str, ...]
     """Where files of it lie that no later step reads."""

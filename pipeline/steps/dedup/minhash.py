@@ -3,7 +3,7 @@
 import itertools
 
 from pipeline.engine.phase import Phase, Phases
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.hashing import CandidateRun, hash_candidates
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.pairs import PAIRS_FOLDER, PairRange, PairsRecord, verify_pairs
@@ -16,7 +16,7 @@ NEAR = "minhash"
 """`method` in the evidence."""
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     """Find near-duplicates."""
     minhash, pieces, runs = job.file.dedup.minhash, corpus.pieces, corpus.runs
     cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash, corpus.rules) for run in runs}
@@ -43,7 +43,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
     ]
     verified = yield Phase("verify near-duplicates", tasks)
     compared = sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
-    return (Found(NEAR, PAIRS_FOLDER, compared=compared),)
+    return (FoundEdges(NEAR, PAIRS_FOLDER, compared=compared),)
 
 
 MINHASH = Method(

@@ -12,7 +12,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.edges import ORDER, RANKS
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, row_groups
-from stages.dedup.ranking import Keep, KeepColumn, best_first
+from stages.dedup.ranking import KeepColumn, KeepPolicy, best_first
 from stages.dedup.survivors import MAX_DOCUMENTS
 from stages.store.arrays import open_array, write_array
 
@@ -22,7 +22,7 @@ class Ranking:
     """All documents, and what ranks them."""
 
     units: tuple[Unit, ...]
-    keep: Keep
+    keep: KeepPolicy
     sources: tuple[str, ...]
     """All of them, the best-ranked first; none if sources rank nothing."""
 
@@ -62,7 +62,7 @@ def rank_documents(workspace: Workspace, work: Ranking) -> RanksRecord:
     return RanksRecord(last=last)
 
 
-def _fill(workspace: Workspace, unit: Unit, keep: Keep, values: NDArray[np.float64]) -> None:
+def _fill(workspace: Workspace, unit: Unit, keep: KeepPolicy, values: NDArray[np.float64]) -> None:
     """Fill in what the documents of a unit rank by."""
     if isinstance(keep, KeepColumn):
         ranking: Any = open_array(workspace.path(unit.ranking), dtype="<f8", shape=(unit.documents,))

@@ -5,30 +5,28 @@ holds of it what memory it has to spare; everything else passes by unit or by bl
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
-from pipeline.steps.dedup.edges import Found, ranks_of, read_edges
+from pipeline.steps.dedup.edges import FoundEdges, ranks_of, read_edges
 from pipeline.steps.dedup.equal import equal_texts
 from pipeline.steps.dedup.minhash import NEAR
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.values import EXACT
-from pipeline.steps.names import READ_ROWS, Names
+from pipeline.steps.evidence import EVIDENCE_ROWS, DocumentNames, mapped_zeros, write_tables
+from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import (
     LanguageSize,
     Unit,
-    fixed_bytes,
-    hex_strings,
     row_groups,
     tally_of_texts,
 )
@@ -42,15 +40,10 @@ from stages.dedup.survivors import (
     settle_clusters,
     undecided,
 )
-from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, total_flow
 from stages.store.arrays import open_array, write_array
 
 _NONE = Tally(bytes=0)
-EVIDENCE_ROWS = 1 << 16
-"""Rows of evidence that are written together."""
-EVIDENCE_BYTES = 64 << 20
-"""Bytes of evidence that are written together: more than those rows have, unless own ids are long."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +53,7 @@ class Resolution:
     units: tuple[Unit, ...]
     pieces: int
     """That digests are cut into."""
-    found: tuple[Found, ...]
+    found: tuple[FoundEdges, ...]
     """What methods found, in the order of preference; none without deduplication."""
     ranked: bool = False
     """Whether ranks are an array, and not the numbers of documents."""
@@ -185,53 +178,6 @@ def _flows(
     return flows, languages, Flow(input=stays + goes, output=stays, gone={"removed": goes})
 
 
-class _Names:
-    """Ids, own ids and sources of the documents that have a duplicate, by number.
-
-    Args:
-        workspace: where the units are.
-        units: all units.
-        clustered: (N,) whether a document has a duplicate.
-        scratch: a folder for the names and for each document's row among them.
-    """
-
-    def __init__(
-        self, workspace: Workspace, units: Sequence[Unit], clustered: NDArray[np.bool_], scratch: Path
-    ) -> None:
-        self._row = _mapped(scratch / "row", np.int32, len(clustered))
-        count = int(np.count_nonzero(clustered))
-        self._id = _mapped(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
-        self._source = _mapped(scratch / "source", np.int32, count)
-        self._sources = sorted({unit.source for unit in units})
-        self._own = Names(scratch / "names", ["own_id"])
-        rows = 0
-        for unit in units:
-            for first, table in row_groups(workspace, unit, ["id", "own_id"]):
-                members = np.flatnonzero(clustered[first : first + table.num_rows])
-                if not len(members):
-                    continue
-                place = slice(rows, rows + len(members))
-                self._row[first + members] = np.arange(place.start, place.stop)
-                self._id[place] = fixed_bytes(table.column("id"), ID_BYTES)[members]
-                self._source[place] = self._sources.index(unit.source)
-                self._own.add(table.select(["own_id"]).take(pa.array(members)))
-                rows = place.stop
-        self._own.finish()
-
-    def ids(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the ids of some of the documents."""
-        return hex_strings(self._id[self._row[numbers]])
-
-    def own_ids(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the own ids of some of the documents."""
-        return self._own.take("own_id", self._row[numbers].astype(np.int64))
-
-    def sources(self, numbers: NDArray[np.integer]) -> pa.Array:
-        """Return the sources of some of the documents."""
-        found = pa.array(self._source[self._row[numbers]])
-        return pa.DictionaryArray.from_arrays(found, pa.array(self._sources)).cast(pa.string())
-
-
 def _write_evidence(
     workspace: Workspace, work: Resolution, decisions: Decisions, scratch: Path
 ) -> NDArray[np.bool_]:
@@ -241,7 +187,7 @@ def _write_evidence(
         Of each document whether it has a duplicate: (N,) bool, in a mapped file.
     """
     roots = settle_clusters(decisions)
-    clustered = _mapped(scratch / "clustered", np.bool_, len(roots))
+    clustered = mapped_zeros(scratch / "clustered", np.bool_, len(roots))
     for run in unit_runs(work.units):
         own = roots[run.first : run.last]
         others = own != np.arange(run.first, run.last)
@@ -249,38 +195,25 @@ def _write_evidence(
         clustered[own[others]] = True
     schema = removed_schema(measured=all(not one.equal or one.method == EXACT for one in work.found))
 
-    def removed(names: _Names) -> Iterator[pa.Table]:
+    def removed(names: DocumentNames) -> Iterator[pa.Table]:
         for run in unit_runs(work.units):
             gone = decisions.witness[run.first : run.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
                 yield _removed(names, rows, decisions, work)
 
-    def members(names: _Names) -> Iterator[pa.Table]:
+    def members(names: DocumentNames) -> Iterator[pa.Table]:
         for run in unit_runs(work.units):
             own = np.flatnonzero(clustered[run.first : run.last])
             for rows in _blocks(own + run.first, EVIDENCE_ROWS):
                 yield _members(names, rows, decisions)
 
-    names = _Names(workspace, work.units, clustered, scratch)
-    _write_table(workspace.create("dedup/removed.parquet"), schema, removed(names))
-    _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
+    names = DocumentNames(workspace, work.units, clustered, scratch)
+    write_tables(workspace.create("dedup/removed.parquet"), schema, removed(names))
+    write_tables(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
     return clustered
 
 
-def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> None:
-    """Write tables end to end, in row groups that do not show where one ended."""
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        held = schema.empty_table()
-        for part in parts:
-            held = pa.concat_tables([held, part])
-            while held.num_rows >= EVIDENCE_ROWS or held.nbytes >= EVIDENCE_BYTES:
-                writer.write_table(held.slice(0, EVIDENCE_ROWS).combine_chunks())
-                held = held.slice(EVIDENCE_ROWS)
-        if held.num_rows:
-            writer.write_table(held.combine_chunks())
-
-
-def _members(names: _Names, rows: NDArray[np.int64], decisions: Decisions) -> pa.Table:
+def _members(names: DocumentNames, rows: NDArray[np.int64], decisions: Decisions) -> pa.Table:
     columns = {
         "number": rows,
         "id": names.ids(rows),
@@ -290,19 +223,14 @@ def _members(names: _Names, rows: NDArray[np.int64], decisions: Decisions) -> pa
     return pa.table(columns, schema=CLUSTERS)
 
 
-def _mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
-    """Return an array of zeros in a mapped file."""
-    if not length:
-        return np.zeros(0, kind)
-    return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
-
-
 def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
 
-def _removed(names: _Names, rows: NDArray[np.int64], decisions: Decisions, work: Resolution) -> pa.Table:
+def _removed(
+    names: DocumentNames, rows: NDArray[np.int64], decisions: Decisions, work: Resolution
+) -> pa.Table:
     kept, method = decisions.witness[rows], decisions.method[rows]
     values = [number for number, one in enumerate(work.found) if one.equal and one.method != EXACT]
     return pa.table(

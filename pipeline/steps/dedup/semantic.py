@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import SourceRule
-from pipeline.steps.dedup.edges import EdgeWriter, Found, ranks_of
+from pipeline.steps.dedup.edges import EdgeWriter, FoundEdges, ranks_of
 from pipeline.steps.dedup.equal import compared_documents
 from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.runs import UnitRun
@@ -223,7 +223,7 @@ def _embeddings(workspace: Workspace, run: UnitRun) -> Any:
     return open_array(workspace.path(f"{_EMBEDDINGS}/{run.name}.npy"), dtype="|i1")
 
 
-def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     """Find documents that say the same in other words."""
     config = job.file.dedup.semantic
     assert config is not None, "the method applies only where it is asked for"
@@ -244,7 +244,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
     ]
     done = yield Phase("compare embeddings", tasks)
     compared = sum(one.compared for one in read_all(done, SemanticRecord).values())
-    return (Found(NAME, _FOLDER, compared=compared, parts=parts),)
+    return (FoundEdges(NAME, _FOLDER, compared=compared, parts=parts),)
 
 
 SEMANTIC = Method(

@@ -2,13 +2,25 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pydantic import Field
+
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.deduplication import Dedup
+from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
-from pipeline.steps.dedup.edges import Found
-from pipeline.steps.dedup.method import corpus_of, rules_of
+from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
+from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.limits import (
+    Removals,
+    SourceRemovals,
+    removals_by_source,
+    require_limits,
+    warnings_of,
+)
+from pipeline.steps.dedup.method import Corpus, corpus_of, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
@@ -19,7 +31,7 @@ from pipeline.steps.dedup.resolve import (
     resolve,
 )
 from pipeline.steps.ingest.part import BATCH_BYTES
-from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.recount import of_units
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
@@ -37,6 +49,8 @@ PAIRS = 192 << 20
 """The pairs of a batch, and the candidates that they are expanded from."""
 SHINGLES = 32 << 20
 """The shingles of some texts, in the arrays that they are sorted with."""
+LARGEST_UNIT = "largest"
+"""Name of the unit that describes the largest clusters."""
 KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
@@ -48,6 +62,10 @@ class DedupRecord(SelectionRecord):
     """The documents that have a duplicate: kept, and removed."""
     compared: int
     """Pairs whose similarity was computed."""
+    sources: dict[str, SourceRemovals] = Field(default_factory=dict)
+    """What is removed of each source."""
+    largest: tuple[LargeCluster, ...] = ()
+    """The largest clusters, with a few documents of each."""
 
 
 FEW_DOCUMENTS = 1 << 20
@@ -59,8 +77,12 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
+_UNDECIDED = {"lines", "paragraphs", "substrings", "max_removed_fraction", "max_cluster_size"}
+"""Settings that decide what is cut from documents, and limits; all others decide which are kept."""
+
+
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": scope.file.dedup}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, set(Dedup.model_fields) - _UNDECIDED)}
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
     if rules := rules_of(scope.file):
@@ -71,7 +93,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file))
+    compared = compared_factor(scope.file) * int(scope.file.ingest.max_document_bytes)
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file) + compared)
     return Need(most, "lower ingest.max_document_bytes")
 
 
@@ -90,6 +113,22 @@ def section_loss(scope: Scope) -> str | None:
     )
 
 
+def short_first(scope: Scope) -> str | None:
+    """Say what containment misses where a short document may come before what holds it, or None."""
+    dedup = scope.file.dedup
+    if dedup.containment is None or dedup.keep != "first":
+        return None
+    return (
+        'dedup.containment with keep = "first": a short document that comes before the one that holds it'
+        ' stays; set dedup.keep = "longest" to remove it'
+    )
+
+
+def _losses(scope: Scope) -> str | None:
+    """Say what all settings together cost."""
+    return "; ".join(filter(None, (section_loss(scope), short_first(scope)))) or None
+
+
 def _overlaps(scope: Scope) -> Sequence[str]:
     return (INGEST.name,) if streams(scope) else ()
 
@@ -102,19 +141,22 @@ def _work(job: Job) -> Work[DedupRecord]:
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, units, where)
     corpus = corpus_of(job.file, units, num_pieces(units[-1].last))
-    found: tuple[Found, ...] = ()
-    for method in METHODS:
-        if method.applies(job.file):
-            found += yield from method.find(job, corpus)
+    found = yield from _find(job, corpus)
     alike = not config.exact or bool(corpus.rules)
     whole = Resolution(units, corpus.pieces, found, config.ranked, kept, alike)
     task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
-    settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
+    flows = read_flows(job.root, DEDUP_NAME)
+    settle(DEDUP_NAME, flows, let_out(job.root, "ingest"))
+    largest = yield from _describe_largest(job, units, deduplicated=config.exact)
+    removals = Removals(removals_by_source(units, flows), record.removed, largest)
+    require_limits(job.file, removals, job.root)
     return Whole(
         DedupRecord(
-            warnings=warnings,
+            warnings=(*warnings, *warnings_of(job.file, removals)),
+            sources=dict(removals.sources),
+            largest=largest,
             ledger=record.ledger,
             kept=record.kept,
             removed=record.removed,
@@ -128,6 +170,15 @@ def _work(job: Job) -> Work[DedupRecord]:
 def _keep(job: Job, unit: Unit) -> Task:
     name = unit.commit_name
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
+
+
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+    """Find duplicates by every method that the run asks for."""
+    found: list[FoundEdges] = []
+    for method in METHODS:
+        if method.applies(job.file):
+            found += yield from method.find(job, corpus)
+    return tuple(found)
 
 
 def _rank(job: Job, units: tuple[Unit, ...], where: Where) -> Phases[tuple[str, ...]]:
@@ -146,6 +197,17 @@ def _rank(job: Job, units: tuple[Unit, ...], where: Where) -> Phases[tuple[str, 
         f" ({last / total:.2%}) have no number and no date there; they rank last"
     )
     return (warning,)
+
+
+def _describe_largest(
+    job: Job, units: tuple[Unit, ...], *, deduplicated: bool
+) -> Phases[tuple[LargeCluster, ...]]:
+    """Return the largest clusters; none where nothing is removed."""
+    if not deduplicated:
+        return ()
+    task = job.task(LARGEST_UNIT, describe_largest, Clustered(units))
+    described = yield Phase("describe clusters", [task])
+    return described[task.unit].read(LargestRecord).clusters
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:
@@ -167,7 +229,7 @@ DEDUP = Step(
     record=DedupRecord,
     reads=always((INGEST.name,)),
     settings=_settings,
-    warning=section_loss,
+    warning=_losses,
     need=_need,
     work=_work,
     overlaps=_overlaps,

@@ -2,7 +2,7 @@
 
 from pipeline.engine.phase import Phase, Phases
 from pipeline.run_file.config import RunFile
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import (
     TEXT,
     DigestPiece,
@@ -24,17 +24,17 @@ def value_names(file: RunFile) -> tuple[str, ...]:
     return (*((URL,) if file.dedup.url is not None else ()), *keys)
 
 
-def _find_texts(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+def _find_texts(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     yield from _find(job, corpus, TEXT, "digests", "exact", "exact duplicates")
-    return (Found(EXACT, repeats_folder(), equal=True),)
+    return (FoundEdges(EXACT, repeats_folder(), equal=True),)
 
 
-def _find_values(job: Job, corpus: Corpus) -> Phases[tuple[Found, ...]]:
+def _find_values(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     found = []
     for value, name in enumerate(value_names(job.file)):
         sort = f"{name} {value}" if value else name
         yield from _find(job, corpus, value, f"value-{value:02d}", f"repeats-{value:02d}", sort)
-        found.append(Found(name, repeats_folder(value), equal=True))
+        found.append(FoundEdges(name, repeats_folder(value), equal=True))
     return tuple(found)
 
 

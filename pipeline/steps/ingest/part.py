@@ -156,14 +156,9 @@ def ingest_part(workspace: Workspace, part: InputPart) -> PartRecord:
             place = workspace.create(f"{folder}/signatures.npy")
             signatures = stack.enter_context(SignaturesFile(place, part.minhash))
         compared = stack.enter_context(ComparedFiles(workspace, folder, part.compared))
-        writer = stack.enter_context(
-            pq.ParquetWriter(
-                workspace.create(f"{folder}/documents.parquet"),
-                _schema(part),
-                compression="zstd",
-                use_dictionary=REPEATED,
-            )
-        )
+        place = workspace.create(f"{folder}/documents.parquet")
+        options = {"compression": "zstd", "use_dictionary": REPEATED}
+        writer = stack.enter_context(pq.ParquetWriter(place, _schema(part), **options))
         making = _Making(part, filters, drops, counts, dialogues)
         for batch in _batches(reading, making, received):
             counts["text_bytes"] += batch.bytes

@@ -54,7 +54,7 @@ def decide_plainly(
     equal = {"exact": classes(taking, lambda n: (records[n].text, salt[n]))}
     if dedup.url is not None:
         equal["url"] = classes(
-            taking, lambda n: keyed(records[n].fields.get(dedup.url), salt[n], url=True)
+            taking, lambda n: keyed(records[n].fields.get(dedup.url or ""), salt[n], url=True)
         )
     for name in dedup.keys:
         equal[f"key:{name}"] = classes(taking, lambda n: keyed(records[n].fields.get(name), salt[n]))  # noqa: B023
@@ -86,9 +86,8 @@ def ranks(records: list[Record], dedup: Dedup, sources: list[str]) -> list[tuple
             keep = (-len(record.text.encode()),)
         elif isinstance(dedup.keep, KeepColumn):
             value = record.fields.get(dedup.keep.column)
-            usable = isinstance(value, int | float) and not isinstance(value, bool)
             sign = -1 if dedup.keep.order == "highest" else 1
-            keep = (0, sign * float(value)) if usable else (1, 0.0)
+            keep = (0, sign * float(value)) if isinstance(value, int | float) else (1, 0.0)
         return (place, keep, number)
 
     return [own(number) for number in range(len(records))]

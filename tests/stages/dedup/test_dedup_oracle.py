@@ -24,7 +24,7 @@ from pipeline.steps.dedup import blocks as dedup
 from pipeline.steps.dedup import expand, pairs
 from pipeline.steps.dedup import resolve as resolving
 from pipeline.steps.dedup import runs as dedup_runs
-from pipeline.steps.dedup.edges import Found
+from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.equal import DigestPiece, RunDigests, cut_digests, find_exact
 from pipeline.steps.dedup.hashing import CandidateRun, HashingRecord, hash_candidates
 from pipeline.steps.dedup.pairs import PairRange, pairs_key, verify_pairs
@@ -47,7 +47,7 @@ from stages.store.digests import xxh3_file
 
 pytestmark = pytest.mark.slow
 
-FOUND = (Found("exact", "dedup/exact", equal=True), Found("minhash", "dedup/pairs"))
+FOUND = (FoundEdges("exact", "dedup/exact", equal=True), FoundEdges("minhash", "dedup/pairs"))
 SEEDS = range(20)
 FILES = (("a", "one.jsonl"), ("a", "two.jsonl"), ("b", "one.jsonl"))
 """Source and path, in canonical order."""

@@ -1,4 +1,4 @@
-"""What semantic deduplication promises: exact arithmetic on rounded vectors, all pairs of brute force."""
+"""What semantic deduplication promises: exact sums of rounded vectors, all pairs of brute force."""
 
 import math
 from importlib.util import find_spec

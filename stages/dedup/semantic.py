@@ -2,8 +2,9 @@
 
     text -> encoder -> vector -> int8 -> nearest of k centroids -> pairs over the threshold in a cluster
 
-Vectors are rounded to int8 once. From there on all is exact: dot products of int8 are integers below
-2^24, which float32 holds, in whatever order they are added. So the result is a function of the rounded
+Vectors are rounded to int8 once. From there on all is exact: dot products of int8 are integers, and
+matrices are multiplied in a format that holds each partial sum (float32 up to 2^24, 1,040 dimensions;
+float64 up to 2^53), so the order of additions changes nothing. The result is a function of the rounded
 vectors, on any machine.
 
 Source: Abbas et al. 2023, "SemDeDup: Data-efficient learning at web-scale through semantic
@@ -11,20 +12,25 @@ deduplication", arXiv 2303.09540. There the document farthest from the centre of
 ranks decide, as for all duplicates.
 """
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from stages.config import Config
+from stages.kernels import lean_kernel
 
 _TOP = 127
 _ROUNDS = 10
-_BLOCK = 256
-"""Documents that are compared with a cluster at a time: 90 MiB of the largest."""
-MAX_CLUSTER = 1 << 14
-"""Documents of a cluster that are compared with each other; a larger one is cut, best-ranked first."""
+_FLOAT32 = (1 << 24) // _TOP**2
+"""Dimensions up to which products are exact in float32."""
+_BLOCK = 1_024
+"""Documents that are compared with heads at a time."""
+_COLUMNS = 4_096
+"""Heads, or centroids, that they are compared with at a time: 16 MiB of products, or 32."""
+MAX_HEADS = 1 << 14
+"""Best-ranked documents of a cluster that all its documents are compared with."""
 CLUSTER_SIZE = 2_048
 """Documents of a cluster on average, unless `clusters` says otherwise."""
 MAX_CLUSTERS = 1 << 14
@@ -71,12 +77,18 @@ def norms(vectors: NDArray[np.int8]) -> NDArray[np.float64]:
     return lengths
 
 
+def products(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.floating]:
+    """Return the dot products of vectors with others: (A, B), whole numbers."""
+    dtype = np.float32 if a.shape[1] <= _FLOAT32 else np.float64
+    found: NDArray[np.floating] = a.astype(dtype) @ b.astype(dtype).T
+    return found
+
+
 def cosines(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.float64]:
     """Return the cosine similarities of vectors with others: (A, B); 0 with a vector of zeros."""
-    dots = (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float64)
     lengths = norms(a)[:, None] * norms(b)[None, :]
     lengths[lengths == 0.0] = np.inf
-    found: NDArray[np.float64] = dots / lengths
+    found: NDArray[np.float64] = products(a, b).astype(np.float64) / lengths
     return found
 
 
@@ -94,7 +106,7 @@ def find_centroids(sample: NDArray[np.int8], count: int) -> NDArray[np.int8]:
     for _ in range(_ROUNDS if count > 1 else 0):
         nearest = nearest_centroids(sample, centroids)[:, 0]
         sums = np.zeros((count, sample.shape[1]), np.int64)
-        np.add.at(sums, nearest, sample.astype(np.int64))
+        _add_members(sample, nearest, sums)
         filled = np.bincount(nearest, minlength=count) > 0
         centroids = np.where(filled[:, None], rounded(sums.astype(np.float64)), centroids)
     return centroids
@@ -105,31 +117,122 @@ def nearest_centroids(vectors: NDArray[np.int8], centroids: NDArray[np.int8]) ->
 
     Of equally near ones the first counts.
     """
-    found = np.empty((len(vectors), 2), np.int64)
+    found = np.zeros((len(vectors), 2), np.int64)
+    lengths = norms(centroids)
     for start in range(0, len(vectors), _BLOCK):
-        near = cosines(vectors[start : start + _BLOCK], centroids)
-        rows = np.arange(len(near))
-        found[start : start + _BLOCK, 0] = near.argmax(axis=1)
-        near[rows, found[start : start + _BLOCK, 0]] = -np.inf
-        second = near.argmax(axis=1) if near.shape[1] > 1 else found[start : start + _BLOCK, 0]
-        found[start : start + _BLOCK, 1] = second
+        rows = slice(start, start + _BLOCK)
+        near = np.full((len(found[rows]), 2), -np.inf)
+        for first in range(0, len(centroids), _COLUMNS):
+            part = slice(first, first + _COLUMNS)
+            _keep_nearest(
+                products(vectors[rows], centroids[part]), lengths[part], first, found[rows], near
+            )
+    if len(centroids) == 1:
+        found[:, 1] = found[:, 0]
     return found
 
 
+class RankedVectors(NamedTuple):
+    """Documents of a cluster by rank."""
+
+    vectors: NDArray[np.int8]
+    """(N, D)."""
+    ranks: NDArray[np.int64]
+    """(N,) ascending."""
+
+
 def similar_pairs(
-    vectors: NDArray[np.int8], config: SemanticConfig
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
-    """Yield the pairs of a cluster over the threshold: better rows, worse rows, similarities.
+    heads: RankedVectors, block: RankedVectors, config: SemanticConfig
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Return of each document of a block the best-ranked heads over the threshold.
+
+    A head is compared with documents that it outranks. A document gives at most `max_candidates` pairs.
 
     Args:
-        vectors: (M, D), the best-ranked document first; at most `MAX_CLUSTER`.
+        heads: the best-ranked documents of the cluster.
+        block: some documents of the cluster; may be heads themselves.
         config: threshold, and how many better ones each document is paired with.
+
+    Returns:
+        (P,) each: places among the heads, places in the block, similarities; ascending by block.
     """
-    for start in range(0, len(vectors), _BLOCK):
-        end = min(start + _BLOCK, len(vectors))
-        near = cosines(vectors[start:end], vectors[:end])
-        over = near >= config.threshold
-        over &= np.arange(end)[None, :] < np.arange(start, end)[:, None]
-        over &= np.cumsum(over, axis=1) <= config.max_candidates
-        worse, better = np.nonzero(over)
-        yield better, worse + start, near[worse, better]
+    better = np.searchsorted(heads.ranks, block.ranks)
+    lengths = norms(heads.vectors), norms(block.vectors)
+    shape = len(block.ranks), min(config.max_candidates, max(1, int(better.max(initial=0))))
+    chosen = np.zeros(len(better), np.int64), np.zeros(shape, np.int64), np.zeros(shape)
+    for start in range(0, int(better.max(initial=0)), _COLUMNS):
+        part = slice(start, start + _COLUMNS)
+        found = products(block.vectors, heads.vectors[part])
+        limits = np.minimum(better - start, found.shape[1])
+        _choose(found, (lengths[1], lengths[0][part]), limits, config.threshold, start, chosen)
+    counts, places, similarity = chosen
+    filled = np.arange(shape[1]) < counts[:, None]
+    return places[filled], np.repeat(np.arange(len(counts)), counts), similarity[filled]
+
+
+@lean_kernel
+def _add_members(sample: NDArray[np.int8], nearest: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
+    """Add each vector to the sum of its cluster."""
+    for row in range(len(sample)):
+        for place in range(sample.shape[1]):
+            sums[nearest[row], place] += sample[row, place]
+
+
+@lean_kernel
+def _keep_nearest(
+    found: NDArray[np.floating],
+    lengths: NDArray[np.float64],
+    first: int,
+    nearest: NDArray[np.int64],
+    near: NDArray[np.float64],
+) -> None:
+    """Keep the two nearest of the centroids so far and of some more.
+
+    Args:
+        found: (N, C) products of vectors and these centroids.
+        lengths: (C,) of the centroids.
+        first: number of the first of these centroids.
+        nearest: (N, 2) the centroids so far; filled.
+        near: (N, 2) how near they are; filled.
+    """
+    for row in range(len(found)):
+        for column in range(found.shape[1]):
+            length = lengths[column]
+            score = found[row, column] / length if length > 0 else 0.0
+            if score > near[row, 0]:
+                near[row, 1], nearest[row, 1] = near[row, 0], nearest[row, 0]
+                near[row, 0], nearest[row, 0] = score, first + column
+            elif score > near[row, 1]:
+                near[row, 1], nearest[row, 1] = score, first + column
+
+
+@lean_kernel
+def _choose(
+    found: NDArray[np.floating],
+    lengths: tuple[NDArray[np.float64], NDArray[np.float64]],
+    limits: NDArray[np.int64],
+    threshold: float,
+    start: int,
+    chosen: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]],
+) -> None:
+    """Go on choosing heads for each document.
+
+    Args:
+        found: (N, C) products of documents and some heads.
+        lengths: of the documents (N,) and of these heads (C,).
+        limits: (N,) how many of these heads outrank each document.
+        threshold: lowest similarity.
+        start: place of the first of these heads.
+        chosen: how many heads each document has (N,), which ones and how similar (N, M); filled.
+    """
+    counts, places, similarity = chosen
+    for row in range(len(found)):
+        for column in range(limits[row]):
+            if counts[row] == places.shape[1]:
+                break
+            length = lengths[0][row] * lengths[1][column]
+            score = found[row, column] / length if length > 0 else 0.0
+            if score >= threshold:
+                places[row, counts[row]] = start + column
+                similarity[row, counts[row]] = score
+                counts[row] += 1

@@ -2,8 +2,12 @@
 
 embed    runs of units  -> dedup/embeddings/RUN.npy  (documents, dimensions) int8
 cluster  once           -> dedup/centroids.npy       (clusters, dimensions) int8
-assign   runs of units  -> dedup/assigned/RUN.npy    (documents, 2) int32: nearest cluster and the next
+assign   runs of units  -> dedup/assigned/RUN/       documents.npy: those of each cluster, the nearest and
+                                                     the next of each document; ptr.npy: where they begin
 compare  clusters       -> dedup/semantic/PART/      edges
+
+A task that compares holds the best-ranked documents of one cluster and a block of its others, so a
+cluster may be of any size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,8 +29,9 @@ from pipeline.steps.step import Job
 from pipeline.steps.units import row_groups, text_slices
 from stages.dedup.encoders import Encode, beginnings, open_encoder
 from stages.dedup.semantic import (
-    MAX_CLUSTER,
+    MAX_HEADS,
     SAMPLE,
+    RankedVectors,
     SemanticConfig,
     find_centroids,
     nearest_centroids,
@@ -34,6 +39,7 @@ from stages.dedup.semantic import (
     rounded,
     similar_pairs,
 )
+from stages.dedup.survivors import Ranks
 from stages.store.arrays import array_writer, open_array, write_array
 
 NAME = "semantic"
@@ -41,8 +47,10 @@ _EMBEDDINGS, _ASSIGNED, _CENTROIDS = "dedup/embeddings", "dedup/assigned", "dedu
 _FOLDER = "dedup/semantic"
 _TEXTS = 256
 """That an encoder is given at a time."""
-_LEFT_OUT = -1
-"""In place of the cluster of a document that is compared with none."""
+_ROWS = 1_024
+"""Documents of a cluster that are compared at a time."""
+_ASSIGNED_ROWS = 1 << 14
+"""Documents whose clusters are found at a time."""
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -118,53 +126,99 @@ def assign_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
     centroids: Any = open_array(workspace.path(_CENTROIDS), dtype="|i1")
     vectors = _embeddings(workspace, run)
     compared = compared_documents(workspace, run, pieces=work.pieces, rules=work.rules)
-    compared = compared[np.asarray(vectors[compared]).any(axis=1)]  # of others the encoder knows nothing
-    found = np.full((len(vectors), 2), _LEFT_OUT, "<i4")
-    found[compared] = nearest_centroids(np.asarray(vectors[compared]), np.asarray(centroids))
-    write_array(workspace.create(f"{_ASSIGNED}/{run.name}.npy"), found)
+    found, parts = [np.empty(0, np.int64)], [np.empty((0, 2), np.int64)]
+    for start in range(0, len(compared), _ASSIGNED_ROWS):
+        rows = compared[start : start + _ASSIGNED_ROWS]
+        block = np.asarray(vectors[rows])
+        known = block.any(axis=1)  # of the others the encoder knows nothing
+        found.append(rows[known])
+        parts.append(nearest_centroids(block[known], np.asarray(centroids)))
+    compared, nearest = np.concatenate(found), np.concatenate(parts)
+    twice = nearest[:, 0] != nearest[:, 1]
+    clusters = np.concatenate([nearest[:, 0], nearest[twice, 1]])
+    documents = np.concatenate([compared, compared[twice]])
+    order = np.lexsort((documents, clusters))
+    folder = workspace.create(f"{_ASSIGNED}/{run.name}")
+    write_array(folder / "documents.npy", documents[order].astype("<u4"))
+    begins = np.searchsorted(clusters[order], np.arange(len(centroids) + 1))
+    write_array(folder / "ptr.npy", begins.astype("<i8"))
     return UnitRecord()
 
 
 def compare_clusters(workspace: Workspace, work: SemanticClusters) -> SemanticRecord:
     """Write the pairs over the threshold of some clusters."""
     ranks, firsts = ranks_of(workspace, work.ranked), [run.first for run in work.runs]
-    count = num_clusters(work.runs[-1].last, work.config)
+    count = len(open_array(workspace.path(_CENTROIDS), dtype="|i1"))
     compared = 0
     folder = workspace.create(f"{_FOLDER}/{work.part:05d}")
     folder.mkdir(parents=True, exist_ok=True)
     with EdgeWriter(folder, firsts, ranks=ranks) as writer:
         for cluster in range(work.part, count, work.step):
-            members, vectors, sources = _members(workspace, work, cluster)
-            order = np.argsort(ranks.of(members), kind="stable")
-            for start in range(0, len(order), MAX_CLUSTER):
-                rows = order[start : start + MAX_CLUSTER]
-                compared += len(rows) * (len(rows) - 1) // 2
-                for better, worse, similarity in similar_pairs(vectors[rows], work.config):
-                    a, b = rows[better], rows[worse]
-                    same = (sources[a] == sources[b]) & (members[b] >= work.earlier)
-                    writer.add(members[a[same]], members[b[same]], similarity[same])
+            heads, numbers, sources = _heads(workspace, work, cluster, ranks)
+            for block, members, own in _blocks(workspace, work, cluster, ranks):
+                places, rows, similarity = similar_pairs(heads, block, work.config)
+                same = (sources[places] == own[rows]) & (members[rows] >= work.earlier)
+                writer.add(numbers[places[same]], members[rows[same]], similarity[same])
+                compared += int(np.searchsorted(heads.ranks, block.ranks).sum())
     return SemanticRecord(compared=compared)
 
 
-def _members(
-    workspace: Workspace, work: SemanticClusters, cluster: int
-) -> tuple[NDArray[np.int64], NDArray[np.int8], NDArray[np.int64]]:
-    """Return the documents of a cluster, their vectors, and a number for each source that is apart."""
-    members, vectors, sources = [np.empty(0, np.int64)], [], [np.empty(0, np.int64)]
-    apart = sorted(work.within)
+_Members = tuple[RankedVectors, NDArray[np.int64], NDArray[np.int64]]
+"""Documents of a cluster by rank, their numbers, and a number for each source that is apart."""
+
+
+def _heads(workspace: Workspace, work: SemanticClusters, cluster: int, ranks: Ranks) -> _Members:
+    """Return the best-ranked documents of a cluster, at most `MAX_HEADS`."""
+    numbers = np.empty(0, np.int64)
     for run in work.runs:
-        assigned = open_array(workspace.path(f"{_ASSIGNED}/{run.name}.npy"), dtype="<i4")
-        rows = np.flatnonzero((np.asarray(assigned) == cluster).any(axis=1))
-        members.append(rows + run.first)
-        vectors.append(np.array(_embeddings(workspace, run)[rows]))
-        own = np.concatenate(
-            [
-                np.full(unit.documents, apart.index(unit.source) if unit.source in work.within else -1)
-                for unit in run.units
-            ]
-        )
-        sources.append(own[rows])
-    return np.concatenate(members), np.concatenate(vectors), np.concatenate(sources)
+        numbers = np.concatenate([numbers, _documents(workspace, run, cluster) + run.first])
+        if len(numbers) > MAX_HEADS:
+            best = np.argpartition(ranks.of(numbers), MAX_HEADS - 1)[:MAX_HEADS]
+            numbers = numbers[best]
+    numbers = np.sort(numbers)
+    parts = [np.empty(0, np.int64)]
+    vectors = []
+    for run in work.runs:
+        low, high = np.searchsorted(numbers, (run.first, run.last))
+        vectors.append(np.asarray(_embeddings(workspace, run)[numbers[low:high] - run.first]))
+        parts.append(_apart(run, numbers[low:high] - run.first, work.within))
+    return _by_rank(np.concatenate(vectors), numbers, np.concatenate(parts), ranks)
+
+
+def _blocks(
+    workspace: Workspace, work: SemanticClusters, cluster: int, ranks: Ranks
+) -> Iterator[_Members]:
+    """Yield all documents of a cluster, some at a time."""
+    for run in work.runs:
+        documents = _documents(workspace, run, cluster)
+        for start in range(0, len(documents), _ROWS):
+            rows = documents[start : start + _ROWS]
+            vectors = np.asarray(_embeddings(workspace, run)[rows])
+            yield _by_rank(vectors, rows + run.first, _apart(run, rows, work.within), ranks)
+
+
+def _by_rank(
+    vectors: NDArray[np.int8], numbers: NDArray[np.int64], sources: NDArray[np.int64], ranks: Ranks
+) -> _Members:
+    own = ranks.of(numbers)
+    order = np.argsort(own, kind="stable")
+    return RankedVectors(vectors[order], own[order]), numbers[order], sources[order]
+
+
+def _documents(workspace: Workspace, run: UnitRun, cluster: int) -> NDArray[np.int64]:
+    """Return the documents of a run that are in a cluster, ascending, the run's first being 0."""
+    folder = workspace.path(f"{_ASSIGNED}/{run.name}")
+    low, high = open_array(folder / "ptr.npy", dtype="<i8")[cluster : cluster + 2]
+    return open_array(folder / "documents.npy", dtype="<u4")[low:high].astype(np.int64)
+
+
+def _apart(run: UnitRun, rows: NDArray[np.int64], within: frozenset[str]) -> NDArray[np.int64]:
+    """Return a number for the source of each document: the same for all that are not apart."""
+    apart = sorted(within)
+    ends = np.cumsum([unit.documents for unit in run.units])
+    sources = [apart.index(unit.source) if unit.source in within else -1 for unit in run.units]
+    found: NDArray[np.int64] = np.array(sources, np.int64)[np.searchsorted(ends, rows, side="right")]
+    return found
 
 
 def _embeddings(workspace: Workspace, run: UnitRun) -> Any:

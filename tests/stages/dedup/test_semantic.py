@@ -1,6 +1,7 @@
 """What semantic deduplication promises: exact sums of rounded vectors, all pairs of brute force."""
 
 import math
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ from numpy.typing import NDArray
 
 from stages.dedup.encoders import open_encoder
 from stages.dedup.semantic import (
+    RankedVectors,
     SemanticConfig,
     cosines,
     find_centroids,
     nearest_centroids,
     norms,
     num_clusters,
+    products,
     rounded,
     similar_pairs,
 )
@@ -64,14 +67,49 @@ def test_pairs_are_those_of_brute_force(seed: int, most: int, monkeypatch: pytes
         ]
         expected += over[:most]
     assert len(expected) > 20
-    for block in (7, 1_024):
-        monkeypatch.setattr("stages.dedup.semantic._BLOCK", block)
-        pairs = [
-            pair
-            for part in similar_pairs(own, config)
-            for pair in zip(*map(np.ndarray.tolist, part), strict=True)
-        ]
-        assert sorted(pairs, key=lambda pair: (pair[1], pair[0])) == expected
+    ranks = np.arange(len(own)) * 3
+    for columns, rows in ((7, 5), (4_096, 70)):
+        monkeypatch.setattr("stages.dedup.semantic._COLUMNS", columns)
+        found = []
+        for start in range(0, len(own), rows):
+            block = RankedVectors(own[start : start + rows], ranks[start : start + rows])
+            better, worse, similarity = similar_pairs(RankedVectors(own, ranks), block, config)
+            found += list(
+                zip(better.tolist(), (worse + start).tolist(), similarity.tolist(), strict=True)
+            )
+        assert found == expected
+
+
+def test_heads_alone_are_compared_with_and_none_outranks_itself() -> None:
+    own = rounded(np.ones((6, 4)))
+    ranks = np.array([0, 2, 3, 5, 8, 9])
+    heads, block = RankedVectors(own[:2], ranks[:2]), RankedVectors(own[1:], ranks[1:])
+    better, worse, similarity = similar_pairs(heads, block, SemanticConfig(threshold=1.0))
+    assert list(zip(better.tolist(), worse.tolist(), strict=True)) == [
+        (0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (0, 3), (1, 3), (0, 4), (1, 4),
+    ]  # fmt: skip
+    assert set(similarity.tolist()) == {1.0}
+    assert not len(similar_pairs(heads, RankedVectors(own[:1], ranks[:1]), SemanticConfig())[0])
+
+
+@pytest.mark.parametrize("dimensions", [1_040, 1_041, 8_192])
+def test_products_of_many_dimensions_are_exact(dimensions: int) -> None:
+    draw = np.random.default_rng(dimensions)
+    own = draw.choice(np.array([-127, 126, 127], np.int8), (9, dimensions), p=(0.05, 0.05, 0.9))
+    expected = own.astype(np.int64) @ own.astype(np.int64).T
+    assert products(own, own).astype(np.int64).tolist() == expected.tolist()
+    assert products(own, own).dtype == (np.float32 if dimensions <= 1_040 else np.float64)
+
+
+@pytest.mark.parametrize("columns", [3, 4_096])
+def test_the_two_nearest_centroids_do_not_depend_on_blocks(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, centroids = vectors(50, seed=1), vectors(11, seed=2)
+    near = cosines(own, centroids)
+    expected = [sorted(range(11), key=lambda c: (-row[c], c))[:2] for row in near.tolist()]
+    monkeypatch.setattr("stages.dedup.semantic._COLUMNS", columns)
+    assert nearest_centroids(own, centroids).tolist() == expected
 
 
 def test_vectors_are_assigned_to_the_nearest_centroids() -> None:
@@ -119,6 +157,7 @@ def test_an_encoder_that_is_not_there_is_refused() -> None:
         open_encoder(f"{__name__}:no_such")
 
 
+@pytest.mark.skipif(find_spec("wordllama") is None, reason="extra semantic")
 def test_static_embeddings_know_what_texts_are_about() -> None:
     encode = open_encoder("wordllama")
     texts = [

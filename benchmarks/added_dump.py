@@ -47,7 +47,9 @@ def measured(run_file: Path, output: Path) -> dict[str, Any]:
     """Do one run; return its CPU seconds, peak memory in MiB, documents and what is kept."""
     command = [sys.executable, "-m", "pipeline.main", "run", str(run_file), "-o", str(output)]
     began = time.monotonic()
-    process = subprocess.Popen([*command, "--workers", "0", "--until", "dedup"])  # noqa: S603  # our own  # noqa: S603  # our own
+    process = subprocess.Popen(  # noqa: S603  # our own program
+        [*command, "--workers", "0", "--until", "dedup"]
+    )
     _, status, usage = os.wait4(process.pid, 0)
     assert not status, f"{run_file}: ended with {status}"
     record = json.loads((output / "commits/dedup/_step.json").read_text())["record"]

@@ -200,8 +200,7 @@ def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], 
 def markdown(figures: Sequence[dict[str, Any]], documents: int) -> str:
     """Return a table of the phases."""
     lines = [
-        "| phase | tasks | CPU s | microseconds a document | longest task, CPU s | peak MiB"
-        " | bytes a document |",
+        "| phase | tasks | CPU s | us a document | longest task, CPU s | peak MiB | bytes a document |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in figures:
@@ -227,7 +226,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     shutil.rmtree(arguments.folder, ignore_errors=True)
     units = units_of(arguments.documents)
     rng = np.random.default_rng(SEED)
-    bases = rng.integers(1 << 32, size=(CONFIG.num_perm, min(UNIT, arguments.documents)), dtype=np.uint32)
+    bases = rng.integers(
+        1 << 32, size=(CONFIG.num_perm, min(UNIT, arguments.documents)), dtype=np.uint32
+    )
     for unit in units:
         write_unit(arguments.folder, unit, bases)
     del bases

@@ -79,9 +79,9 @@ def norms(vectors: NDArray[np.int8]) -> NDArray[np.float64]:
 
 def products(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.floating]:
     """Return the dot products of vectors with others: (A, B), whole numbers."""
-    dtype = np.float32 if a.shape[1] <= _FLOAT32 else np.float64
-    found: NDArray[np.floating] = a.astype(dtype) @ b.astype(dtype).T
-    return found
+    if a.shape[1] <= _FLOAT32:
+        return a.astype(np.float32) @ b.astype(np.float32).T
+    return a.astype(np.float64) @ b.astype(np.float64).T
 
 
 def cosines(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.float64]:
@@ -124,7 +124,9 @@ def nearest_centroids(vectors: NDArray[np.int8], centroids: NDArray[np.int8]) ->
         near = np.full((len(found[rows]), 2), -np.inf)
         for first in range(0, len(centroids), _COLUMNS):
             part = slice(first, first + _COLUMNS)
-            _keep_nearest(products(vectors[rows], centroids[part]), lengths[part], first, found[rows], near)
+            _keep_nearest(
+                products(vectors[rows], centroids[part]), lengths[part], first, found[rows], near
+            )
     if len(centroids) == 1:
         found[:, 1] = found[:, 0]
     return found
@@ -169,9 +171,7 @@ def similar_pairs(
 
 
 @lean_kernel
-def _add_members(
-    sample: NDArray[np.int8], nearest: NDArray[np.int64], sums: NDArray[np.int64]
-) -> None:
+def _add_members(sample: NDArray[np.int8], nearest: NDArray[np.int64], sums: NDArray[np.int64]) -> None:
     """Add each vector to the sum of its cluster."""
     for row in range(len(sample)):
         for place in range(sample.shape[1]):

@@ -29,7 +29,7 @@ WORDS, SHINGLE, NEAR = 30, 5, 0.8
 RULE = re.compile(r"([=\-~^\"'`*+#])\1{2,}\s*")
 BLOCK = 1_024
 CLUSTER_SIZE = 128
-"""Documents of a cluster where the effect of clusters is measured: many more clusters than by default."""
+"""Documents of a cluster where the effect of clusters is measured: of more clusters than by default."""
 
 
 class Section(NamedTuple):
@@ -85,20 +85,22 @@ def jaccard(one: str, other: str) -> float:
 
 
 def compared(found: Sequence[Section], vectors: NDArray[np.int8]) -> list[tuple[int, int, float, bool]]:
-    """Return the pairs that near-deduplication does not find: places, cosine, and whether of one section.
+    """Return the pairs that near-deduplication does not find: places, cosine, whether of one section.
 
     All pairs of one section, and others from the lowest threshold on.
     """
-    pairs = []
+    pairs: list[tuple[int, int, float, bool]] = []
     for start in range(0, len(found), BLOCK):
         near = cosines(vectors[start : start + BLOCK], vectors)
         for row in range(len(near)):
             own = found[start + row]
             others = np.flatnonzero(near[row, : start + row] >= THRESHOLDS[0]).tolist()
             same = [at for at in range(start + row) if found[at].place == own.place]
-            for at in sorted({*others, *same}):
-                if jaccard(own.text, found[at].text) < NEAR:
-                    pairs.append((at, start + row, float(near[row, at]), at in same))
+            pairs += [
+                (at, start + row, float(near[row, at]), at in same)
+                for at in sorted({*others, *same})
+                if jaccard(own.text, found[at].text) < NEAR
+            ]
     return pairs
 
 

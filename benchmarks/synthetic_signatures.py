@@ -200,8 +200,7 @@ def measure(root: Path, units: tuple[Unit, ...]) -> tuple[list[dict[str, Any]], 
 def markdown(figures: Sequence[dict[str, Any]], documents: int) -> str:
     """Return a table of the phases."""
     lines = [
-        "| phase | tasks | CPU s | microseconds a document | longest task, CPU s | peak MiB"
-        " | bytes a document |",
+        "| phase | tasks | CPU s | us a document | longest task, CPU s | peak MiB | bytes a document |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in figures:

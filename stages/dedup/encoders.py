@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from stages.errors import ConfigError, DataError
 
-Encode = Callable[[list[str]], NDArray[np.floating]]
+EmbedTexts = Callable[[list[str]], NDArray[np.floating]]
 _PACKAGE = "wordllama"
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
@@ -26,7 +26,7 @@ MAX_CHARS = 1 << 16
 """Of a text that are embedded; what is behind them is not looked at."""
 
 
-def open_encoder(name: str) -> Encode:
+def open_encoder(name: str) -> EmbedTexts:
     """Return an encoder by its name in the run file.
 
     Raises:
@@ -57,7 +57,7 @@ def _folder() -> Path:
     return Path(spec.origin).parent
 
 
-def _static() -> Encode:
+def _static() -> EmbedTexts:
     from tokenizers import Tokenizer  # noqa: PLC0415  # of runs that need it
 
     folder = _folder()
@@ -98,7 +98,7 @@ def _weights(path: Path) -> NDArray[np.float64]:
     return whole
 
 
-def _own(name: str) -> Encode:
+def _own(name: str) -> EmbedTexts:
     module, _, function = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), function)

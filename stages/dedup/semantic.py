@@ -79,9 +79,9 @@ def norms(vectors: NDArray[np.int8]) -> NDArray[np.float64]:
 
 def products(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.floating]:
     """Return the dot products of vectors with others: (A, B), whole numbers."""
-    dtype = np.float32 if a.shape[1] <= _FLOAT32 else np.float64
-    found: NDArray[np.floating] = a.astype(dtype) @ b.astype(dtype).T
-    return found
+    if a.shape[1] <= _FLOAT32:
+        return a.astype(np.float32) @ b.astype(np.float32).T
+    return a.astype(np.float64) @ b.astype(np.float64).T
 
 
 def cosines(a: NDArray[np.int8], b: NDArray[np.int8]) -> NDArray[np.float64]:

@@ -2,8 +2,8 @@
 
 embed    runs of units  -> dedup/embeddings/RUN.npy  (documents, dimensions) int8
 cluster  once           -> dedup/centroids.npy       (clusters, dimensions) int8
-assign   runs of units  -> dedup/assigned/RUN/       documents.npy: those of each cluster, the nearest and
-                                                     the next of each document; ptr.npy: where they begin
+assign   runs of units  -> dedup/assigned/RUN/       documents.npy, those of each cluster: each is in its
+                                                     nearest one and the next; ptr.npy, where they begin
 compare  clusters       -> dedup/semantic/PART/      edges
 
 A task that compares holds the best-ranked documents of one cluster and a block of its others, so a
@@ -27,7 +27,7 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job
 from pipeline.steps.units import row_groups, text_slices
-from stages.dedup.encoders import Encode, beginnings, open_encoder
+from stages.dedup.encoders import EmbedTexts, beginnings, open_encoder
 from stages.dedup.semantic import (
     MAX_HEADS,
     SAMPLE,
@@ -88,7 +88,7 @@ class SemanticRecord(UnitRecord):
 def embed_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
     """Embed the documents of a run of units."""
     key = f"encoder {work.config.encoder}"
-    encode: Encode = workspace.cache.get(key) or open_encoder(work.config.encoder)
+    encode: EmbedTexts = workspace.cache.get(key) or open_encoder(work.config.encoder)
     workspace.cache[key] = encode
     path = workspace.create(f"{_EMBEDDINGS}/{work.run.name}.npy")
     width = rounded(encode([""])).shape[1]

@@ -70,14 +70,12 @@ def test_pairs_are_those_of_brute_force(seed: int, most: int, monkeypatch: pytes
     ranks = np.arange(len(own)) * 3
     for columns, rows in ((7, 5), (4_096, 70)):
         monkeypatch.setattr("stages.dedup.semantic._COLUMNS", columns)
-        found = []
+        pairs: list[tuple[int, int, float]] = []
         for start in range(0, len(own), rows):
             block = RankedVectors(own[start : start + rows], ranks[start : start + rows])
-            better, worse, similarity = similar_pairs(RankedVectors(own, ranks), block, config)
-            found += list(
-                zip(better.tolist(), (worse + start).tolist(), similarity.tolist(), strict=True)
-            )
-        assert found == expected
+            heads, places, scores = similar_pairs(RankedVectors(own, ranks), block, config)
+            pairs += zip(heads.tolist(), (places + start).tolist(), scores.tolist(), strict=True)
+        assert pairs == expected
 
 
 def test_heads_alone_are_compared_with_and_none_outranks_itself() -> None:

@@ -107,6 +107,37 @@ CLUSTERS = pa.schema(
 """Every document that has a duplicate: its number in canonical order and its cluster's name, which
 is the id of the cluster's best-ranked document."""
 
+CUT_EVIDENCE = pa.schema(
+    [
+        pa.field("id", pa.string(), nullable=False),
+        pa.field("own_id", pa.string()),
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("method", pa.string(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("cut_bytes", pa.int64(), nullable=False),
+        pa.field("emptied", pa.bool_(), nullable=False),
+        pa.field("first_id", pa.string(), nullable=False),
+        pa.field("first_own_id", pa.string()),
+        pa.field("first_source", pa.string(), nullable=False),
+        pa.field("first_at", pa.int64(), nullable=False),
+        pa.field("excerpt", pa.string(), nullable=False),
+    ]
+)
+"""What was cut from documents because it stands elsewhere too."""
+
+_PLACES = pa.list_(pa.field("byte", pa.int64(), nullable=False))
+CUT_RANGES = pa.schema(
+    [
+        pa.field("row", pa.int64(), nullable=False),
+        pa.field("starts", _PLACES, nullable=False),
+        pa.field("ends", _PLACES, nullable=False),
+        pa.field("text_bytes", pa.int64(), nullable=False),
+        pa.field("digest", pa.binary(DIGEST_BYTES), nullable=False),
+    ]
+)
+"""What later steps take out of the texts of a unit."""
+
 STORED_DOCUMENTS = pa.schema(
     [
         pa.field("id", pa.binary(ID_BYTES), nullable=False),

@@ -54,6 +54,30 @@ class SampleContent(TypedDict):
     excerpt: str
 
 
+class ContaminationContent(TypedDict):
+    """A document that holds an item of an evaluation set."""
+
+    set: str
+    item: str
+    id: str
+    source: str
+    words: int
+    share: float
+    matched: str
+
+
+class EvaluationSetContent(TypedDict):
+    """What was found of an evaluation set."""
+
+    items: int
+    unused: int
+    found: int
+    common: int
+    dropped: int
+    reported: int
+    samples: list[ContaminationContent]
+
+
 class DocumentsContent(TypedDict):
     """What became of the documents that were read."""
 
@@ -66,6 +90,11 @@ class DocumentsContent(TypedDict):
     samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
+    evaluation_sets: NotRequired[dict[str, EvaluationSetContent]]
+    cut_bytes: NotRequired[dict[str, int]]
+    """Bytes of text that are cut from kept documents, by what was repeated."""
+    cut_documents: NotRequired[int]
+    """Kept documents that lost some."""
 
 
 class LanguageContent(TypedDict):

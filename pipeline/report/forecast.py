@@ -22,7 +22,7 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     for reason, count in found["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
     for reason, count in found["removed"].items():
-        table.add(f"  removed as duplicates: {reason}", f"{count:,}")
+        table.add(f"  removed: {reason}", f"{count:,}")
     table.add("kept", f"{found['kept']:,}")
     console.show(table)
     console.line()

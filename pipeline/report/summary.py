@@ -9,6 +9,7 @@ from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
+    EvaluationSetContent,
     FlowContent,
     JsonObject,
     LanguageContent,
@@ -22,6 +23,8 @@ from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
+from pipeline.steps.cut.step import CUT
+from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import section_loss, short_first
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
@@ -215,9 +218,16 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
                 for sample in ingest.samples
             ]
             documents["samples"] = cast("list[SampleContent]", samples)
+    found = records.get(DECONTAMINATE)
+    if found is not None:
+        content = cast("dict[str, EvaluationSetContent]", _plain(found)["sets"])
+        documents["evaluation_sets"] = content
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept
+    cuts = records.get(CUT)
+    if cuts is not None:
+        documents["cut_bytes"], documents["cut_documents"] = cuts.bytes, cuts.documents
     return documents
 
 

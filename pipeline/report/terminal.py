@@ -10,6 +10,7 @@ from pipeline.report.comparison import ComparisonReport, comparison_table
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
+    EvaluationSetContent,
     ExportReport,
     GateContent,
     LanguageContent,
@@ -21,7 +22,7 @@ from pipeline.report.content import (
     SplitContent,
     VerdictContent,
 )
-from pipeline.report.drops import example_drops
+from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.packing import by_source
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
@@ -159,6 +160,8 @@ def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
 def _print_documents(console: PlainConsole, documents: DocumentsContent) -> None:
     """Print how many documents there are, what filters changed, and examples of what was dropped."""
     console.show(_documents(documents))
+    if sets := documents.get("evaluation_sets"):
+        _print_evaluation_sets(console, sets)
     if changed := documents.get("changed"):
         table = PlainTable("changed by filters, not dropped", "").right()
         for name, count in changed.items():
@@ -172,15 +175,37 @@ def _print_documents(console: PlainConsole, documents: DocumentsContent) -> None
         console.line()
 
 
+def _print_evaluation_sets(console: PlainConsole, sets: dict[str, EvaluationSetContent]) -> None:
+    """Print what was found of the evaluation sets, and some of it."""
+    names = ("items", "not looked for", "found", "common phrases", "documents dropped", "reported")
+    table = PlainTable("evaluation set", *names).right()
+    for name, found in sets.items():
+        counts = (found["items"], found["unused"], found["found"], found["common"])
+        table.add(shortened(name), *map("{:,}".format, (*counts, found["dropped"], found["reported"])))
+    table.add("")
+    console.show(table)
+    samples = [sample for found in sets.values() for sample in found["samples"]][:SHOWN]
+    if samples:
+        console.line("examples of what was found; decontaminate/contaminated.parquet lists all:")
+        for one in samples:
+            what = f"{one['words']:,} words, {one['share']:.0%} of {one['set']}, {one['item']}"
+            console.line(f"  document {one['id']} of {one['source']}: {what}: {one['matched']}")
+        console.line()
+
+
 def _documents(documents: DocumentsContent) -> PlainTable:
     table = PlainTable("documents", "").right()
     table.add("read", f"{documents['read']:,}")
     for reason, count in documents["dropped"].items():
         table.add(f"  dropped: {reason}", f"{count:,}")
     for method, count in documents.get("removed", {}).items():
-        table.add(f"  removed as duplicates: {method}", f"{count:,}")
+        table.add(f"  removed: {method}", f"{count:,}")
     if "kept" in documents:
         table.add("kept", f"{documents['kept']:,}")
+    for method, size in documents.get("cut_bytes", {}).items():
+        table.add(f"  bytes cut as repeated: {method}", f"{size:,}")
+    if "cut_documents" in documents:
+        table.add("  documents cut", f"{documents['cut_documents']:,}")
     table.add("")
     return table
 

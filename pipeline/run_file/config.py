@@ -12,6 +12,7 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
+from stages.decontamination.config import Decontamination
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
@@ -197,6 +198,8 @@ class RunFile(Config):
     filters: tuple[AnyFilter, ...] = ()
     """Filters in the order in which they look at a document; `kind` says which. See docs/filters.md."""
     dedup: Dedup = Dedup()
+    decontamination: Decontamination | None = None
+    """Documents that hold items of evaluation sets; none unless given."""
     tokenizer: TokenizerSection = TokenizerSection()
     framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()

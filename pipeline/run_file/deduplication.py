@@ -8,6 +8,7 @@ from stages.config import Config
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.ranking import KeepColumn, KeepPolicy
+from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 
 SourceRule = bool | Literal["within"]
 """Whether the documents of a source are deduplicated, or with each other alone."""
@@ -24,6 +25,12 @@ class Dedup(Config):
     against: tuple[str, ...] = ()
     """Folders of finished runs, relative to the run file. A document that one of them has goes, for
     the document there; what they decided and wrote stays. A folder stands for all its generations."""
+    lines: RepeatedLines | None = None
+    """Cut lines that stand in many documents from all but the first; not done unless given."""
+    paragraphs: RepeatedLines | None = None
+    """Cut paragraphs likewise: lines that no blank line parts."""
+    substrings: RepeatedSubstrings | None = None
+    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
     containment: ContainmentConfig | None = None
     """Remove documents most of which stands inside a better-ranked one, too: off by default."""
     url: str | None = Field(None, min_length=1)
@@ -40,6 +47,11 @@ class Dedup(Config):
     source_order: tuple[str, ...] = ()
     """Sources whose documents outrank those of the sources behind them, whatever `keep` says. Sources
     that are not named come after, in the order of the run file."""
+
+    @property
+    def cuts(self) -> bool:
+        """Whether parts of documents are cut."""
+        return (self.lines, self.paragraphs, self.substrings) != (None, None, None)
 
     @property
     def ranked(self) -> bool:

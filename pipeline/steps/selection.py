@@ -15,7 +15,13 @@ from pipeline.steps.step import Job
 from pipeline.steps.units import LanguageSize, Unit, units_of
 
 DEDUP_NAME = "dedup"
-_SELECTING: tuple[tuple[str, Callable[[RunFile], bool]], ...] = ((DEDUP_NAME, lambda _: True),)
+DECONTAMINATE_NAME = "decontaminate"
+CUT_NAME = "cut"
+_SELECTING: tuple[tuple[str, Callable[[RunFile], bool]], ...] = (
+    (DEDUP_NAME, lambda _: True),
+    (DECONTAMINATE_NAME, lambda file: file.decontamination is not None),
+    (CUT_NAME, lambda file: file.dedup.cuts),
+)
 """The steps in the order of the flow, each with whether a run has it."""
 
 SELECTING = tuple(name for name, _ in _SELECTING)
@@ -54,7 +60,28 @@ def kept_units(job: Job, *, after: str | None = None) -> tuple[Unit, ...]:
 
 def as_kept(job: Job, unit: Unit, *, after: str | None = None) -> Unit:
     """Return one unit, as `kept_units` does all of them."""
-    return replace(unit, kept_by=after or last_selecting(job.file))
+    return as_kept_by(unit, after or last_selecting(job.file))
+
+
+def as_kept_by(unit: Unit, name: str) -> Unit:
+    """Return a unit as a step of these leaves it."""
+    return replace(unit, kept_by=name, cut=name == CUT_NAME and is_cut(unit))
+
+
+def cut_units(job: Job) -> tuple[Unit, ...]:
+    """Return the units as the step cut reads them: those that it may cut say so."""
+    units = kept_units(job, after=selecting_before(job.file, CUT_NAME))
+    return tuple(replace(unit, cut=is_cut(unit)) for unit in units)
+
+
+def is_cut(unit: Unit) -> bool:
+    """Say whether text may be cut from a unit: from documents of one section."""
+    return unit.sections == 1
+
+
+def selecting_before(file: RunFile, name: str) -> str:
+    """Return the name of the step whose masks a step of these reads."""
+    return selecting(file)[selecting(file).index(name) - 1]
 
 
 def selection(job: Job) -> SelectionRecord:

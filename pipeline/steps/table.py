@@ -8,7 +8,9 @@ from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.state.commits import SCAN
+from pipeline.steps.cut.step import CUT
 from pipeline.steps.decode.step import DECODE
+from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.ingest.step import INGEST
@@ -23,6 +25,8 @@ from pipeline.steps.verify.step import VERIFY
 STEPS: tuple[Step[Any], ...] = (
     INGEST,
     DEDUP,
+    DECONTAMINATE,
+    CUT,
     TOKENIZER,
     SPLIT,
     TOKENIZE,

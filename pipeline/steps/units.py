@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.cut_texts import read_cuts
 from stages.columns import SECTION_ENDS, SECTION_FLAGS
 from stages.config import Config
 from stages.errors import FormatError, is_of_the_system
@@ -58,6 +59,8 @@ class Unit:
     """Name of the step whose mask says which of its documents are kept."""
     folder: str = ""
     """Absolute folder of the earlier run that it is of; empty for a unit of this run."""
+    cut: bool = False
+    """Whether some of their text is cut."""
 
     @property
     def dialogues(self) -> bool:
@@ -108,6 +111,11 @@ class Unit:
     def _run(self) -> str:
         """What stands before the keys of its files: an absolute path stays so below any folder."""
         return f"{self.folder}/" if self.folder else ""
+
+    @property
+    def cuts(self) -> str:
+        """Key of what is cut from its documents."""
+        return f"cut/ranges/{self.name}.parquet"
 
     @property
     def tokens(self) -> str:
@@ -223,10 +231,13 @@ def kept_mask(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:
 
 
 def kept_groups(workspace: Workspace, unit: Unit, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield a unit's kept documents row group by row group."""
+    """Yield a unit's kept documents row group by row group, their texts after the cuts."""
     mask = kept_mask(workspace, unit)
+    cuts = read_cuts(workspace.path(unit.cuts)) if unit.cut else None
     for first, table in row_groups(workspace, unit, columns):
         start = first - unit.first
+        if cuts is not None:
+            table = cuts.apply(table, start)  # noqa: PLW2901 - of this row group nothing else is needed
         kept = table.filter(pa.array(mask[start : start + table.num_rows]))
         if kept.num_rows:
             yield kept

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stages.dedup.shingles import ShingleConfig
+from stages.dedup.normalization import ShingleConfig
 from stages.kernels import lean_kernel
 
 MAX_KEYS = 1 << 20

@@ -17,13 +17,10 @@ shingles in the exact Jaccard similarity too.
 """
 
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from stages.config import Config
 from stages.kernels import lean_kernel
 from stages.scripts import UNSPACED, UNSPACED_RANGES
 
@@ -49,15 +46,6 @@ _FNV_PRIME = np.uint64(0x100000001B3)
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _MIX_SHIFT = np.uint64(33)
-
-
-class ShingleConfig(Config):
-    """What the similarity of two documents is measured on."""
-
-    shingle: Literal["word"] = "word"
-    """Unit of a shingle."""
-    size: int = Field(5, ge=1, le=32)
-    """Units in a shingle."""
 
 
 def split_tokens(text: str) -> list[str]:

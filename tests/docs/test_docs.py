@@ -26,9 +26,11 @@ from pipeline.run_file.config import Dataset, Ingest, Resources, RunFile, Source
 from pipeline.run_file.deduplication import Dedup
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
+from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.ranking import KeepColumn
+from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.export.table import FORMATS
 from stages.filtering.filter import FilterConfig
 from stages.filtering.table import FILTERS
@@ -65,6 +67,10 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[dedup.minhash]", MinHashConfig),
     ("[dedup.containment]", ContainmentConfig),
     ("[dedup] keep", KeepColumn),
+    ("[dedup.lines] and [dedup.paragraphs]", RepeatedLines),
+    ("[dedup.substrings]", RepeatedSubstrings),
+    ("[decontamination]", Decontamination),
+    ("[[decontamination.sets]]", EvaluationSet),
     ("[tokenizer]", TokenizerSection),
     ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),

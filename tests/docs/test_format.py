@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from pipeline.steps.scan.files import ScannedFile
 from stages import columns
 from stages.config import meanings_of
+from stages.decontamination import tables
 from stages.identity import document_id
 from stages.loading.order import MAX_SORTED, shuffled
 from stages.objectives.clm import CausalLM
@@ -40,7 +41,10 @@ from tests.docs.test_docs import ROOT, clean
 MIXTURE = "mixture"
 """The kind of which all depends on its components."""
 FORMAT = ROOT / "docs" / "format.md"
-SCHEMAS = [name for name, value in vars(columns).items() if isinstance(value, pa.Schema)]
+SCHEMAS = {
+    **{name: value for name, value in vars(columns).items() if isinstance(value, pa.Schema)},
+    **{name: getattr(tables, name) for name in ("CONTAMINATED", "JUDGED_ITEMS")},
+}
 MODELS = (
     *(manifest.Manifest, manifest.TokenizerFile, manifest.Column, manifest.Shard, manifest.Totals),
     *(digests.FileDigest, drawn.DrawnManifest, drawn.DrawnShard),
@@ -65,7 +69,7 @@ def type_name(annotation: Any) -> str:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_tables_of_columns_equal_the_schemas(name: str) -> None:
-    schema = getattr(columns, name)
+    schema = SCHEMAS[name]
     expected = [[f.name, f"{f.type}{', nullable' if f.nullable else ''}"] for f in schema]
     assert [row[:2] for row in table_after(f"schema: {name}")] == expected
 

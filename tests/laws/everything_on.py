@@ -34,8 +34,10 @@ from tests.laws.written_records import FORMATS, write_source
 
 RECORDS = 36
 """Of each source, beside its faults."""
-FOLDERS = ("ingest", "dedup", "tokenizer", "split", "tokens", "sentences", "datasets")
+FOLDERS = ("ingest", "dedup", "decontaminate", "tokenizer", "split", "tokens", "sentences", "datasets")
 """Those whose bytes follow from the run file and the inputs alone."""
+QUESTIONS = "questions.txt"
+"""An evaluation set beside the sources."""
 
 
 def _sources(shapes: Sequence[str]) -> tuple[ChosenSource, ...]:
@@ -85,6 +87,8 @@ def everything_on(name: str) -> RunFile:
     """Return one of the runs."""
     content: dict[str, Any] = run_content(EVERYTHING[name])
     content["ingest"]["unit_size"] = "16KiB"
+    sets = [{"name": name, "paths": [QUESTIONS], "action": name} for name in ("drop", "report")]
+    content["decontamination"] = {"sets": sets}
     content["tokenizer"] = {"train": {"vocab_size": 1200, "sample_size": "1MiB"}}
     return RunFile.model_validate(content)
 
@@ -96,6 +100,7 @@ def write_everything(name: str, base: Path) -> list[Written]:
     lines = [*bundled_lines("text/books*", 20), *bundled_lines("*/*", 2)]
     texts = [clean_text(json.loads(line)["text"]) for line in lines]
     chance, written = Random(3), list[Written]()  # noqa: S311  # which texts, not what bytes
+    questions: list[str] = []
     for place, (source_name, source) in enumerate(EVERYTHING[name].named):
         records: list[Given | Fault] = list(faults_of(source.form, source.shape))
         for number in range(RECORDS):
@@ -105,7 +110,9 @@ def write_everything(name: str, base: Path) -> list[Written]:
             own = place * RECORDS + number
             extra = {0: f"\nWrite to {own}@example.org.", 1: "\nCall +1 212 555 0123."}.get(own % 9, "")
             text = f"{taken}{extra}"
+            questions += [" ".join(text.split()[3:30])] if own % 20 == 0 else []
             records.append(record_of(own, text, own, source.shape, source.learned))
         records += [record for record in records[-RECORDS::9] if isinstance(record, Given)]
         written += write_source(base / source_name, source.form, source.ending, records, cut=source.cut)
+    (base / QUESTIONS).write_text("\n\n".join(questions), encoding="utf-8")
     return written

@@ -76,6 +76,9 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
         )
     assert {tuple(source.keep_columns) for source in file.sources} == set(KEEPS.values())
     assert report["documents"]["kept"] > 40
+    sets = report["documents"]["evaluation_sets"]
+    assert sets["drop"]["dropped"] > 0
+    assert sets["report"]["reported"] > 0
     assert len(digests(output, *FOLDERS)) > 300
 
 

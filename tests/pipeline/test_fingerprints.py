@@ -45,10 +45,16 @@ MIXTURE = {
 
 
 def run_file(**changes: Any) -> RunFile:
-    """Return a run with a dataset of every kind that needs nothing special of its source."""
+    """Return a run with an evaluation set, and a dataset of every kind that any source gives."""
     source = {"name": "mixed", "paths": ["*.jsonl"], "language": {"column": "lang"}}
     datasets = [*EVERY_KIND, MIXTURE]
-    content = {"sources": [source], "packing": {"seq_len": 256}, "datasets": datasets, **changes}
+    content = {
+        "sources": [source],
+        "decontamination": {"sets": [{"name": "quiz", "paths": ["quiz.jsonl"]}]},
+        "packing": {"seq_len": 256},
+        "datasets": datasets,
+        **changes,
+    }
     return RunFile.model_validate(content)
 
 

@@ -35,11 +35,13 @@ HOMES = {
 """Libraries and the folders of stages that may import them."""
 
 BETWEEN_SIBLINGS = {
+    ("decontamination", "reading"): "the files of evaluation sets have the options of sources",
     ("comparing", "loading"): "models read what a trainer is given",
     ("comparing", "objectives"): "a model is asked in the way of its objective",
     ("comparing", "store"): "how many epochs stand on disk",
     ("comparing", "verify"): "the models are those of the learning check",
     ("comparing", "tokenizer"): "models of framed documents are asked of framed ones",
+    ("dedup", "store"): "what is left of a text is put together by the copy that lays out documents",
     ("export", "loading"): "what is exported is what the loader opens and gives",
     ("export", "objectives"): "rows have the columns of their objective",
     ("export", "store"): "files are known by their digests, documents put together by one copy",

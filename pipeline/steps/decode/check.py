@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.cut.check import check_cuts
 from pipeline.steps.decode.dialogues import compare_dialogues
 from pipeline.steps.decode.texts import StoredTexts, compare_with_texts
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
@@ -94,7 +95,7 @@ def check_texts(workspace: Workspace, work: DecodeUnit) -> DecodedRecord:
     unit = work.made.unit
     listed = f"{unit.tokens}/documents.parquet"
     returned: Counter[str] = Counter()
-    damaged = check_ingested(workspace, unit)
+    damaged = check_ingested(workspace, unit) + check_cuts(workspace, unit)
     if damaged:  # what is held to these would lead anywhere
         return DecodedRecord(findings=found_in(damaged))
     try:

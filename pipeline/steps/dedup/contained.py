@@ -46,6 +46,7 @@ from stages.dedup.containment import (
 )
 from stages.dedup.keys import salted
 from stages.dedup.lsh import MAX_KEYS, MinHashConfig
+from stages.dedup.normalization import compared_texts
 from stages.dedup.shingles import shingle_hashes
 from stages.store.arrays import array_writer, open_array, write_array
 
@@ -101,7 +102,7 @@ def winnow_run(workspace: Workspace, work: ContainedRun) -> UnitRecord:
         low, high = np.searchsorted(documents + run.first, (unit.first, unit.last))
         place = low
         for column in texts_at(workspace, unit, documents[low:high] + run.first):
-            data, offsets = utf8_of(column)
+            data, offsets = compared_texts(*utf8_of(column), work.shingles)
             for text in range(len(offsets) - 1):
                 part = data[offsets[text] : offsets[text + 1]]
                 own = winnowed(shingle_hashes(part, size=work.shingles.size))

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier import KEPT_RUN, EarlierRun, held_out_before, removed_before
+from pipeline.steps.evidence import mapped_zeros
 from pipeline.steps.names import Names
 from pipeline.steps.units import (
     NAME,
@@ -46,13 +47,6 @@ _SIDES = pa.schema(
 )
 _BLOCK = 1 << 20
 """Documents that are looked at together."""
-
-
-def mapped(path: Path, kind: type[np.generic], length: int) -> NDArray[Any]:
-    """Return an array of zeros in a mapped file."""
-    if not length:
-        return np.zeros(0, kind)
-    return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
 
 
 def take_decisions(
@@ -181,11 +175,11 @@ class MemberNames:
         clustered: NDArray[np.bool_],
         scratch: Path,
     ) -> None:
-        self._row = mapped(scratch / "row", np.int32, len(clustered))
+        self._row = mapped_zeros(scratch / "row", np.int32, len(clustered))
         count = int(np.count_nonzero(clustered))
-        self._id = mapped(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
-        self._source = mapped(scratch / "source", np.int32, count)
-        self._run = mapped(scratch / "run", np.int32, count)
+        self._id = mapped_zeros(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
+        self._source = mapped_zeros(scratch / "source", np.int32, count)
+        self._run = mapped_zeros(scratch / "run", np.int32, count)
         self._sources: dict[str, int] = {}
         self._runs: dict[str, int] = {}
         self._own = Names(scratch / "names", ["own_id"])

@@ -26,6 +26,7 @@ from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
 from stages.dedup.lsh import MinHashConfig, band_shape
+from stages.dedup.normalization import compared_texts
 from stages.dedup.shingle_sets import ShingleSets, shingle_sets
 from stages.store.arrays import array_writer, open_array, write_array
 
@@ -142,7 +143,8 @@ def _sets(workspace: Workspace, work: CandidateRun, numbers: NDArray[np.int64]) 
     for unit in work.run.units:
         low, high = np.searchsorted(numbers, (unit.first, unit.last))
         for column in texts_at(workspace, unit, numbers[low:high]):
-            yield from shingle_sets(*utf8_of(column), size=work.minhash.size)
+            texts = compared_texts(*utf8_of(column), work.minhash)
+            yield from shingle_sets(*texts, size=work.minhash.size)
             del column  # one row group is held
 
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
-from pipeline.steps.dedup.earlier import MemberNames, mapped, take_decisions, write_sides
+from pipeline.steps.dedup.earlier import MemberNames, take_decisions, write_sides
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of, read_edges
 from pipeline.steps.dedup.equal import equal_texts
 from pipeline.steps.dedup.minhash import NEAR
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.values import EXACT
 from pipeline.steps.earlier import KEPT_RUN, EarlierRun, earlier_documents, numbered
+from pipeline.steps.evidence import EVIDENCE_ROWS, mapped_zeros, write_tables
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import (
@@ -48,10 +48,6 @@ from stages.store.arrays import open_array, write_array
 
 _NONE = Tally(bytes=0)
 _KEPT_RUN = pa.field(KEPT_RUN, pa.string())
-EVIDENCE_ROWS = 1 << 16
-"""Rows of evidence that are written together."""
-EVIDENCE_BYTES = 64 << 20
-"""Bytes of evidence that are written together: more than those rows have, unless own ids are long."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +204,7 @@ def _write_evidence(
         Of each document whether it has a duplicate: (N,) bool, in a mapped file.
     """
     roots = settle_clusters(decisions)
-    clustered = mapped(scratch / "clustered", np.bool_, len(roots))
+    clustered = mapped_zeros(scratch / "clustered", np.bool_, len(roots))
     for run in work.every:
         own = roots[run.first : run.last]
         others = own != np.arange(run.first, run.last)
@@ -232,24 +228,11 @@ def _write_evidence(
 
     names = MemberNames(workspace, work.earlier, units=work.units, clustered=clustered, scratch=scratch)
     schema = schema.append(_KEPT_RUN) if work.earlier else schema
-    _write_table(workspace.create("dedup/removed.parquet"), schema, removed(names))
-    _write_table(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
+    write_tables(workspace.create("dedup/removed.parquet"), schema, removed(names))
+    write_tables(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
     if work.earlier:
         write_sides(workspace, work.earlier, clustered=clustered, roots=roots, names=names)
     return clustered
-
-
-def _write_table(path: Path, schema: pa.Schema, parts: Iterator[pa.Table]) -> None:
-    """Write tables end to end, in row groups that do not show where one ended."""
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        held = schema.empty_table()
-        for part in parts:
-            held = pa.concat_tables([held, part])
-            while held.num_rows >= EVIDENCE_ROWS or held.nbytes >= EVIDENCE_BYTES:
-                writer.write_table(held.slice(0, EVIDENCE_ROWS).combine_chunks())
-                held = held.slice(EVIDENCE_ROWS)
-        if held.num_rows:
-            writer.write_table(held.combine_chunks())
 
 
 def _members(

@@ -22,13 +22,14 @@ from pipeline.steps.dedup.resolve import (
 )
 from pipeline.steps.earlier import behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
-from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST
+from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.recount import of_units
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, num_pieces
+from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
 
@@ -62,13 +63,18 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
+_DECIDING = ("exact", "near", "minhash", "containment", "url", "keys", "keep", "source_order")
+"""Settings that decide which documents are kept; others decide what is cut from them."""
+
+
 def _settings(scope: Scope) -> Mapping[str, object]:
-    names = set(type(scope.file.dedup).model_fields) - {"against"}
-    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, names)}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, _DECIDING)}
     if scope.earlier:  # which runs they are, never where they are
         dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
+    if scope.file.dedup.containment is not None and scope.file.dedup.minhash.normalize:
+        dedup["unicode"] = unicode_version()
     if rules := rules_of(scope.file):
         dedup["rules"] = rules
     if sources := ranked_sources(scope.file):
@@ -77,7 +83,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file))
+    compared = compared_factor(scope.file) * int(scope.file.ingest.max_document_bytes)
+    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file) + compared)
     return Need(most, "lower ingest.max_document_bytes")
 
 

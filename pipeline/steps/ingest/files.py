@@ -17,6 +17,7 @@ from pipeline.steps.ingest.reading import InputPart
 from stages.columns import DROPS, UNREADABLE, Drop, utf8_of
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signatures
+from stages.dedup.normalization import compared_texts
 from stages.identity import document_id
 from stages.ledger import IdSum, Tally
 
@@ -127,7 +128,7 @@ class SignaturesFile:
     def add(self, texts: pa.ChunkedArray) -> None:
         """Sign some texts, a column of large strings."""
         size, num_perm = self._config.size, self._config.num_perm
-        data, offsets = utf8_of(texts)
+        data, offsets = compared_texts(*utf8_of(texts), self._config)
         for first in range(0, len(texts), ROWS_TURNED):
             part = offsets[first : first + ROWS_TURNED + 1]
             found = signatures(data, part, size=size, num_perm=num_perm)

@@ -41,6 +41,7 @@ from pipeline.steps.step import (
 )
 from pipeline.steps.units import UnitSize
 from pipeline.system.printable import show_bytes
+from stages.dedup.normalization import unicode_version
 from stages.errors import ConfigError, DataError
 from stages.filtering.table import filter_of
 from stages.reading.decompress import ZSTD_WINDOW
@@ -54,6 +55,8 @@ READ_FACTOR = 8
 written; until then its text, of which Python may make four bytes a character, takes less."""
 CHAT_FACTOR = 8
 """Of the longest dialogue: cleaned, written by its template with contents and with marks, and cut."""
+COMPARED_FACTOR = 8
+"""Of a document that is normalised before it is signed, or written character by character."""
 PAGE_FACTOR = 3
 """Of the pages of a table that are read as a whole: a dictionary of 281 MiB took 762 MiB."""
 NAMED = 20
@@ -128,9 +131,18 @@ def _unit_settings(file: RunFile) -> Some:
     return Some(file.ingest, set(type(file.ingest).model_fields) - {"max_bad_fraction"})
 
 
-def _signatures(file: RunFile) -> Some | None:
+def _signatures(file: RunFile) -> object:
     """Return what of dedup's config decides the signatures that ingest writes."""
-    return Some(file.dedup.minhash, {"shingle", "size", "num_perm"}) if file.dedup.near else None
+    if not file.dedup.near:
+        return None
+    own = Some(file.dedup.minhash, {"shingle", "size", "num_perm", "normalize"})
+    return [own, unicode_version()] if file.dedup.minhash.normalize else own
+
+
+def compared_factor(file: RunFile) -> int:
+    """Return the bytes for each byte of the longest document that what is compared of it takes."""
+    compares = file.dedup.near or file.dedup.containment is not None
+    return 0 if not compares or file.dedup.minhash.as_they_are else COMPARED_FACTOR
 
 
 def _compared(file: RunFile) -> list[object]:
@@ -176,6 +188,7 @@ def _need(scope: Scope) -> Need:
     filters = [filter_of(one) for one in scope.file.filters]
     factor = READ_FACTOR + max((one.memory_factor for one in filters), default=0)
     factor += CHAT_FACTOR * any(source.chat is not None for source in scope.file.sources)
+    factor += compared_factor(scope.file)
     need = (
         least + factor * int(scope.file.ingest.max_document_bytes) + sum(one.memory for one in filters)
     )

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from stages.dedup import shingles
 from stages.dedup.minhash import permutations, signature, signature_of
+from stages.dedup.normalization import ShingleConfig
 from stages.dedup.shingles import (
-    ShingleConfig,
     hash32,
     shingle_blocks,
     shingle_hashes,
@@ -255,7 +255,7 @@ def test_the_share_of_equal_entries_estimates_the_similarity() -> None:
     assert abs(float(equal.mean()) - 0.5) < 0.06  # |A & B| = 200 of 400; 4 standard deviations
 
 
-@pytest.mark.parametrize("wrong", [{"size": 0}, {"size": 33}, {"shingle": "char"}])
+@pytest.mark.parametrize("wrong", [{"size": 0}, {"size": 101}, {"shingle": "sentence"}])
 def test_shingles_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         ShingleConfig.model_validate(wrong)

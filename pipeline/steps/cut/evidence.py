@@ -1,0 +1,69 @@
+"""Evidence: dedup/cuts.parquet, all that was cut, with the names of the documents."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.engine.tasks import Workspace
+from pipeline.steps.cut.ranges import found_key
+from pipeline.steps.evidence import DocumentNames, mapped_zeros, write_tables
+from pipeline.steps.records import UnitRecord
+from pipeline.steps.units import Unit
+from stages.columns import CUT_EVIDENCE
+
+CUTS = "dedup/cuts.parquet"
+_ROWS = 8_192
+"""Of evidence that is read at a time."""
+
+
+@dataclass(frozen=True)
+class CutEvidence:
+    """The evidence of all runs of units."""
+
+    units: tuple[Unit, ...]
+    runs: int
+
+
+class CutEvidenceRecord(UnitRecord):
+    """What the table holds."""
+
+    rows: int
+
+
+def write_cuts(workspace: Workspace, work: CutEvidence) -> CutEvidenceRecord:
+    """Write dedup/cuts.parquet, in canonical order."""
+    rows = 0
+    with workspace.scratch() as scratch:
+        named = mapped_zeros(scratch / "named", np.bool_, work.units[-1].last)
+        for part in _parts(workspace, work):
+            rows += part.num_rows
+            for column in ("document", "first_document"):
+                named[part.column(column).to_numpy()] = True
+        names = DocumentNames(workspace, work.units, named, scratch)
+        tables = (_named(part, names) for part in _parts(workspace, work))
+        write_tables(workspace.create(CUTS), CUT_EVIDENCE, tables)
+    return CutEvidenceRecord(rows=rows)
+
+
+def _parts(workspace: Workspace, work: CutEvidence) -> Iterator[pa.Table]:
+    for run in range(work.runs):
+        with pq.ParquetFile(workspace.path(found_key(run))) as file:
+            for batch in file.iter_batches(_ROWS, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
+def _named(part: pa.Table, names: DocumentNames) -> pa.Table:
+    documents, firsts = (part.column(name).to_numpy() for name in ("document", "first_document"))
+    columns = {
+        "id": names.ids(documents),
+        "own_id": names.own_ids(documents),
+        "source": names.sources(documents),
+        "first_id": names.ids(firsts),
+        "first_own_id": names.own_ids(firsts),
+        "first_source": names.sources(firsts),
+    }
+    every = columns | {name: part.column(name) for name in CUT_EVIDENCE.names if name not in columns}
+    return pa.table([every[name] for name in CUT_EVIDENCE.names], schema=CUT_EVIDENCE)

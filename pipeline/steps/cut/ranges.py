@@ -1,0 +1,318 @@
+"""Ranges: what goes of the texts of a run of units, and which documents go with it.
+
+    cut/ranges/UNIT.parquet    the ranges of bytes that go (`pipeline.steps.cut_texts`)
+    cut/keep/UNIT.npy          which documents are kept
+    cut/found/RUN.parquet      evidence, with documents by number
+
+Where a paragraph, a line and a substring overlap, the bytes are counted once, for the first of these.
+A document of which fewer characters are left than ingest.min_chars goes, unless it holds the kept copy
+of something that is cut elsewhere.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.cut.methods import CutMethod, methods_of
+from pipeline.steps.cut.repeats import repeats_key
+from pipeline.steps.cut.spans import kept_texts
+from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.records import UnitRecord
+from pipeline.steps.selection import CUT_NAME
+from pipeline.steps.units import LanguageSize, Unit, fixed_array, kept_mask, row_groups, tally_of_texts
+from stages.columns import CUT_RANGES, utf8_of
+from stages.dedup.cuts import (
+    Cut,
+    left_out,
+    line_begin,
+    lines_end,
+    merged,
+    readable_cut,
+    repeated_words,
+    without,
+)
+from stages.dedup.repeats import documents_of, ordinals_of
+from stages.dedup.spans import words_of
+from stages.filtering.length import LengthFilter, length_verdict
+from stages.identity import DIGEST_BYTES, utf8_digest
+from stages.ledger import Flow, Tally
+from stages.store.arrays import open_array, write_array
+
+EMPTIED = "cut_empty"
+"""Why a document is gone of which too little is left."""
+_EXCERPT = 120
+"""Bytes of the cut text in the evidence."""
+FOUND = pa.schema(
+    [
+        pa.field("document", pa.int64(), nullable=False),
+        pa.field("first_document", pa.int64(), nullable=False),
+        pa.field("first_at", pa.int64(), nullable=False),
+        pa.field("method", pa.string(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("cut_bytes", pa.int64(), nullable=False),
+        pa.field("emptied", pa.bool_(), nullable=False),
+        pa.field("excerpt", pa.string(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class CutRun:
+    """A run of units whose texts are cut."""
+
+    run: UnitRun
+    dedup: Dedup
+    length: LengthFilter
+    pieces: int
+
+
+class CutsRecord(UnitRecord):
+    """What was cut of a run of units."""
+
+    flows: dict[str, Flow]
+    """Of its units."""
+    languages: dict[str, LanguageSize]
+    """Of what is kept."""
+    documents: int
+    """That lost something and are kept."""
+    cuts: int
+
+
+class _Repeats(NamedTuple):
+    """The repeats of one method in a run of units."""
+
+    method: CutMethod
+    places: NDArray[np.uint64]
+    """(N,) ascending."""
+    firsts: NDArray[np.uint64]
+    """(N,) the first place of each."""
+
+    def of(self, document: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return those of one document."""
+        bounds = np.array([document, document + 1], np.uint64) << np.uint64(32)
+        low, high = np.searchsorted(self.places, bounds)
+        return self.places[low:high], self.firsts[low:high]
+
+
+class _Found(NamedTuple):
+    """One thing that is cut."""
+
+    method: str
+    cut: Cut
+    parts: list[tuple[int, int]]
+    """Of its range, what no method before it cuts."""
+    first: int
+    """The first place of what it repeats."""
+
+
+def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
+    """Write what goes of the texts of a run of units."""
+    repeats = [_repeats(workspace, work, method) for method in methods_of(work.dedup)]
+    flows: dict[str, Flow] = {}
+    sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    documents = cuts = 0
+    path = workspace.create(found_key(work.run.number))
+    with pq.ParquetWriter(path, FOUND, compression="zstd") as writer:
+        for unit in work.run.units:
+            of_unit = _UnitCuts(unit, kept_mask(workspace, unit), work)
+            if unit.cut:
+                for rows, table in kept_texts(workspace, unit):
+                    found = of_unit.add(rows, table, repeats)
+                    cuts += len(found)
+                    writer.write_table(pa.Table.from_pylist(found, schema=FOUND))
+            of_unit.write(workspace)
+            documents += of_unit.documents
+            flows[unit.commit_name] = _flow(workspace, of_unit, sizes)
+    languages = {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(sizes.items())}
+    return CutsRecord(flows=flows, languages=languages, documents=documents, cuts=cuts)
+
+
+def found_key(run: int) -> str:
+    """Return the key of the evidence of a run of units."""
+    return f"cut/found/{run:05d}.parquet"
+
+
+def _repeats(workspace: Workspace, work: CutRun, method: CutMethod) -> _Repeats:
+    bounds = np.array([work.run.first, work.run.last], np.uint64) << np.uint64(32)
+    parts = [np.empty((0, 2), np.uint64)]
+    for piece in range(work.pieces):
+        found: Any = open_array(workspace.path(repeats_key(method.name, piece)), dtype="<u8")
+        low, high = np.searchsorted(found[:, 0], bounds)
+        parts.append(np.array(found[low:high]))
+    every = np.concatenate(parts)
+    every = every[np.argsort(every[:, 0], kind="stable")]
+    return _Repeats(method, every[:, 0].copy(), every[:, 1].copy())
+
+
+class _UnitCuts:
+    """What goes of one unit, on its way to files."""
+
+    def __init__(self, unit: Unit, mask: NDArray[np.bool_], work: CutRun) -> None:
+        self.unit, self.work = unit, work
+        self.before, self.kept = mask, mask.copy()
+        self.gone: defaultdict[str, int] = defaultdict(int)
+        """Bytes by method, of documents that are kept."""
+        self.documents = 0
+        self.sizes: dict[int, int] = {}
+        """Bytes that are left of each document that lost something and is kept, by its row."""
+        self._table: dict[str, list[Any]] = {name: [] for name in CUT_RANGES.names}
+
+    def add(
+        self, rows: NDArray[np.int64], table: pa.Table, repeats: Sequence[_Repeats]
+    ) -> list[dict[str, object]]:
+        """Cut some documents, and return the evidence."""
+        data, offsets = utf8_of(table.column("text"))
+        evidence: list[dict[str, object]] = []
+        for row, start, end in zip(rows.tolist(), offsets[:-1], offsets[1:], strict=True):
+            text = data[start:end]
+            own = [(one.method, *one.of(self.unit.first + row)) for one in repeats]
+            if not any((places != firsts).any() for _, places, firsts in own):
+                continue
+            found = list(_found(text, own, self.work.dedup))
+            if found:
+                holds_first = any((places == firsts).any() for _, places, firsts in own)
+                evidence += self._cut(row, text, found, holds_first=holds_first)
+        return evidence
+
+    def write(self, workspace: Workspace) -> None:
+        """Write mask and ranges."""
+        after = replace(self.unit, kept_by=CUT_NAME)
+        write_array(workspace.create(after.keep), self.kept)
+        if self.unit.cut:
+            digests = np.frombuffer(b"".join(self._table["digest"]), np.uint8).reshape(-1, DIGEST_BYTES)
+            columns = self._table | {"digest": fixed_array(digests)}
+            table = pa.table(columns, schema=CUT_RANGES)
+            pq.write_table(table, workspace.create(self.unit.cuts), compression="zstd")
+
+    def _cut(
+        self, row: int, text: NDArray[np.uint8], found: Sequence[_Found], *, holds_first: bool
+    ) -> Iterator[dict[str, object]]:
+        ranges = merged([(one.cut.start, one.cut.end) for one in found])
+        left = without(text, np.array(ranges, np.int64)).tobytes()
+        emptied = not holds_first and length_verdict(left, self.work.length) is not None
+        self.kept[row] = not emptied
+        if not emptied:
+            self.documents += 1
+            self.sizes[row] = len(left)
+            starts, ends = zip(*ranges, strict=True)
+            values = (row, starts, ends, len(left), utf8_digest(left))
+            for name, value in zip(CUT_RANGES.names, values, strict=True):
+                self._table[name].append(value)
+        for one in found:
+            size = sum(end - start for start, end in one.parts)
+            self.gone[one.method] += 0 if emptied else size
+            first = np.array([one.first], np.uint64)
+            begin = text[one.cut.start : one.cut.end][:_EXCERPT].tobytes()
+            yield {
+                "document": self.unit.first + row,
+                "first_document": int(documents_of(first)[0]),
+                "first_at": int(ordinals_of(first)[0]),
+                "method": one.method,
+                "start": one.cut.start,
+                "end": one.cut.end,
+                "cut_bytes": size,
+                "emptied": emptied,
+                "excerpt": begin.decode(errors="ignore").strip(),
+            }
+
+
+def _found(
+    text: NDArray[np.uint8],
+    repeats: Sequence[tuple[CutMethod, NDArray[np.uint64], NDArray[np.uint64]]],
+    dedup: Dedup,
+) -> Iterator[_Found]:
+    """Yield what goes of one text, method by method."""
+    data = text.tobytes()
+    taken: list[tuple[int, int]] = []
+    for method, places, firsts in repeats:
+        if not len(places):
+            continue
+        cut_by = _windows if method.windows else _whole
+        found = list(cut_by(method, text, data, places, firsts, dedup))
+        for cut, first in found:
+            parts = left_out([(cut.start, cut.end)], taken)
+            yield _Found(method.name, cut, parts, first)
+        taken = merged([*taken, *((cut.start, cut.end) for cut, _ in found)])
+
+
+def _whole(
+    method: CutMethod,
+    text: NDArray[np.uint8],
+    data: bytes,
+    places: NDArray[np.uint64],
+    firsts: NDArray[np.uint64],
+    dedup: Dedup,
+) -> Iterator[tuple[Cut, int]]:
+    """Yield the spans that stand in a better document, with their line ends."""
+    spans = method.spans(text, method.config(dedup))
+    group = done = 0  # where the lines that go together begin and end
+    for place, first in zip(places, firsts, strict=True):
+        if place >> np.uint64(32) == first >> np.uint64(32):
+            continue  # the document that keeps it keeps all of it
+        ordinal = int(ordinals_of(np.array([place]))[0])
+        begin = line_begin(data, int(spans.starts[ordinal]))
+        group = group if begin <= done else begin
+        end = lines_end(data, group, int(spans.ends[ordinal]))
+        if max(begin, done) < end:
+            yield Cut(max(begin, done), end, ordinal), int(first)
+            done = end
+
+
+def _windows(
+    method: CutMethod,
+    text: NDArray[np.uint8],
+    data: bytes,
+    places: NDArray[np.uint64],
+    firsts: NDArray[np.uint64],
+    dedup: Dedup,
+) -> Iterator[tuple[Cut, int]]:
+    """Yield the words that repeated windows cover, as far as they can be cut out readably."""
+    config = dedup.substrings
+    assert config is not None, method.name
+    places, firsts = places[places != firsts], firsts[places != firsts]
+    words, ordinals = words_of(text), ordinals_of(places)
+    own = np.where(documents_of(places) == documents_of(firsts), ordinals_of(firsts), -1)
+    ranges = repeated_words(len(words.hashes), repeats=ordinals, firsts=own, min_words=config.min_words)
+    done = 0
+    for low, high in ranges.tolist():
+        cut = readable_cut(data, words, low, high, min_words=config.min_words)
+        if cut is None:
+            continue
+        start = max(cut.start, done)
+        if start < cut.end:
+            nearest = max(0, int(np.searchsorted(ordinals, low, side="right")) - 1)
+            yield cut._replace(start=start), int(firsts[nearest])
+            done = cut.end
+
+
+def _flow(workspace: Workspace, of_unit: _UnitCuts, sizes: defaultdict[str, list[int]]) -> Flow:
+    """Return the flow of a unit; count what is kept of each language."""
+    unit, none = of_unit.unit, Tally(bytes=0)
+    received, left, emptied = none, none, none
+    for first, table in row_groups(workspace, unit, ["id", "language", "text_bytes"]):
+        rows = slice(first - unit.first, first - unit.first + table.num_rows)
+        before, kept = of_unit.before[rows], of_unit.kept[rows]
+        received += tally_of_texts(table.filter(pa.array(before)))
+        emptied += tally_of_texts(table.filter(pa.array(before & ~kept)))
+        lengths = table.column("text_bytes").to_numpy().copy()
+        for row in np.flatnonzero(kept):
+            lengths[row] = of_unit.sizes.get(rows.start + int(row), lengths[row])
+        place = table.schema.get_field_index("text_bytes")
+        after = table.set_column(place, "text_bytes", pa.array(lengths)).filter(pa.array(kept))
+        left += tally_of_texts(after)
+        grouped = after.group_by("language").aggregate([("text_bytes", "sum"), ([], "count_all")])
+        for row in grouped.to_pylist():
+            sizes[row["language"]][0] += row["count_all"]
+            sizes[row["language"]][1] += row["text_bytes_sum"]
+    gone = {name: Tally(bytes=size) for name, size in of_unit.gone.items()}
+    every = {method.name: none for method in methods_of(of_unit.work.dedup)}
+    return Flow(input=received, output=left, gone={EMPTIED: emptied, **every, **gone})

@@ -1,0 +1,79 @@
+"""Repeats: the spans of one piece of the range of keys that stand more than once.
+
+cut/repeats/METHOD/PIECE.npy   (N, 2) uint64: the place of each, ascending, and the first place of it
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.cut.methods import method_of
+from pipeline.steps.cut.spans import PIECE_SPANS, spans_key
+from pipeline.steps.records import UnitRecord
+from stages.dedup.repeats import SpanBlock, documents_of, find_repeats, places_of
+from stages.store.arrays import array_writer, open_array
+
+_BLOCK = 1 << 19
+"""Spans that are read at a time."""
+
+
+@dataclass(frozen=True)
+class SpanPiece:
+    """A range of the keys of one method."""
+
+    firsts: tuple[int, ...]
+    """The number of the first document of each run of units."""
+    method: str
+    dedup: Dedup
+    number: int
+
+
+class RepeatsRecord(UnitRecord):
+    """What was found in a piece."""
+
+    repeats: int
+
+
+def repeats_key(method: str, piece: int) -> str:
+    """Return the key of a piece's repeats."""
+    return f"cut/repeats/{method}/{piece:05d}.npy"
+
+
+def write_repeats(workspace: Workspace, work: SpanPiece) -> RepeatsRecord:
+    """Write the places of spans of a piece that stand more than once, each with the first place."""
+    method = method_of(work.method)
+    min_documents = method.min_documents(method.config(work.dedup))
+
+    def ranges() -> Iterator[tuple[int, Any, int, int]]:
+        for run, first in enumerate(work.firsts):
+            folder = workspace.path(spans_key(work.method, run))
+            low, high = _opened(folder / "ptr.npy")[work.number : work.number + 2]
+            yield first, folder, int(low), int(high)
+
+    def blocks() -> Iterator[SpanBlock]:
+        for first, folder, low, high in ranges():
+            keys, checks, places = (
+                _opened(folder / f"{name}.npy") for name in ("keys", "checks", "places")
+            )
+            for start in range(low, high, _BLOCK):
+                part = slice(start, min(start + _BLOCK, high))
+                own = places[part] + places_of(first, np.zeros(1, np.int64))
+                yield SpanBlock(np.array(keys[part]), np.array(checks[part]), own, documents_of(own))
+
+    room = min(PIECE_SPANS, sum(high - low for *_, low, high in ranges()))
+    count = 0
+    path = workspace.create(repeats_key(work.method, work.number))
+    with array_writer(path, dtype="<u8", shape=(2,)) as append:
+        for found in find_repeats(blocks, min_documents=min_documents, room=room):
+            append(found)
+            count += len(found)
+    return RepeatsRecord(repeats=count)
+
+
+def _opened(path: Any) -> Any:
+    """Return a committed array, mapped; its dtype is that of the phase that wrote it."""
+    return open_array(path)

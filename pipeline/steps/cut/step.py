@@ -1,0 +1,148 @@
+"""Cut: repeated paragraphs, lines and substrings go from the texts of kept documents; one copy stays.
+
+spans     runs of units    -> the spans of each text, cut into pieces of the range of their keys
+repeats   pieces           -> spans that stand more than once, each with its first place
+ranges    runs of units    -> what goes of each text, masks
+evidence  once             -> dedup/cuts.parquet
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase
+from pipeline.engine.tasks import Task
+from pipeline.run_file.fingerprints import Some
+from pipeline.steps.cut.evidence import CutEvidence, write_cuts
+from pipeline.steps.cut.methods import methods_of
+from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
+from pipeline.steps.cut.recount import CutRecount, recount_cut, recount_evidence_of_cuts
+from pipeline.steps.cut.repeats import SpanPiece, write_repeats
+from pipeline.steps.cut.spans import PIECE_SPANS, SpanRun, cut_spans, span_pieces
+from pipeline.steps.dedup.runs import UnitRun, unit_runs
+from pipeline.steps.dedup.step import text_need
+from pipeline.steps.records import read_all
+from pipeline.steps.recount import of_units
+from pipeline.steps.selection import CUT_NAME, SELECTING, SelectionRecord, cut_units, selecting_before
+from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
+from pipeline.steps.units import LanguageSize
+from stages.ledger import Flow
+
+SPAN_BYTES = 100
+"""Of a span while its piece is worked on."""
+RUN_REPEATS = 256 << 20
+"""The repeats of a run of units: 16 bytes each, while they are sorted."""
+_CUTTING = ("lines", "paragraphs", "substrings")
+
+
+class CutRecord(SelectionRecord):
+    """What is kept after the cuts; what is removed are documents of which too little is left."""
+
+    documents: int
+    """That lost something and are kept."""
+    cuts: int
+    bytes: dict[str, int]
+    """That are cut, by method."""
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    return {"dedup": Some(scope.file.dedup, _CUTTING), "ingest": Some(scope.file.ingest, ("min_chars",))}
+
+
+def _reads(scope: Scope) -> Sequence[str]:
+    return (selecting_before(scope.file, CUT_NAME),)
+
+
+def _need(scope: Scope) -> Need:
+    most = max(SPAN_BYTES * PIECE_SPANS, RUN_REPEATS + text_need(scope.file))
+    return Need(most, "lower ingest.max_document_bytes")
+
+
+def _warning(scope: Scope) -> str | None:
+    whole = [source.name for source in scope.file.sources if source.chat or source.section_columns]
+    if not whole:
+        return None
+    return (
+        f"source {', '.join(whole)}: nothing is cut from its documents, because they have sections whose"
+        " borders a cut would move"
+    )
+
+
+def _work(job: Job) -> Work[CutRecord]:
+    dedup, units = job.file.dedup, cut_units(job)
+    runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
+    firsts = tuple(run.first for run in runs)
+    pieces = span_pieces(sum(unit.text_bytes for unit in units))
+    tasks = [
+        job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces))
+        for method in methods
+        for run in runs
+    ]
+    yield Phase("hash lines and strings", tasks)
+    tasks = [
+        job.task(f"repeats-{method}-{piece:05d}", write_repeats, SpanPiece(firsts, method, dedup, piece))
+        for method in methods
+        for piece in range(pieces)
+    ]
+    yield Phase("find repeated text", tasks)
+    found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
+    task = job.task("evidence", write_cuts, CutEvidence(units, len(runs)))
+    yield Phase("list what was cut", [task])
+    parts = list(read_all(found, CutsRecord).values())
+    flows = {unit: flow for part in parts for unit, flow in part.flows.items()}
+    return Whole(_summed(parts, flows, methods), flows)
+
+
+def _ranges(job: Job, run: UnitRun, pieces: int) -> Task:
+    work = CutRun(run, job.file.dedup, job.file.ingest, pieces)
+    return job.task(f"ranges-{run.name}", find_cuts, work)
+
+
+def _summed(parts: Sequence[CutsRecord], flows: Mapping[str, Flow], methods: Sequence[str]) -> CutRecord:
+    sizes: dict[str, Counter[str]] = {}
+    for part in parts:
+        for name, size in part.languages.items():
+            sizes.setdefault(name, Counter()).update(**size)
+    kept = sum(flow.output.documents for flow in flows.values())
+    return CutRecord(
+        kept=kept,
+        removed={EMPTIED: sum(flow.gone[EMPTIED].documents for flow in flows.values())},
+        languages={
+            name: LanguageSize(documents=size["documents"], bytes=size["bytes"])
+            for name, size in sorted(sizes.items())
+        },
+        documents=sum(part.documents for part in parts),
+        cuts=sum(part.cuts for part in parts),
+        bytes={name: sum(flow.gone[name].bytes or 0 for flow in flows.values()) for name in methods},
+    )
+
+
+def _amounts(record: CutRecord, _: Records) -> Amounts:
+    received = None if record.ledger is None else record.ledger.input
+    return Amounts() if received is None else Amounts(received.documents, received.bytes)
+
+
+def _evidence(evidence: Evidence) -> Iterator[Task]:
+    yield from of_units(evidence, recount_cut)
+    total = evidence.records.of(CUT).ledger
+    if total is not None:
+        work = CutRecount(total)
+        yield Task(evidence.name, "recount-cuts", recount_evidence_of_cuts, work, "")
+
+
+CUT = Step(
+    name=CUT_NAME,
+    version=1,
+    record=CutRecord,
+    applies=lambda scope: scope.file.dedup.cuts,
+    reads=_reads,
+    settings=_settings,
+    warning=_warning,
+    need=_need,
+    work=_work,
+    amounts=_amounts,
+    takes=Takes(SELECTING[: SELECTING.index(CUT_NAME)]),
+    evidence=_evidence,
+    folders=(CUT_NAME,),
+    unread=("cut/spans/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
+)

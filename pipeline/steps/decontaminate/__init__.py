@@ -1,0 +1,1 @@
+"""Decontaminate: documents that hold items of evaluation sets."""

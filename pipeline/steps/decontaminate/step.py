@@ -1,0 +1,148 @@
+"""Decontaminate: documents that hold items of evaluation sets, dropped or reported."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from pipeline.engine.memory import Need
+from pipeline.engine.phase import Phase, Where
+from pipeline.engine.tasks import Task
+from pipeline.run_file.fingerprints import Some
+from pipeline.steps.decontaminate.decide import REASON, DecidedRecord, DecidedRun, decide_run
+from pipeline.steps.decontaminate.gather import GatheredRecord, Gathering, SetCounts, gather
+from pipeline.steps.decontaminate.index import IndexRecord, make_index
+from pipeline.steps.decontaminate.recount import recount_decontaminated
+from pipeline.steps.decontaminate.search import SearchedRuns, count_documents, search_run
+from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.dedup.step import DEDUP, text_need
+from pipeline.steps.records import read_all
+from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_units
+from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
+from pipeline.steps.units import LanguageSize
+from stages.decontamination.config import Decontamination, EvaluationSet
+from stages.errors import DataError
+from stages.ledger import total_flow
+
+INDEX_FACTOR = 200
+"""Bytes for a word of the evaluation sets while their index is made."""
+JUDGING = 256 << 20
+"""The hits of some documents with all items that they may be of, and the words of a block."""
+_UNDECIDED = {"paths", "exclude", "skip_unknown", "words"}
+"""What of a set decides nothing, once it is resolved."""
+
+
+class DecontaminateRecord(SelectionRecord):
+    """What was found of the evaluation sets, and what is kept."""
+
+    sets: dict[str, SetCounts]
+    """By name."""
+    ngrams: int
+    """That were looked for."""
+
+
+def _config(scope: Scope) -> Decontamination:
+    assert scope.file.decontamination is not None, "the step is planned if there are evaluation sets"
+    return scope.file.decontamination
+
+
+def _settings(scope: Scope) -> Mapping[str, object]:
+    config = _config(scope)
+    sets = {
+        f"{number:03d}": Some(one, set(EvaluationSet.model_fields) - _UNDECIDED)
+        for number, one in enumerate(config.sets)
+    }
+    rule = Some(config, set(Decontamination.model_fields) - {"sets"})
+    return {"decontamination": rule, "sets": sets}
+
+
+def _need(scope: Scope) -> Need:
+    words = sum(one.words for one in _config(scope).sets)
+    need = text_need(scope.file) + JUDGING + INDEX_FACTOR * words
+    return Need(need, "name fewer or smaller evaluation sets, or lower ingest.max_document_bytes")
+
+
+def _work(job: Job) -> Work[DecontaminateRecord]:
+    config = _config(job.scope)
+    runs = unit_runs(kept_units(job, after=DEDUP.name))
+    names = tuple(run.name for run in runs)
+    made = yield Phase("read the evaluation sets", [job.task("index", make_index, config)])
+    index = made["index"].read(IndexRecord)
+    tasks = [job.task(f"search-{run.name}", search_run, run) for run in runs]
+    yield Phase("search for evaluation sets", tasks)
+    yield Phase("count documents", [job.task("count", count_documents, SearchedRuns(names))])
+    tasks = [job.task(f"decide-{run.name}", decide_run, DecidedRun(run, config)) for run in runs]
+    decided = read_all((yield Phase("decide what is contaminated", tasks)), DecidedRecord)
+    task = job.task("gather", gather, Gathering(names, config))
+    gathered = yield Phase("gather what was found", [task], Where.WORKERS)
+    sets = gathered["gather"].read(GatheredRecord).sets
+    flows = {unit: flow for one in decided.values() for unit, flow in one.flows.items()}
+    total = total_flow(flows.values())
+    assert total is not None, "ingest refuses to leave no document"
+    if not total.output.documents:
+        raise DataError(
+            f"decontamination: all {total.input.documents:,} documents hold items of the evaluation sets"
+            " and none is left; check that sources.paths and decontamination.sets name different files,"
+            ' or set decontamination.action = "report"'
+        )
+    record = DecontaminateRecord(
+        kept=total.output.documents,
+        removed={REASON: total.gone[REASON].documents},
+        languages=_languages(decided.values()),
+        sets=sets,
+        ngrams=index.ngrams,
+        warnings=tuple(_warnings(index, sets)),
+    )
+    return Whole(record, flows)
+
+
+def _languages(decided: Iterable[DecidedRecord]) -> dict[str, LanguageSize]:
+    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for one in decided:
+        for name, size in one.languages.items():
+            counts[name][0] += size["documents"]
+            counts[name][1] += size["bytes"]
+    return {name: LanguageSize(documents=n, bytes=b) for name, (n, b) in sorted(counts.items())}
+
+
+def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str]:
+    """Say what of the evaluation sets is not looked for."""
+    for name, counts in sets.items():
+        if index.unread[name]:
+            yield (
+                f"decontamination.sets.{name}: {index.unread[name]:,} of its records could not be read"
+                " and are not looked for"
+            )
+        if counts.unused:
+            yield (
+                f"decontamination.sets.{name}: {counts.unused:,} of {counts.items:,} items are not"
+                " looked for: their texts are shorter than min_words, or stand in more than max_items"
+                " items; decontaminate/items.parquet names them"
+            )
+
+
+def _amounts(_: DecontaminateRecord, records: Records) -> Amounts:
+    before = records.of(DEDUP)
+    size = sum(one["bytes"] for one in before.languages.values())
+    return Amounts(documents=before.kept, bytes=size)
+
+
+def _evidence(evidence: Evidence) -> Iterator[Task]:
+    units = tuple(replace(unit, kept_by=DECONTAMINATE_NAME) for unit in evidence.units)
+    return recount_decontaminated(replace(evidence, units=units))
+
+
+DECONTAMINATE = Step(
+    name=DECONTAMINATE_NAME,
+    version=1,
+    record=DecontaminateRecord,
+    reads=always((DEDUP.name,)),
+    settings=_settings,
+    need=_need,
+    work=_work,
+    applies=lambda scope: scope.file.decontamination is not None,
+    amounts=_amounts,
+    takes=Takes((DEDUP.name,)),
+    evidence=_evidence,
+    folders=(DECONTAMINATE_NAME,),
+    unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
+)

@@ -1,0 +1,1 @@
+"""Decontamination: texts of evaluation sets that stand in documents."""

@@ -1,0 +1,290 @@
+r"""Words: a text as the words that it is compared by, each with where it stands.
+
+A word is a run of letters, digits and marks. Case, width and Unicode form do not matter: each character
+is folded (NFKD, case folded), one character at a time. All else parts words, but apostrophes and
+invisible characters (format characters, such as the soft hyphen) are passed over. Each character of a
+script without spaces (Han, Kana, Thai, Lao, Khmer, Myanmar) is a word.
+
+    "Don't  STOP: the ﬁrst rule!"  ->  dont stop the first rule
+    "猫が座る"                      ->  猫 か \u3099 座 る
+
+Words are looked up in the vocabulary of the evaluation sets and compared with it character by character,
+so no two different words are taken for the same.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.kernels import lean_kernel
+from stages.scripts import UNSPACED_RANGES
+
+APART, PART, ALONE, PASSED = 0, 1, 2, 3
+"""What a folded character is: parts words, is part of one, is one alone, or is passed over."""
+ABSENT = -1
+"""In place of a word's number, if no evaluation set has it."""
+_APOSTROPHES = "'\u2018\u2019\u02bc\u02b9\u2032`"
+_CODES = 0x110000
+_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
+_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+_FNV_PRIME = np.uint64(0x100000001B3)
+FoundWords = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
+"""Words of a text: their numbers, and the bytes where each begins and ends."""
+_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_SHIFT = np.uint64(33)
+
+
+@dataclass(frozen=True, eq=False)
+class Folding:
+    """What each character becomes."""
+
+    single: NDArray[np.int32]
+    """(0x110000,) the character that it becomes, or -1 - the place of several in `several`."""
+    several: NDArray[np.int32]
+    """Their number, then they themselves."""
+    kinds: NDArray[np.uint8]
+    """(0x110000,) what each folded character is."""
+
+
+@cache
+def folding() -> Folding:
+    """Return what each character becomes, from the Unicode data of Python."""
+    single = np.arange(_CODES, dtype=np.int32)
+    several: list[int] = []
+    kinds = np.zeros(_CODES, np.uint8)
+    for code in range(_CODES):
+        character = chr(code)
+        if character.isascii() or character.isprintable() or unicodedata.category(character) == "Cf":
+            kinds[code] = _kind(character)
+            folded = fold(character)
+            folded = " " if folded.startswith(" ") else folded  # an accent with nothing under it
+            if len(folded) == 1:
+                single[code] = ord(folded)
+            elif folded != character:
+                single[code] = -1 - len(several)
+                several += [len(folded), *map(ord, folded)]
+    for first, last in UNSPACED_RANGES:
+        own = kinds[first : last + 1]
+        own[own == PART] = ALONE
+    return Folding(single, np.array(several or [0], np.int32), kinds)
+
+
+def fold(text: str) -> str:
+    """Return a text in the form that is compared: "ﬁRST É" -> "first e\u0301"."""
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return unicodedata.normalize("NFKD", decomposed)
+
+
+def _kind(character: str) -> int:
+    if character in _APOSTROPHES or unicodedata.category(character) == "Cf":
+        return PASSED
+    return PART if unicodedata.category(character)[0] in "LNM" else APART
+
+
+class _Marks(dict[int, str]):
+    """Each character as `words_of` reads it: folded, with spaces where words are parted."""
+
+    def __missing__(self, code: int) -> str:
+        kinds = folding().kinds
+        parts = []
+        for folded in _folded(code):
+            kind = kinds[ord(folded)]
+            parts.append({APART: " ", ALONE: f" {folded} ", PASSED: ""}.get(kind, folded))
+        self[code] = "".join(parts)
+        return self[code]
+
+
+_MARKS = _Marks()
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text: the plain statement of what `fill_words` does on bytes."""
+    return text.translate(_MARKS).split()
+
+
+def _folded(code: int) -> str:
+    tables = folding()
+    found = int(tables.single[code])
+    if found >= 0:
+        return chr(found)
+    return "".join(map(chr, tables.several[-found : -found + tables.several[-1 - found]].tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class KnownWords:
+    """The words of the evaluation sets, V of them."""
+
+    codes: NDArray[np.int32]
+    """(C,) their characters, word after word."""
+    ptr: NDArray[np.int64]
+    """(V + 1,) where each begins."""
+    table: NDArray[np.int32]
+    """(T,) by hash: numbers of words, `ABSENT` where none is; T is a power of two."""
+
+    @property
+    def longest(self) -> int:
+        """Characters of the longest word."""
+        return int(np.diff(self.ptr).max(initial=0))
+
+
+def vocabulary_of(words: list[str]) -> KnownWords:
+    """Return the vocabulary of distinct words, numbered as they come."""
+    lengths = [len(word) for word in words]
+    codes = np.array([ord(character) for word in words for character in word], np.int32)
+    ptr = np.cumsum([0, *lengths]).astype(np.int64)
+    table = np.full(table_size(len(words)), ABSENT, np.int32)
+    _fill_table(codes, ptr, table)
+    return KnownWords(codes, ptr, table)
+
+
+def table_size(entries: int) -> int:
+    """Return the size of a hash table: a power of two, at most half full."""
+    return 1 << max(4, (2 * entries - 1).bit_length()) if entries else 16
+
+
+@lean_kernel
+def mixed(value: np.uint64) -> np.uint64:
+    """Mix the bits of a hash (the finaliser of MurmurHash3)."""
+    value = (value ^ (value >> _SHIFT)) * _MIX[0]
+    value = (value ^ (value >> _SHIFT)) * _MIX[1]
+    return value ^ (value >> _SHIFT)
+
+
+@lean_kernel
+def _hash_codes(codes: NDArray[np.int32], begin: int, end: int) -> np.uint64:
+    value = _FNV_OFFSET
+    for place in range(begin, end):
+        value = (value ^ np.uint64(codes[place])) * _FNV_PRIME
+    return mixed(value)
+
+
+@lean_kernel
+def _fill_table(codes: NDArray[np.int32], ptr: NDArray[np.int64], table: NDArray[np.int32]) -> None:
+    mask = len(table) - 1
+    for word in range(len(ptr) - 1):
+        slot = np.int64(_hash_codes(codes, ptr[word], ptr[word + 1]) & np.uint64(mask))
+        while table[slot] != ABSENT:
+            slot = (slot + 1) & mask
+        table[slot] = word
+
+
+@lean_kernel
+def look_up(
+    word: NDArray[np.int32],
+    length: int,
+    codes: NDArray[np.int32],
+    ptr: NDArray[np.int64],
+    table: NDArray[np.int32],
+) -> int:
+    """Return the number of a word, or `ABSENT`; all its characters are compared.
+
+    Args:
+        word: its characters, of which the first `length` count.
+        length: at most the length of the array.
+        codes: as in `KnownWords`.
+        ptr: likewise.
+        table: likewise.
+    """
+    mask = len(table) - 1
+    slot = np.int64(_hash_codes(word, 0, length) & np.uint64(mask))
+    while table[slot] != ABSENT:
+        known = table[slot]
+        begin = ptr[known]
+        if ptr[known + 1] - begin == length:
+            same = True
+            for place in range(length):
+                if codes[begin + place] != word[place]:
+                    same = False
+                    break
+            if same:
+                return int(known)
+        slot = (slot + 1) & mask
+    return ABSENT
+
+
+@lean_kernel
+def _code_at(data: NDArray[np.uint8], position: int) -> tuple[int, int]:
+    """Return the character at a byte of valid UTF-8, and the byte after it."""
+    lead = int(data[position])
+    if lead < _TWO_BYTES:
+        return lead, position + 1
+    width = 2 + int(lead >= _THREE_BYTES) + int(lead >= _FOUR_BYTES)
+    code = lead & (0x7F >> width)
+    for offset in range(1, width):
+        code = code << 6 | int(data[position + offset] & 0x3F)
+    return code, position + width
+
+
+@lean_kernel
+def _put(
+    word: NDArray[np.int32],
+    length: int,
+    place: tuple[int, int],
+    known: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]],
+    out: FoundWords,
+    count: int,
+) -> int:
+    """Write one more word, and return how many there are."""
+    ids, begins, ends = out
+    ids[count] = ABSENT
+    if length < len(word):
+        ids[count] = look_up(word, length, known[0], known[1], known[2])
+    begins[count], ends[count] = place
+    return count + 1
+
+
+@lean_kernel
+def fill_words(
+    data: NDArray[np.uint8],
+    span: tuple[int, int],
+    tables: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint8]],
+    known: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]],
+    word: NDArray[np.int32],
+    out: FoundWords,
+    count: int,
+) -> tuple[int, int]:
+    """Read words of valid UTF-8 until the arrays are full or the text ends.
+
+    Args:
+        data: (B,) bytes.
+        span: where the text, or what is left of it, begins and ends.
+        tables: `single`, `several`, `kinds` of `Folding`.
+        known: `codes`, `ptr`, `table` of `KnownWords`.
+        word: scratch, one longer than the longest word that is known.
+        out: filled from `count` on: numbers of words, and the bytes where each begins and ends.
+        count: words that are there already.
+
+    Returns:
+        How many words there are, and the place after them.
+    """
+    single, several, kinds = tables
+    position, last = span
+    length, begin, end = 0, position, position
+    while position < last:
+        start = position
+        code, position = _code_at(data, position)
+        first = int(single[code])
+        place = -1 - first
+        parts = 1 if first >= 0 else int(several[place])
+        if count + parts + 1 > len(out[0]):  # room for all that one character may end
+            return count, (begin if length else start)
+        for part in range(parts):
+            folded = first if first >= 0 else int(several[place + 1 + part])
+            kind = kinds[folded]
+            if kind == PART:
+                begin = begin if length else start
+                if length < len(word):
+                    word[length] = folded
+                length, end = length + 1, position
+            elif kind != PASSED:
+                if length:
+                    count, length = _put(word, length, (begin, end), known, out, count), 0
+                if kind == ALONE:
+                    word[0] = folded
+                    count = _put(word, 1, (start, position), known, out, count)
+    if length:
+        count = _put(word, length, (begin, end), known, out, count)
+    return count, position

@@ -1,0 +1,137 @@
+"""Normalisation: what of a text counts when documents are compared; the texts themselves do not change.
+
+    quotes       "> > as he said"   ->  "as he said"         at the beginning of lines, `>` and `|`
+    unicode      "ﬁn Ⅳ"             ->  "fin IV"             NFKC
+    case         "Straße"           ->  "strasse"            casefold
+    digits       "12.03.2024"       ->  "0.0.0"              each run of decimal digits
+    punctuation  "don't (stop)"     ->  "dont stop"          Unicode's categories P and S are dropped
+
+They apply in this order, whatever their order in the run file. White space is never compared: words are
+what stands between it, and shingles of characters see one space for each run of it.
+
+For shingles of characters a text is written with each character a word of its own, and "␣" for a space:
+"ab c" -> "a b ␣ c". So one definition of a shingle serves both.
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from stages.config import Config
+
+NormalForm = Literal["quotes", "unicode", "case", "digits", "punctuation"]
+_QUOTES = re.compile(r"^[ \t]*(?:[>|][ \t]*)+", re.MULTILINE)
+_DIGITS = re.compile(r"\d+")
+_SPACES = re.compile(r"\s+")
+_SPACE = "\u2423"
+_CHUNK = 1 << 20
+"""Bytes of a text that are a Python string at once, unless one of its words is longer."""
+_ASCII_SPACE = (0x20, 0x0A)
+
+
+class ShingleConfig(Config):
+    """What the similarity of two documents is measured on."""
+
+    shingle: Literal["word", "char"] = "word"
+    """Unit of a shingle. A character of a script without spaces is a word. Shingles of 20 characters are
+    about as strict as those of 5 words."""
+    size: int = Field(5, ge=1, le=100)
+    """Units in a shingle."""
+    normalize: tuple[NormalForm, ...] = ()
+    """What makes no difference: `case`, `punctuation`, `digits` (which number it is), `unicode` (forms
+    of the same character), `quotes` (marks before lines of quoted mail)."""
+
+    @field_validator("normalize")
+    @classmethod
+    def _in_one_order(cls, names: tuple[NormalForm, ...]) -> tuple[NormalForm, ...]:
+        return tuple(name for name in _FUNCTIONS if name in names)
+
+    @property
+    def as_they_are(self) -> bool:
+        """Whether texts are compared as they are."""
+        return self.shingle == "word" and not self.normalize
+
+
+def compared_texts(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], config: ShingleConfig
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return what of some texts is compared, as texts of which words are the units of shingles.
+
+    Args:
+        data: (B,) valid UTF-8, texts end to end.
+        offsets: (D + 1,) where each text begins.
+        config: what makes no difference.
+
+    Returns:
+        The same arrays if nothing is normalised.
+    """
+    if config.as_they_are:
+        return data, offsets
+    texts = [
+        b"".join(
+            compared_text(part.tobytes().decode(), config).encode()
+            for part in chunks(data[offsets[text] : offsets[text + 1]])
+        )
+        for text in range(len(offsets) - 1)
+    ]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return np.frombuffer(b"".join(texts), np.uint8), ends
+
+
+def compared_text(text: str, config: ShingleConfig) -> str:
+    """Return what of a text is compared: words that are the units of its shingles."""
+    for name in config.normalize:
+        text = _FUNCTIONS[name](text)
+    if config.shingle == "char":
+        text = " ".join(_SPACES.sub(_SPACE, text)) + " "
+    return text
+
+
+def unicode_version() -> str:
+    """Return the version of the character tables that normalisation rests on."""
+    return unicodedata.unidata_version
+
+
+def chunks(text: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    """Cut a long text before line ends, or else before spaces; most texts are one chunk."""
+    start = 0
+    while len(text) - start > _CHUNK:
+        place = start + _CHUNK
+        found = -1
+        for mark in _ASCII_SPACE[::-1]:
+            behind = np.flatnonzero(text[start + 1 : place] == mark)
+            if len(behind):
+                found = start + 1 + int(behind[-1])
+                break
+        if found < 0:
+            ahead = np.flatnonzero(np.isin(text[place:], _ASCII_SPACE))
+            if not len(ahead):
+                break
+            found = place + int(ahead[0])
+        yield text[start:found]
+        start = found
+    yield text[start:]
+
+
+@cache
+def _punctuation() -> re.Pattern[str]:
+    """Return what finds runs of characters of the categories P and S."""
+    every = map(chr, range(sys.maxunicode + 1))
+    marks = [character for character in every if unicodedata.category(character)[0] in "PS"]
+    return re.compile(f"[{re.escape(''.join(marks))}]+")
+
+
+_FUNCTIONS: dict[NormalForm, Callable[[str], str]] = {
+    "quotes": lambda text: _QUOTES.sub("", text),
+    "unicode": lambda text: unicodedata.normalize("NFKC", text),
+    "case": str.casefold,
+    "digits": lambda text: _DIGITS.sub("0", text),
+    "punctuation": lambda text: _punctuation().sub("", text),
+}

@@ -1,0 +1,244 @@
+"""Spans: the parts of a text that are compared with parts of other texts, each known by a hash.
+
+    line         what stands between line ends, without white space at its ends
+    paragraph    lines that no blank line parts, likewise
+    substring    each window of `min_words` words, one beginning at every word
+
+A word is a token of `stages.dedup.shingles`: a run between white space, or one character of a script
+that is written without spaces. The n-th span of a text is known by n, its ordinal.
+
+A span is known by 96 bits: a key of 64, by which it is looked up, and a check of 32. Two different spans
+of 10^11 have both in common with a probability of 10^-7.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from stages.config import Config
+from stages.dedup.shingles import KINDS  # one definition of a word for shingles and spans
+from stages.kernels import lean_kernel
+
+_OTHER, _SPACE, _ALONE = 0, 1, 2  # as in KINDS
+_NEWLINE = 0x0A
+_TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
+_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_BASES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_SHIFT, _HALF = np.uint64(33), np.uint64(32)
+
+
+class RepeatedLines(Config):
+    """Lines or paragraphs that stand in many documents."""
+
+    min_documents: int = Field(10, ge=2)
+    """In how many documents a line or paragraph stands, at least, to be cut from all but the first."""
+    min_chars: int = Field(60, ge=1)
+    """Shortest line or paragraph that is cut, in characters, so that lines such as imports stay."""
+
+
+class RepeatedSubstrings(Config):
+    """Strings of words that stand more than once."""
+
+    min_words: int = Field(50, ge=10, le=10_000)
+    """Shortest string that is cut, in words; a character of a script without spaces is a word."""
+
+
+class WordPlaces(NamedTuple):
+    """The T words of a text."""
+
+    hashes: NDArray[np.uint64]
+    """(T,)"""
+    starts: NDArray[np.int64]
+    """(T,) where each begins, in bytes."""
+    ends: NDArray[np.int64]
+    """(T,) where each ends."""
+
+
+class Spans(NamedTuple):
+    """The S spans of a text; the place of a span in the arrays is its ordinal."""
+
+    keys: NDArray[np.uint64]
+    """(S,)"""
+    checks: NDArray[np.uint32]
+    """(S,)"""
+    starts: NDArray[np.int64]
+    """(S,) where each begins, in bytes; of substrings not filled."""
+    ends: NDArray[np.int64]
+    """(S,)"""
+
+
+def words_of(text: NDArray[np.uint8]) -> WordPlaces:
+    """Return the words of a text in UTF-8, (B,) uint8."""
+    room = len(text) // 2 + 2
+    found = WordPlaces(np.empty(room, np.uint64), np.empty(room, np.int64), np.empty(room, np.int64))
+    count = _fill_words(text, KINDS, found)
+    return WordPlaces(found.hashes[:count], found.starts[:count], found.ends[:count])
+
+
+def substrings_of(words: WordPlaces, *, min_words: int) -> Spans:
+    """Return the windows of a text's words: (max(0, T - min_words + 1),)."""
+    count = max(0, len(words.hashes) - min_words + 1)
+    keys, checks = np.empty(count, np.uint64), np.empty(count, np.uint32)
+    if count:
+        _fill_windows(words.hashes, min_words, keys, checks)
+    return Spans(keys, checks, words.starts[:count], words.ends[min_words - 1 :])
+
+
+def lines_of(text: NDArray[np.uint8], *, min_chars: int) -> Spans:
+    """Return the lines of a text that have some characters."""
+    return _blocks_of(text, min_chars, by_paragraph=False)
+
+
+def paragraphs_of(text: NDArray[np.uint8], *, min_chars: int) -> Spans:
+    """Return the paragraphs of a text that have some characters."""
+    return _blocks_of(text, min_chars, by_paragraph=True)
+
+
+def _blocks_of(text: NDArray[np.uint8], min_chars: int, *, by_paragraph: bool) -> Spans:
+    room = int(np.count_nonzero(text == _NEWLINE)) + 1
+    found = Spans(
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint32),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+    )
+    count = _fill_blocks(text, KINDS, min_chars, by_paragraph, found)
+    return Spans(found.keys[:count], found.checks[:count], found.starts[:count], found.ends[:count])
+
+
+@lean_kernel
+def _code_at(text: NDArray[np.uint8], place: int) -> tuple[np.uint32, int]:
+    """Return the code point at a place of valid UTF-8, and its width in bytes."""
+    lead = np.uint32(text[place])
+    width = 1 + int(lead >= _TWO_BYTES) + int(lead >= _THREE_BYTES) + int(lead >= _FOUR_BYTES)
+    code = lead if width == 1 else lead & np.uint32(0x7F >> width)
+    for offset in range(1, width):
+        code = code << np.uint32(6) | np.uint32(text[place + offset] & 0x3F)
+    return code, width
+
+
+@lean_kernel
+def _mixed(value: np.uint64) -> np.uint64:
+    value = (value ^ (value >> _SHIFT)) * _MIX[0]
+    value = (value ^ (value >> _SHIFT)) * _MIX[1]
+    return value ^ (value >> _SHIFT)
+
+
+@lean_kernel
+def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: WordPlaces) -> int:
+    """Fill in the words of a text, and return how many there are."""
+    count, begin, place = 0, -1, 0
+    value = _FNV_OFFSET
+    while place < len(text):
+        code, width = _code_at(text, place)
+        kind = kinds[code]
+        if kind != _OTHER and begin >= 0:
+            words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
+            count, begin, value = count + 1, -1, _FNV_OFFSET
+        if kind != _SPACE:
+            begin = place if begin < 0 else begin
+            for offset in range(width):
+                value = (value ^ np.uint64(text[place + offset])) * _FNV_PRIME
+        place += width
+        if kind == _ALONE:
+            words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
+            count, begin, value = count + 1, -1, _FNV_OFFSET
+    if begin >= 0:
+        words.hashes[count], words.starts[count], words.ends[count] = value, begin, place
+        count += 1
+    return count
+
+
+@lean_kernel
+def _fill_windows(
+    hashes: NDArray[np.uint64], size: int, keys: NDArray[np.uint64], checks: NDArray[np.uint32]
+) -> None:
+    """Hash each window of `size` words: two polynomials that roll from one window to the next."""
+    first, second = np.uint64(0), np.uint64(0)
+    tops = np.uint64(1), np.uint64(1)
+    for word in range(size):
+        first = first * _BASES[0] + hashes[word]
+        second = second * _BASES[1] + hashes[word]
+        if word:
+            tops = tops[0] * _BASES[0], tops[1] * _BASES[1]
+    for window in range(len(keys)):
+        keys[window] = _mixed(first)
+        checks[window] = np.uint32(_mixed(second) >> _HALF)
+        if window + size < len(hashes):
+            old, new = hashes[window], hashes[window + size]
+            first = (first - old * tops[0]) * _BASES[0] + new
+            second = (second - old * tops[1]) * _BASES[1] + new
+
+
+@lean_kernel
+def _fill_blocks(
+    text: NDArray[np.uint8],
+    kinds: NDArray[np.uint8],
+    min_chars: int,
+    by_paragraph: bool,  # noqa: FBT001 - a kernel takes no keywords
+    spans: Spans,
+) -> int:
+    """Fill in the lines or paragraphs of a text with `min_chars` characters, and return their number.
+
+    White space at the ends of each line is not hashed; a line end inside a paragraph is.
+    """
+    count, place = 0, 0
+    begin, end, characters = -1, -1, 0  # of the block
+    first, second = np.uint64(0), np.uint64(0)
+    while place < len(text):
+        low, high, place = _line_at(text, kinds, place)
+        blank = low == high
+        if begin >= 0 and (blank or not by_paragraph):
+            count = _close(spans, count, begin, end, characters >= min_chars, first, second)
+            begin = -1
+        if blank:
+            continue
+        if begin < 0:
+            begin, characters, first, second = low, 0, np.uint64(0), np.uint64(0)
+        else:
+            first = first * _BASES[0] + np.uint64(_NEWLINE + 1)
+            second = second * _BASES[1] + np.uint64(_NEWLINE + 1)
+        for offset in range(low, high):
+            byte = np.uint64(text[offset])
+            first = first * _BASES[0] + byte + np.uint64(1)
+            second = second * _BASES[1] + byte + np.uint64(1)
+            characters += (text[offset] & 0xC0) != 0x80  # noqa: PLR2004 - the first byte of a character
+        end = high
+    if begin >= 0:
+        count = _close(spans, count, begin, end, characters >= min_chars, first, second)
+    return count
+
+
+@lean_kernel
+def _line_at(text: NDArray[np.uint8], kinds: NDArray[np.uint8], place: int) -> tuple[int, int, int]:
+    """Return where the line at a place begins and ends without white space, and the next line begins."""
+    low, high = -1, place
+    while place < len(text) and text[place] != _NEWLINE:
+        code, width = _code_at(text, place)
+        if kinds[code] != _SPACE:
+            low = place if low < 0 else low
+            high = place + width
+        place += width
+    return (high if low < 0 else low), high, place + 1
+
+
+@lean_kernel
+def _close(
+    spans: Spans,
+    count: int,
+    begin: int,
+    end: int,
+    long: bool,  # noqa: FBT001 - a kernel takes no keywords
+    first: np.uint64,
+    second: np.uint64,
+) -> int:
+    """Fill in one block if it is long enough, and return how many there are."""
+    if not long:
+        return count
+    spans.keys[count] = _mixed(first)
+    spans.checks[count] = np.uint32(_mixed(second) >> _HALF)
+    spans.starts[count], spans.ends[count] = begin, end
+    return count + 1

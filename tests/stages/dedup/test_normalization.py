@@ -1,0 +1,126 @@
+"""What normalisation promises: what makes no difference changes no shingle, and all else does."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from stages.dedup import normalization
+from stages.dedup.minhash import signatures
+from stages.dedup.normalization import ShingleConfig, compared_text, compared_texts
+from stages.dedup.shingle_sets import shingle_sets
+from stages.dedup.shingles import shingle_set
+
+ALL = ("case", "digits", "punctuation", "quotes", "unicode")
+TEXTS = st.lists(st.text(alphabet="aB ß\n\t>|.,'-12٣ﬁé\u0301猫\u3000=€", max_size=40), max_size=6)
+
+
+def columns(texts: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return texts end to end, and where each begins."""
+    data = [text.encode() for text in texts]
+    return np.frombuffer(b"".join(data), np.uint8), np.cumsum([0, *map(len, data)])
+
+
+def sets_of(texts: list[str], config: ShingleConfig) -> list[set[int]]:
+    """Return the shingles of texts."""
+    found = shingle_sets(*compared_texts(*columns(texts), config), size=config.size)
+    return [
+        set(part.values[start:end].tolist())
+        for part in found
+        for start, end in zip(part.ptr[:-1], part.ptr[1:], strict=True)
+    ]
+
+
+def without_marks(line: str) -> str:
+    """Return a line without the marks of quotes before it, if it has any."""
+    return line.lstrip(" \t>|") if line.lstrip(" \t")[:1] in (">", "|") else line
+
+
+CASES = {
+    "case": ("The Straße ΣΑΣ is long", "the strasse σασ is long"),
+    "punctuation": ("Don't stop, (3.14) it-self = x", "dont stop 314 itself  x"),
+    "digits": ("on 12.03.2024 at 7", "on 1.99.3 at 123456"),
+    "unicode": ("ﬁn Ⅳ Ａ e\u0301 ½", "fin IV A é 1⁄2"),
+    "quotes": ("> > as he said\n>| so it is\n  > no", "as he said\nso it is\nno"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_makes_no_difference_changes_no_shingle(name: str) -> None:
+    texts = list(CASES[name])
+    if name == "punctuation":
+        texts[0] = texts[0].replace("Don", "don")
+    plain, own = ShingleConfig(size=2), ShingleConfig(size=2, normalize=(name,))
+    a, b = sets_of(texts, plain)
+    assert a != b
+    a, b = sets_of(texts, own)
+    assert a == b
+    others = tuple(other for other in ALL if other != name)
+    a, b = sets_of(texts, ShingleConfig(size=2, normalize=others))
+    assert a != b or name == "quotes"  # whose marks are punctuation too
+
+
+@given(TEXTS, st.sets(st.sampled_from(ALL)), st.sampled_from(["word", "char"]), st.integers(1, 6))
+@settings(deadline=None)
+def test_texts_are_compared_as_plain_python_says(
+    texts: list[str], names: set[str], unit: str, size: int
+) -> None:
+    config = ShingleConfig.model_validate({"shingle": unit, "size": size, "normalize": sorted(names)})
+    expected = []
+    for text in texts:
+        compared = text
+        if "quotes" in names:
+            compared = "\n".join(map(without_marks, compared.split("\n")))
+        if "unicode" in names:
+            compared = unicodedata.normalize("NFKC", compared)
+        if "case" in names:
+            compared = compared.casefold()
+        if "digits" in names:
+            compared = "".join("0" if c.isdecimal() else c for c in compared)
+            while "00" in compared:
+                compared = compared.replace("00", "0")
+        if "punctuation" in names:
+            compared = "".join(c for c in compared if unicodedata.category(c)[0] not in "PS")
+        if unit == "word":
+            expected.append(set(shingle_set(compared, size=size).tolist()))
+            continue
+        parts = compared.split()
+        before = "\u2423" if compared[:1].isspace() else ""
+        after = "\u2423" if compared[-1:].isspace() and parts else ""
+        letters = before + "\u2423".join(parts) + after
+        expected.append(set(shingle_set(" ".join(letters), size=size).tolist()))
+    assert sets_of(texts, config) == expected
+
+
+def test_the_order_in_the_run_file_makes_no_difference() -> None:
+    config = ShingleConfig(normalize=("punctuation", "case", "quotes"))
+    assert config.normalize == ("quotes", "case", "punctuation")
+
+
+def test_nothing_is_copied_where_nothing_is_normalised() -> None:
+    data, offsets = columns(["a b", "c"])
+    same = compared_texts(data, offsets, ShingleConfig())
+    assert same[0] is data
+    assert same[1] is offsets
+
+
+@pytest.mark.parametrize("config", [ShingleConfig(normalize=ALL), ShingleConfig(shingle="char", size=3)])
+def test_a_long_text_is_normalised_in_parts(
+    config: ShingleConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "> Straße 12\n> 1234 e\u0301 猫が" * 40 + "x" * 300 + "12 34\n" * 50
+    whole = sets_of([text], config)
+    monkeypatch.setattr(normalization, "_CHUNK", 64)
+    assert sets_of([text], config) == whole
+    assert len(list(normalization.chunks(columns([text])[0]))) > 5
+
+
+def test_texts_of_marks_alone_are_like_no_other() -> None:
+    config = ShingleConfig(normalize=("punctuation",))
+    assert compared_text("... --- !", config).split() == []
+    assert sets_of(["... !", "***"], config) == [set(), set()]
+    found = signatures(*compared_texts(*columns(["... !", "***"]), config), size=5, num_perm=16)
+    assert (found == 0xFFFFFFFF).all()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -26,7 +27,6 @@ from stages.store.arrays import open_array
 
 KEPT_RUN = "kept_run"
 """The column of removed.parquet that names the earlier run of the kept document."""
-_REMOVED = ("id", "kept_id", "kept_own_id", "kept_source", "similarity", "method")
 RANKS, ORDER = "dedup/ranks.npy", "dedup/order.npy"
 """Of all documents of a run, if the survivor is not simply the first."""
 URL, BY_KEY = "url", "key:"
@@ -104,52 +104,34 @@ def behind(units: Iterable[Unit], earlier: int) -> tuple[Unit, ...]:
     return tuple(replace(unit, first=unit.first + earlier) for unit in units)
 
 
-@dataclass(frozen=True)
-class RemovedBefore:
-    """Some documents that an earlier run removed, each with what its run says of it."""
-
-    rows: NDArray[np.int64]
-    """(R,) which documents of the unit, ascending."""
-    kept_id: NDArray[np.uint8]
-    """(R, 16) of the document that was kept in its place."""
-    kept_own_id: list[str | None]
-    kept_source: list[str]
-    kept_run: list[str]
-    similarity: NDArray[np.float64]
-    method: list[str]
-
-
 def removed_before(
-    workspace: Workspace, run: EarlierRun, unit: Unit, *, mask: NDArray[np.bool_], before: int
-) -> Iterator[RemovedBefore]:
+    workspace: Workspace,
+    unit: Unit,
+    columns: Sequence[str],
+    *,
+    mask: NDArray[np.bool_],
+    before: int,
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Yield what an earlier run says of the documents that it removed of a unit, some at a time.
 
     Args:
         workspace: of this run.
-        run: that the unit is of.
-        unit: of it.
+        unit: of the earlier run.
+        columns: of its removed.parquet; one that it lacks is left out.
         mask: (N,) which documents of the unit it kept.
         before: documents that it removed of the units before; removed.parquet is in canonical order.
+
+    Returns:
+        Which documents of the unit, (R,) ascending, and their rows.
     """
-    gone = np.flatnonzero(~mask)
+    gone, place = np.flatnonzero(~mask), 0
     if not len(gone):
         return
     path = workspace.path(f"{unit.folder}/dedup/removed.parquet")
-    schema = pq.read_schema(path)
-    columns = [*_REMOVED, *([KEPT_RUN] if KEPT_RUN in schema.names else [])]
-    place = 0
-    for table in read_rows(path, columns, before, before + len(gone)):
-        own = [run.dedup] * table.num_rows
-        runs = table.column(KEPT_RUN).to_pylist() if KEPT_RUN in columns else own
-        yield RemovedBefore(
-            gone[place : place + table.num_rows],
-            from_hex(table.column("kept_id")),
-            table.column("kept_own_id").to_pylist(),
-            table.column("kept_source").to_pylist(),
-            [name or run.dedup for name in runs],
-            table.column("similarity").to_numpy(),
-            table.column("method").to_pylist(),
-        )
+    there = pq.read_schema(path).names
+    wanted = [name for name in columns if name in there]
+    for table in read_rows(path, wanted, before, before + len(gone)):
+        yield gone[place : place + table.num_rows], table
         place += table.num_rows
 
 

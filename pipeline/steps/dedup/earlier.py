@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.earlier import EarlierRun, held_out_before, removed_before
+from pipeline.steps.earlier import KEPT_RUN, EarlierRun, held_out_before, removed_before
 from pipeline.steps.evidence import mapped_zeros
 from pipeline.steps.names import Names
 from pipeline.steps.units import (
@@ -27,6 +28,7 @@ from pipeline.steps.units import (
     clusters_of,
     fixed_array,
     fixed_bytes,
+    from_hex,
     hex_strings,
     kept_mask,
     row_groups,
@@ -34,6 +36,8 @@ from pipeline.steps.units import (
 from stages.dedup.survivors import KEPT, Decisions, Ranks, keep_first
 from stages.identity import ID_BYTES
 
+_WHY = ("similarity", "method")
+_KEPT = ("kept_id", "kept_own_id", "kept_source", KEPT_RUN)
 SIDES = "dedup/sides.parquet"
 _SIDES = pa.schema(
     [
@@ -62,17 +66,17 @@ def take_decisions(
         methods: by number.
         ranks: of all documents.
     """
-    first = 0
+    first, known = 0, pa.array(methods)
     for run in runs:
         removed = 0
         for unit in run.units:
             mask = kept_mask(workspace, unit)
-            for part in removed_before(workspace, run, unit, mask=mask, before=removed):
-                numbers = first + unit.first + part.rows
+            for rows, table in removed_before(workspace, unit, _WHY, mask=mask, before=removed):
+                numbers, method = first + unit.first + rows, table.column("method")
                 for taken in (decisions, decisions.texts):
                     taken.witness[numbers] = numbers
-                    taken.similarity[numbers] = part.similarity
-                    taken.method[numbers] = [methods.index(method) for method in part.method]
+                    taken.similarity[numbers] = table.column("similarity").to_numpy()
+                    taken.method[numbers] = pc.index_in(method, known).to_numpy()
             removed += int(np.count_nonzero(~mask))
         first += run.documents
     for start in range(0, first, _BLOCK):
@@ -110,6 +114,19 @@ def _earlier_names(
         first += run.documents
 
 
+def _removals(
+    workspace: Workspace,
+    unit: Unit,
+    members: NDArray[np.int64],
+    *,
+    mask: NDArray[np.bool_],
+    removed: int,
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+    """Yield for what the removed documents of a unit went, if one of some members is removed."""
+    if not mask[members].all():
+        yield from removed_before(workspace, unit, _KEPT, mask=mask, before=removed)
+
+
 def _of_unit(  # a unit, and what of it
     workspace: Workspace,
     run: EarlierRun,
@@ -128,12 +145,13 @@ def _of_unit(  # a unit, and what of it
     ids, own_ids = fixed_bytes(table.column("id"), ID_BYTES), table.column("own_id").to_pylist()
     clusters = clusters_of(workspace, unit).of(ids)
     ids, sources, names = ids.copy(), [unit.source] * len(members), [run.dedup] * len(members)
-    for part in removed_before(workspace, run, unit, mask=mask, before=removed):
-        _, rows, places = np.intersect1d(members, part.rows, assume_unique=True, return_indices=True)
-        ids[rows] = part.kept_id[places]
-        for row, place in zip(rows.tolist(), places.tolist(), strict=True):
-            own_ids[row] = part.kept_own_id[place]
-            sources[row], names[row] = part.kept_source[place], part.kept_run[place]
+    for gone, removals in _removals(workspace, unit, members, mask=mask, removed=removed):
+        _, rows, places = np.intersect1d(members, gone, assume_unique=True, return_indices=True)
+        chosen = removals.take(pa.array(places))
+        ids[rows] = from_hex(chosen.column("kept_id"))
+        for row, kept in zip(rows.tolist(), chosen.drop_columns(["kept_id"]).to_pylist(), strict=True):
+            own_ids[row], sources[row] = kept["kept_own_id"], kept["kept_source"]
+            names[row] = kept.get(KEPT_RUN) or run.dedup
     return _EarlierNames(begin + members, ids, pa.array(own_ids, pa.string()), sources, names, clusters)
 
 

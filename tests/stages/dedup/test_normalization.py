@@ -144,3 +144,14 @@ def test_shingles_of_characters_are_longer_unless_their_size_is_given() -> None:
     assert MinHashConfig.model_validate({"shingle": "char"}).size == CHARACTERS
     assert ShingleConfig(shingle="char", size=5).size == 5
     assert changed_settings(ShingleConfig(shingle="char")) == {"shingle": "char", "size": CHARACTERS}
+
+
+def test_marks_are_those_of_unicodes_categories_of_every_character() -> None:
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    kept = "".join(one for one in every if unicodedata.category(one)[0] not in "PS")
+    assert len(kept) < len(every) - 8_000
+    config = ShingleConfig(normalize=("punctuation",))
+    assert normalization.compared_text("".join(every), config) == kept
+    mixed = "".join(every[place % len(every)] for place in range(0, 200 * 7_919, 7_919))
+    expected = "".join(one for one in mixed if unicodedata.category(one)[0] not in "PS")
+    assert normalization.compared_text(mixed, config) == expected != mixed

@@ -50,6 +50,8 @@ TEXT_DEDUP = PeerEnvironment(
     ("text-dedup==0.4.0", "datasets==5.2.0", "zstandard==0.25.0"),
     ("text-dedup", "datasets"),
 )
+RENSA = PeerEnvironment("rensa", ("rensa==0.5.0",), ("rensa",))
+"""duplicates.py alone makes it."""
 MEGATRON = PeerEnvironment(
     "megatron", ("megatron-core==0.16.1", "packaging"), ("megatron-core", "sentencepiece"), alone=True
 )

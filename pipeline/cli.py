@@ -162,16 +162,25 @@ def verify(
 @app.command()
 def inspect(
     folder: Folder,
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset.")],
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The dataset.")] = None,
     row: Annotated[int, typer.Option(metavar="N", help="The row, in stored order.")] = 0,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="train or validation.")] = "train",
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch it is drawn for.")] = 0,
+    clusters: Annotated[  # noqa: FBT002  # typer's way
+        bool, typer.Option("--clusters", help="The largest clusters of duplicates instead.")
+    ] = False,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
     from pipeline.commands import api
+    from pipeline.report.clusters import print_clusters
     from pipeline.report.inspection import print_row
 
+    if clusters:
+        print_clusters(api.clusters(folder), as_json=as_json)
+        return
+    if dataset is None:
+        raise typer.BadParameter("name the dataset, or give --clusters", param_hint="--dataset")
     print_row(api.inspect(folder, dataset, split=split, row=row, epoch=epoch), as_json=as_json)
 
 

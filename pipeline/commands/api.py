@@ -12,7 +12,9 @@ from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.commands.forecast import forecast_run
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
+from pipeline.report.clusters import describe_clusters
 from pipeline.report.content import ExportReport, Forecast, RowContent, RunReport
+from pipeline.report.duplicates import ClusterContent
 from pipeline.report.inspection import describe_row
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
@@ -136,6 +138,19 @@ def inspect(
     """
     with disk_faults(_local(folder)):
         return describe_row(_local(folder), dataset, split=split, row=row, epoch=epoch)
+
+
+def clusters(folder: str | Path) -> list[ClusterContent]:
+    """Return the largest clusters of duplicates of a run, with a few documents of each.
+
+    Args:
+        folder: of the run; a limit may have stopped it.
+
+    Raises:
+        ShardmillError: deduplication has not decided yet, or there is none.
+    """
+    with disk_faults(_local(folder)):
+        return describe_clusters(_local(folder))
 
 
 def export(

@@ -3,8 +3,9 @@
     inputs -> a share of their bytes -> a run of its own, inline, in a temporary folder
            -> its report, times (bytes of the inputs / bytes of the sample)
 
-What a sample cannot tell: duplicates whose other copy is outside of it, so fewer documents stay than it
-says; and how a tokenizer that is trained on more text would encode, so there are at most as many tokens.
+Duplicates whose other copy is outside of the sample are estimated (`pipeline.commands.duplicates`). What
+follows the kept documents, such as tokens, counts them still. How a tokenizer that is trained on more
+text would encode is not known either. So there are at most as many tokens.
 """
 
 import tempfile
@@ -14,11 +15,19 @@ from typing import TextIO
 
 from pydantic import ValidationError
 
+from pipeline.commands.duplicates import (
+    draw_by_chance,
+    draws_anew,
+    duplicates_forecast,
+    sampled_groups,
+)
 from pipeline.commands.sample_notes import BYTES_A_PIECE, sample_notes, vocabulary_note
 from pipeline.commands.sample_roles import drawn_roles
 from pipeline.commands.scaled_up import MeasuredSample, library_seconds, scaled_up
+from pipeline.inputs.files import find_inputs
 from pipeline.inputs.sample import InputSample, draw_sample
 from pipeline.report.content import Forecast, RunReport
+from pipeline.report.duplicates import DuplicatesForecast
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
@@ -31,7 +40,7 @@ _TRIES = 3
 """To train a tokenizer: with more pieces for the characters, then with fewer for so little text."""
 _SHORT = 60.0
 """CPU seconds of a sample's run that is done twice: the first time includes loading compiled code."""
-_KEPT = ("ingest", "dedup", "tokens", "sentences", "datasets", "commits")
+_KEPT = ("ingest", "dedup", "cut", "tokens", "sentences", "datasets", "commits")
 """Folders of a run whose size follows that of the corpus."""
 
 
@@ -63,10 +72,37 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
             notes.append(vocabulary_note(sample, request.file, pieces=pieces, most=most, text=text))
         if sum(step["cpu_seconds"] for step in report["steps"]) < _SHORT:
             report = run_session(RunRequest(file, request.base, folder / "again", 0), stream=None)
+        duplicates = _duplicates(request, sample, folder, report=report, share=share)
         disk = {name: _size(folder / "run" / name) for name in _KEPT}
         by_library = library_seconds(folder / ("again" if report is not first else "run"))
     measured = MeasuredSample(sample, report, first, by_library=by_library, disk=disk)
-    return scaled_up(measured, request.file, notes=notes)
+    return scaled_up(measured, request.file, notes=notes, duplicates=duplicates)
+
+
+def _duplicates(
+    request: RunRequest, sample: InputSample, folder: Path, *, report: RunReport, share: float
+) -> DuplicatesForecast | None:
+    """Return what is expected to be removed as duplicates; None without deduplication."""
+    file = request.file
+    if not file.dedup.exact:
+        return None
+    run, files = folder / "run", find_inputs(file, request.base).files
+    by_chance = sample.is_whole or draws_anew(files)
+    if sample.is_whole or not by_chance:
+        share = 1 / sample.times
+    else:
+        run, place = folder / "duplicates", folder / "chances"
+        place.mkdir()
+        sources, _ = drawn_roles(draw_by_chance(file, files, place, share=share))
+        if not sources:
+            return None
+        content = replace(sample, sources=sources)
+        drawn = _run_of(file, content, file.tokenizer.train.vocab_size)
+        report = run_session(RunRequest(drawn, request.base, run, 0, until="dedup"), stream=None)
+    groups = sampled_groups(run, report)
+    if groups is None:
+        return None
+    return duplicates_forecast(groups, file, share=share, by_chance=by_chance)
 
 
 def _first_run(
@@ -103,6 +139,7 @@ def _run_of(run: RunFile, sample: InputSample, pieces: int) -> RunFile:
     content = run.model_dump(mode="json")
     content["sources"] = [source.model_dump(mode="json") for source in sample.sources]
     content["verify"]["learning"] = False
+    content["dedup"] |= {"max_removed_fraction": 1.0, "max_cluster_size": None}
     if run.tokenizer.path is None:
         content["tokenizer"]["train"]["vocab_size"] = pieces
     try:

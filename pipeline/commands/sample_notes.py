@@ -23,7 +23,7 @@ def sample_notes(sample: InputSample, run: RunFile, *, share: float) -> list[str
         share: of the bytes of the inputs that was asked for.
     """
     return [
-        "duplicates are those within the sample; the whole corpus has more, so fewer documents stay",
+        "tokens count all documents without a duplicate in the sample: at most so many",
         "the learning check is not part of the sample's run: it takes minutes; its memory is counted",
         "memory is that of one node whose workers all hold at once what the step with the most takes",
         *_read_notes(sample, share),

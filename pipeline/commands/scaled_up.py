@@ -14,11 +14,19 @@ from pipeline.engine.memory import BASE, WORKER
 from pipeline.inputs.bundles import MEAN
 from pipeline.inputs.sample import InputSample
 from pipeline.planning.peaks import Parts, peaks_of
-from pipeline.report.content import Forecast, LanguageContent, MemoryForecast, RunReport, StepForecast
+from pipeline.report.content import (
+    Forecast,
+    LanguageContent,
+    MemoryForecast,
+    RunReport,
+    StepForecast,
+)
+from pipeline.report.duplicates import DuplicatesForecast, is_vague
 from pipeline.run_file.config import RunFile
 from pipeline.state.journal import read_log
 from pipeline.steps.decode.sample import sampled_bytes
 from pipeline.steps.decode.step import DECODE, SAMPLED
+from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
 from pipeline.steps.tokenize.encode import LanguageTokens
@@ -59,20 +67,29 @@ def library_seconds(folder: Path) -> float:
     )
 
 
-def scaled_up(sample: MeasuredSample, run: RunFile, *, notes: list[str]) -> Forecast:
+def scaled_up(
+    sample: MeasuredSample,
+    run: RunFile,
+    *,
+    notes: list[str],
+    duplicates: DuplicatesForecast | None = None,
+) -> Forecast:
     """Return what is expected of a run."""
     documents, drawn = sample.report["documents"], sample.drawn
     languages = list(_languages(sample))
     steps = list(_steps(sample, run, languages))
     unreadable = {"unreadable": sample.scaled(drawn.unreadable)} if drawn.unreadable else {}
     dropped = {why: sample.scaled(count) for why, count in documents["dropped"].items()}
+    decided = documents.get("kept", 0) + sum(documents.get("removed", {}).values())
+    removed = _removed(sample, duplicates)
     return Forecast(
         share=drawn.taken / drawn.stored,
         records=drawn.records,
         read=sample.scaled(drawn.documents + drawn.unreadable),
         dropped={**unreadable, **dropped},
-        removed={why: sample.scaled(count) for why, count in documents.get("removed", {}).items()},
-        kept=sample.scaled(documents.get("kept", 0)),
+        removed=removed,
+        kept=sample.scaled(decided) - sum(removed.values()),
+        duplicates=duplicates,
         tokens=sum(row["tokens"] for row in languages),
         languages=languages,
         steps=steps,
@@ -82,6 +99,22 @@ def scaled_up(sample: MeasuredSample, run: RunFile, *, notes: list[str]) -> Fore
         most_workers=_most_workers(run),
         notes=notes,
     )
+
+
+def _removed(sample: MeasuredSample, duplicates: DuplicatesForecast | None) -> dict[str, int]:
+    """Return how many documents are removed by reason, duplicates in the proportions of the sample.
+
+    If nobody can tell, these are the duplicates within the sample: at least so many are removed.
+    """
+    flow = sample.report["ledger"].get(DEDUP.name)
+    seen = sample.report["documents"].get("removed", {})
+    every = {why: sample.scaled(count) for why, count in seen.items()}
+    if duplicates is None or flow is None or sample.drawn.is_whole or is_vague(duplicates["all"]):
+        return every
+    own = {why: tally["documents"] for why, tally in flow["gone"].items()}
+    total = duplicates["all"]["likely"] * sample.scaled(flow["input"]["documents"])
+    found = sum(own.values()) or 1
+    return every | {why: round(total * count / found) for why, count in own.items()}
 
 
 def _languages(sample: MeasuredSample) -> Iterator[LanguageContent]:

@@ -151,7 +151,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
             f"--sample {share}: no document was drawn of {sample.stored:,} bytes in {len(files):,}"
             " files; raise it"
         )
-    sample.sources = tuple(_source(one, folder / f"{one.name}.jsonl") for one in run.sources)
+    sample.sources = tuple(sample_source(one, folder / f"{one.name}.jsonl") for one in run.sources)
     return sample
 
 
@@ -209,7 +209,7 @@ def _draw(
                 continue
             texts = [record.text, *record.sections, *(turn.content for turn in record.turns)]
             drawn.texts.append(sum(len(text.encode()) for text in texts))
-            target.write(_line(record, file))
+            target.write(sample_line(record, file))
     if drawn.read < share == spread:  # the file has no further records
         drawn.read = 1.0
 
@@ -224,7 +224,7 @@ def _size(file: FoundFile) -> int:
     return file.status.size
 
 
-def _line(record: RawDocument, file: FoundFile) -> bytes:
+def sample_line(record: RawDocument, file: FoundFile) -> bytes:
     """Return a document as a line of JSON."""
     values = map(_plain, record.values)
     content: dict[str, object] = dict(zip(file.fields.beside, values, strict=False))
@@ -249,7 +249,7 @@ def _plain(value: object) -> object:
     return value if same or value != value else str(value)  # noqa: PLR0124  # NaN is missing, as null is
 
 
-def _source(source: Source, place: Path) -> Source:
+def sample_source(source: Source, place: Path) -> Source:
     """Return a source of the run as one of its sample."""
     sections = tuple(_SECTION.format(number) for number in range(len(source.section_columns)))
     chat = None if source.chat is None else source.chat.model_copy(update={"column": _DIALOGUE})

@@ -4,6 +4,8 @@ from typing import NotRequired, TypedDict
 
 from pydantic import JsonValue
 
+from pipeline.report.duplicates import ClusterContent, DuplicatesForecast, SourceRemovalsContent
+
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
 CurveContent = list[tuple[int, float | None]]
@@ -90,6 +92,9 @@ class DocumentsContent(TypedDict):
     samples: NotRequired[list[SampleContent]]
     removed: NotRequired[dict[str, int]]
     kept: NotRequired[int]
+    removed_by_source: NotRequired[dict[str, SourceRemovalsContent]]
+    clusters: NotRequired[list[ClusterContent]]
+    """The largest clusters of duplicates."""
     evaluation_sets: NotRequired[dict[str, EvaluationSetContent]]
     cut_bytes: NotRequired[dict[str, int]]
     """Bytes of text that are cut from kept documents, by what was repeated."""
@@ -303,6 +308,8 @@ class Forecast(TypedDict):
     """By reason; `unreadable` are records that give no document."""
     removed: dict[str, int]
     kept: int
+    duplicates: DuplicatesForecast | None
+    """None without deduplication."""
     tokens: int
     languages: list[LanguageContent]
     steps: list[StepForecast]

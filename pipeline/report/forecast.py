@@ -2,6 +2,7 @@
 
 from pipeline.engine.memory import MIB
 from pipeline.report.content import Forecast
+from pipeline.report.duplicates import duplicates_lines
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.terminal import MAX_LANGUAGES
@@ -25,6 +26,8 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
         table.add(f"  removed: {reason}", f"{count:,}")
     table.add("kept", f"{found['kept']:,}")
     console.show(table)
+    for line in [] if found["duplicates"] is None else duplicates_lines(found["duplicates"]):
+        console.line(line)
     console.line()
     table = PlainTable("language", "documents", "bytes", "tokens")
     shown, others = first_languages(found["languages"], MAX_LANGUAGES)

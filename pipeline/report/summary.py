@@ -25,7 +25,7 @@ from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
-from pipeline.steps.dedup.step import section_loss, short_first
+from pipeline.steps.dedup.step import DEDUP, section_loss, short_first
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
@@ -225,6 +225,10 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept
+    if (dedup := records.get(DEDUP)) is not None and file.dedup.exact:
+        plain = dedup.model_dump(mode="json", include={"sources", "largest"})
+        clusters = {"removed_by_source": plain["sources"], "clusters": plain["largest"]}
+        documents |= cast("DocumentsContent", clusters)
     cuts = records.get(CUT)
     if cuts is not None:
         documents["cut_bytes"], documents["cut_documents"] = cuts.bytes, cuts.documents

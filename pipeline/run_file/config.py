@@ -87,6 +87,10 @@ class Source(FieldMapping):
     dedup: SourceRule = True
     """Whether its documents are deduplicated with those of all sources; "within": with each other
     alone. `false`: none of them is removed, and none of another source is removed for one of them."""
+    max_removed_fraction: float | None = Field(None, ge=0.0, le=1.0)
+    """Largest share of its documents that deduplication may remove; past it the run stops, as under
+    `dedup.max_removed_fraction`. By default a source has no limit, and the run warns if it loses nearly
+    all."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)

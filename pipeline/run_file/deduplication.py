@@ -8,6 +8,7 @@ from stages.config import Config
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.ranking import KeepColumn, KeepPolicy
+from stages.dedup.semantic import SemanticConfig
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 
 SourceRule = bool | Literal["within"]
@@ -25,14 +26,10 @@ class Dedup(Config):
     against: tuple[str, ...] = ()
     """Folders of finished runs, relative to the run file. A document that one of them has goes, for
     the document there; what they decided and wrote stays. A folder stands for all its generations."""
-    lines: RepeatedLines | None = None
-    """Cut lines that stand in many documents from all but the first; not done unless given."""
-    paragraphs: RepeatedLines | None = None
-    """Cut paragraphs likewise: lines that no blank line parts."""
-    substrings: RepeatedSubstrings | None = None
-    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
     containment: ContainmentConfig | None = None
     """Remove documents most of which stands inside a better-ranked one, too: off by default."""
+    semantic: SemanticConfig | None = None
+    """Remove documents that say the same in other words, by embeddings: off by default."""
     url: str | None = Field(None, min_length=1)
     """The field of the records that holds a URL. Documents of the same URL are duplicates, whatever
     their texts; those without one are compared by their texts alone. `http`, `www.`, letter case of the
@@ -40,6 +37,20 @@ class Dedup(Config):
     keys: tuple[str, ...] = Field((), max_length=8)
     """Fields of the records, such as doi. Documents with the same value in one are duplicates; those
     without a value are not. Strings and numbers are compared, without white space at both ends."""
+    max_removed_fraction: float = Field(0.9, ge=0.0, le=1.0)
+    """Largest share of all documents that may be removed; past it the run stops before anything is made
+    of what is left. It is checked once 100 documents are removed. No limit enters a fingerprint: raise
+    one and run again, and nothing is redone."""
+    max_cluster_size: int | None = Field(None, ge=2)
+    """Most documents that may be duplicates of each other, directly or through others, where some of
+    them are removed; past it the run stops in the same way. By default the run only warns of a large
+    cluster."""
+    lines: RepeatedLines | None = None
+    """Cut lines that stand in many documents from all but the first; not done unless given."""
+    paragraphs: RepeatedLines | None = None
+    """Cut paragraphs likewise: lines that no blank line parts."""
+    substrings: RepeatedSubstrings | None = None
+    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
     keep: KeepPolicy = "first"
     """Which of some duplicates stays: the `first` in the order of sources, paths and positions, the
     `longest` in bytes, or the best by a field: `{ column = "quality", order = "highest" }`. Of equal
@@ -79,9 +90,10 @@ class Dedup(Config):
                 raise ValueError(f"{key}: '' names nothing")
         if self.url is not None and self.url in self.keys:
             raise ValueError(f"keys: {self.url!r} is compared as `url` already")
-        if not self.exact and (self.columns or self.containment or self.ranked):
+        if not self.exact and (self.columns or self.containment or self.semantic or self.ranked):
             raise ValueError(
-                "exact = false: containment, url, keys, keep and source_order need exact = true"
+                "exact = false: containment, semantic, url, keys, keep and source_order need"
+                " exact = true"
             )
         return self
 

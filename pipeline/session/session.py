@@ -28,6 +28,7 @@ from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.encoder import require_semantic_encoder
 from pipeline.run_file.filters import resolve_filters
 from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
@@ -72,6 +73,7 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
     """Return what a run would do, touching nothing."""
     require_run_folder(request.output)
     require_generators(request.file)
+    require_semantic_encoder(request.file)
     request = _resolved(request)
     require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
     with disk_faults(request.output):
@@ -132,6 +134,7 @@ def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     needs = step_needs(Scope(request.file))
     require_memory(request.file, needs, workers=request.workers)
     require_generators(request.file)
+    require_semantic_encoder(request.file)
     request = _resolved(request)
     with making(request.output, "--output"):
         make_folder(request.output.absolute())

@@ -57,10 +57,10 @@ class Unit:
     """Fields of its records whose values go along."""
     kept_by: str = "dedup"
     """Name of the step whose mask says which of its documents are kept."""
-    folder: str = ""
-    """Absolute folder of the earlier run that it is of; empty for a unit of this run."""
     cut: bool = False
     """Whether some of their text is cut."""
+    folder: str = ""
+    """Absolute folder of the earlier run that it is of; empty for a unit of this run."""
 
     @property
     def dialogues(self) -> bool:

@@ -12,6 +12,7 @@ and ends where lines or sentences do. Of whole lines their line ends go too, and
 around them one group stays. No two words that stood apart are joined.
 """
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from stages.dedup.spans import WordPlaces  # what is cut is counted in them
 from stages.kernels import lean_kernel
+from stages.scripts import UNSPACED
 from stages.store.ranges import copy_ranges
 
 _SHRINK = 4
@@ -28,7 +30,13 @@ _SENTENCE_ENDS = tuple(
 )
 """Of Latin, Chinese and Japanese, Hindi and Arabic."""
 _CLOSING = (b'"', b"'", b")", b"]", b"\xe2\x80\x9d", b"\xe2\x80\x99", b"\xc2\xbb")
-_BLANK = b" \t\r\f\v"
+_MARKS = 64
+"""Bytes at the end of a word that are looked at: a word may be a file that is encoded."""
+_WIDEST = 4
+"""Bytes of a character."""
+_WIDE_SPACES = b"|".join(chr(code).encode() for code in range(0x80, 0x3001) if chr(code).isspace())
+_BLANK = re.compile(rb"(?:[\t-\r\x1c- ]+|" + _WIDE_SPACES + rb")*")
+"""White space as words see it."""
 
 
 class Cut(NamedTuple):
@@ -75,7 +83,7 @@ def readable_cut(text: bytes, words: WordPlaces, first: int, last: int, *, min_w
 
     Args:
         text: in UTF-8.
-        words: of the text.
+        words: of the text, those that are still there: what lies between two of them may be gone.
         first: the first word that is repeated.
         last: after the last one.
         min_words: of a repeated string.
@@ -83,25 +91,41 @@ def readable_cut(text: bytes, words: WordPlaces, first: int, last: int, *, min_w
     most = min(min_words // _SHRINK, (last - first) // _SHRINK)
     low = _first_border(text, words, first, first + most)
     high = _last_border(text, words, last, last - most)
-    low += _would_join(words, low, high)
+    low += _would_join(text, words, low, high)
     if low >= high:
         return None
     begin, end = int(words.starts[low]), int(words.ends[high - 1])
-    at_begin, at_end = begins_line(text, begin), ends_line(text, end)
-    if at_begin and at_end:
+    at_end = _new_line(text, words, high)
+    if at_end and _new_line(text, words, low):
         begin = line_begin(text, begin)
-        return Cut(begin, lines_end(text, begin, end), first)
+        return Cut(begin, lines_end(text, end, blank_before=blank_before(text, begin)), first)
     if at_end:
         return Cut(int(words.ends[low - 1]), end, first)
-    touches = low > 0 and words.ends[low - 1] == begin  # then the white space after it must stay
-    return Cut(begin, int(words.ends[high - 1] if touches else words.starts[high]), first)
+    return Cut(begin, end if _touch(words, low) else int(words.starts[high]), first)
 
 
-def _would_join(words: WordPlaces, low: int, high: int) -> bool:
-    """Say whether the words before and after some would stand together without white space."""
-    if low == 0 or high == len(words.starts):
+def _new_line(text: bytes, words: WordPlaces, word: int) -> bool:
+    """Say whether a line ends before a word, or the text begins or ends there."""
+    if word in (0, len(words.starts)):
+        return True
+    return text.find(b"\n", int(words.ends[word - 1]), int(words.starts[word])) >= 0
+
+
+def _touch(words: WordPlaces, word: int) -> bool:
+    """Say whether no white space stands between a word and the one before it."""
+    return 0 < word < len(words.starts) and bool(words.ends[word - 1] == words.starts[word])
+
+
+def _would_join(text: bytes, words: WordPlaces, low: int, high: int) -> bool:
+    """Say whether the words before and after some would become one word."""
+    if not _touch(words, low) or not _touch(words, high):
         return False
-    return bool(words.ends[low - 1] == words.starts[low] and words.ends[high - 1] == words.starts[high])
+    return not (_alone(text, words, low - 1) or _alone(text, words, high))
+
+
+def _alone(text: bytes, words: WordPlaces, word: int) -> bool:
+    start, end = int(words.starts[word]), int(words.ends[word])
+    return end - start <= _WIDEST and UNSPACED.fullmatch(text[start:end].decode()) is not None
 
 
 def line_begin(text: bytes, place: int) -> int:
@@ -109,53 +133,69 @@ def line_begin(text: bytes, place: int) -> int:
     return text.rfind(b"\n", 0, place) + 1
 
 
-def lines_end(text: bytes, begin: int, place: int) -> int:
-    """Return where lines end that go: after the line of a place.
+def blank_before(text: bytes, begin: int) -> bool:
+    """Say whether a blank line stands before the line that begins at a place, or nothing."""
+    return _is_blank(text, line_begin(text, max(begin - 1, 0)), begin)
 
-    Where a blank line stands before them, or nothing, the blank lines after them go too.
+
+def lines_end(text: bytes, place: int, *, blank_before: bool) -> int:
+    """Return where lines end that go: after the line of a place.
 
     Args:
         text: in UTF-8.
-        begin: of the first line.
         place: in the last line.
+        blank_before: whether a blank line stands before them, or nothing; then the blank lines after
+            them go too.
     """
     end = _after_line(text, place)
-    if not text[line_begin(text, max(begin - 1, 0)) : begin].strip():
-        while end < len(text) and not text[end : (after := _after_line(text, end))].strip():
-            end = after
+    while blank_before and end < len(text) and _is_blank(text, end, after := _after_line(text, end)):
+        end = after
     return end
 
 
-def begins_line(text: bytes, place: int) -> bool:
-    """Say whether nothing but white space stands before a place in its line."""
-    return not text[line_begin(text, place) : place].strip(_BLANK)
+def uncovered(ranges: NDArray[np.int64], taken: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how much of each range lies in none of others, (R,); the others ascend and are apart.
 
+    0:10 20:30 without 5:8 25:40 -> 7 5
 
-def ends_line(text: bytes, place: int) -> bool:
-    """Say whether nothing but white space stands after a place in its line."""
-    end = text.find(b"\n", place)
-    return not text[place : len(text) if end < 0 else end].strip(_BLANK)
-
-
-def left_out(
-    ranges: Sequence[tuple[int, int]], taken: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Return what of some ranges lies in none of others; both ascend, and none overlap in itself.
-
-    0:10 20:30 without 5:8 25:40 -> 0:5 8:10 20:25
+    Args:
+        ranges: (R, 2) starts and ends.
+        taken: (T, 2).
     """
-    found, others = [], list(taken)
-    for start, end in ranges:
-        place = start
-        for low, high in others:
-            if high <= place or low >= end:
-                continue
-            if low > place:
-                found.append((place, low))
-            place = max(place, high)
-        if place < end:
-            found.append((place, end))
-    return found
+    lengths: NDArray[np.int64] = ranges[:, 1] - ranges[:, 0]
+    if not len(taken):
+        return lengths
+    sums = np.concatenate([[0], np.cumsum(taken[:, 1] - taken[:, 0])])
+    over = np.concatenate([[0], taken[:, 1]])
+    numbers = np.searchsorted(taken[:, 0], ranges, side="right")
+    before: NDArray[np.int64] = sums[numbers] - np.where(
+        numbers, np.maximum(over[numbers] - ranges, 0), 0
+    )
+    return lengths - (before[:, 1] - before[:, 0])
+
+
+def outside(
+    words: WordPlaces, ranges: NDArray[np.int64], taken: NDArray[np.int64]
+) -> tuple[WordPlaces, NDArray[np.int64], NDArray[np.int64]]:
+    """Return the words that lie in none of some ranges of bytes, and ranges of words among these.
+
+    Args:
+        words: of a text.
+        ranges: (R, 2) of words, ascending and apart.
+        taken: (T, 2) of bytes, ascending and apart; whole words.
+
+    Returns:
+        The words; (S, 2) ranges, ascending and apart, none empty; (S,) the number, among the given
+        words, of the word that each begins with.
+    """
+    over = np.concatenate([[0], taken[:, 1]])
+    stay = words.starts >= over[np.searchsorted(taken[:, 0], words.starts, side="right")]
+    found = np.concatenate([[0], np.cumsum(stay)])[ranges]
+    found = found[found[:, 0] < found[:, 1]]
+    apart = np.append(found[1:, 0] > found[:-1, 1], np.ones(min(len(found), 1), np.bool_))  # at the ends
+    found = np.column_stack([found[np.roll(apart, 1), 0], found[apart, 1]])
+    left = WordPlaces(words.hashes[stay], words.starts[stay], words.ends[stay])
+    return left, found, np.flatnonzero(stay)[found[:, 0]]
 
 
 def merged(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -181,12 +221,11 @@ def without(text: NDArray[np.uint8], ranges: NDArray[np.int64]) -> NDArray[np.ui
 
 def _first_border(text: bytes, words: WordPlaces, first: int, most: int) -> int:
     """Return the first word from one on that begins a line, or else a sentence, or else that word."""
-    starts = [int(words.starts[word]) for word in range(first, most + 1)]
-    for offset, start in enumerate(starts):
-        if begins_line(text, start):
-            return first + offset
     for word in range(first, most + 1):
-        if word == 0 or _ends_sentence(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
+        if _new_line(text, words, word):
+            return word
+    for word in range(first, most + 1):
+        if _ends_sentence(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
             return word
     return first
 
@@ -194,7 +233,7 @@ def _first_border(text: bytes, words: WordPlaces, first: int, most: int) -> int:
 def _last_border(text: bytes, words: WordPlaces, last: int, least: int) -> int:
     """Return the word after the last one that ends a line, or else a sentence, or else the last one."""
     for word in range(last, least - 1, -1):
-        if ends_line(text, int(words.ends[word - 1])):
+        if _new_line(text, words, word):
             return word
     for word in range(last, least - 1, -1):
         if _ends_sentence(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
@@ -203,7 +242,7 @@ def _last_border(text: bytes, words: WordPlaces, last: int, least: int) -> int:
 
 
 def _ends_sentence(text: bytes, start: int, end: int) -> bool:
-    word = text[start:end]
+    word = text[max(start, end - _MARKS) : end]
     while word.endswith(_CLOSING):
         word = word[: -next(len(mark) for mark in _CLOSING if word.endswith(mark))]
     return word.endswith(_SENTENCE_ENDS)
@@ -212,3 +251,9 @@ def _ends_sentence(text: bytes, start: int, end: int) -> bool:
 def _after_line(text: bytes, place: int) -> int:
     end = text.find(b"\n", place)
     return len(text) if end < 0 else end + 1
+
+
+def _is_blank(text: bytes, begin: int, end: int) -> bool:
+    """Say whether nothing but white space stands between two places."""
+    found = _BLANK.match(text, begin, end)
+    return found is not None and found.end() == end

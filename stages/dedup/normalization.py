@@ -3,34 +3,41 @@
     quotes       "> > as he said"   ->  "as he said"         at the beginning of lines, `>` and `|`
     unicode      "ﬁn Ⅳ"             ->  "fin IV"             NFKC
     case         "Straße"           ->  "strasse"            casefold
-    digits       "12.03.2024"       ->  "0.0.0"              each run of decimal digits
     punctuation  "don't (stop)"     ->  "dont stop"          Unicode's categories P and S are dropped
+    digits       "12.03.2024"       ->  "0.0.0"              each run of decimal digits
 
-They apply in this order, whatever their order in the run file. White space is never compared: words are
-what stands between it, and shingles of characters see one space for each run of it.
+They apply in this order, whatever their order in the run file; with both of the last two, "3.14", "314"
+and "1,250" are one number. White space is never compared: words are what stands between it, and shingles
+of characters see one space for each run of it.
 
 For shingles of characters a text is written with each character a word of its own, and "␣" for a space:
-"ab c" -> "a b ␣ c". So one definition of a shingle serves both.
+"ab c" -> "a b ␣ c". So one definition of a shingle serves both. Spaces at the ends of a text are left
+out, so a text of which nothing else is left has no shingle.
 """
 
 import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from stages.config import Config
 
-NormalForm = Literal["quotes", "unicode", "case", "digits", "punctuation"]
+NormalForm = Literal["quotes", "unicode", "case", "punctuation", "digits"]
 _QUOTES = re.compile(r"^[ \t]*(?:[>|][ \t]*)+", re.MULTILINE)
 _DIGITS = re.compile(r"\d+")
 _SPACES = re.compile(r"\s+")
 _SPACE = "\u2423"
+_SPACE_UNIT = f"{_SPACE} ".encode()
+_SPACE_UNITS = re.compile(b"(?:%b){2,}" % _SPACE_UNIT)
+"""What the parts of a long text, and a text with such a character of its own, have."""
+CHARACTERS = 20
+"""Of a shingle of characters; strings of 5 words have some 25."""
 _CHUNK = 1 << 20
 """Bytes of a text that are a Python string at once, unless one of its words is longer."""
 _ASCII_SPACE = (0x20, 0x0A)
@@ -43,10 +50,18 @@ class ShingleConfig(Config):
     """Unit of a shingle. A character of a script without spaces is a word. Shingles of 20 characters are
     about as strict as those of 5 words."""
     size: int = Field(5, ge=1, le=100)
-    """Units in a shingle."""
+    """Units in a shingle. If it is not given, shingles of characters have 20."""
     normalize: tuple[NormalForm, ...] = ()
     """What makes no difference: `case`, `punctuation`, `digits` (which number it is), `unicode` (forms
     of the same character), `quotes` (marks before lines of quoted mail)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _long_enough(cls, given: object) -> object:
+        """Shingles of 5 characters are shared by texts that have nothing else in common."""
+        if isinstance(given, Mapping) and given.get("shingle") == "char":
+            return {"size": CHARACTERS, **given}
+        return given
 
     @field_validator("normalize")
     @classmethod
@@ -75,10 +90,7 @@ def compared_texts(
     if config.as_they_are:
         return data, offsets
     texts = [
-        b"".join(
-            compared_text(part.tobytes().decode(), config).encode()
-            for part in chunks(data[offsets[text] : offsets[text + 1]])
-        )
+        _joined(chunks(data[offsets[text] : offsets[text + 1]]), config)
         for text in range(len(offsets) - 1)
     ]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
@@ -92,6 +104,14 @@ def compared_text(text: str, config: ShingleConfig) -> str:
     if config.shingle == "char":
         text = " ".join(_SPACES.sub(_SPACE, text)) + " "
     return text
+
+
+def _joined(parts: Iterable[NDArray[np.uint8]], config: ShingleConfig) -> bytes:
+    """Return what of the parts of one text is compared; no space is at its ends or beside another."""
+    whole = b"".join(compared_text(part.tobytes().decode(), config).encode() for part in parts)
+    if config.shingle == "word":
+        return whole
+    return _SPACE_UNITS.sub(_SPACE_UNIT, whole).removeprefix(_SPACE_UNIT).removesuffix(_SPACE_UNIT)
 
 
 def unicode_version() -> str:
@@ -132,6 +152,6 @@ _FUNCTIONS: dict[NormalForm, Callable[[str], str]] = {
     "quotes": lambda text: _QUOTES.sub("", text),
     "unicode": lambda text: unicodedata.normalize("NFKC", text),
     "case": str.casefold,
-    "digits": lambda text: _DIGITS.sub("0", text),
     "punctuation": lambda text: _punctuation().sub("", text),
+    "digits": lambda text: _DIGITS.sub("0", text),
 }

@@ -30,6 +30,7 @@ from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.dedup.containment import ContainmentConfig
 from stages.dedup.lsh import MinHashConfig
 from stages.dedup.ranking import KeepColumn
+from stages.dedup.semantic import SemanticConfig
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.export.table import FORMATS
 from stages.filtering.filter import FilterConfig
@@ -66,6 +67,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[dedup]", Dedup),
     ("[dedup.minhash]", MinHashConfig),
     ("[dedup.containment]", ContainmentConfig),
+    ("[dedup.semantic]", SemanticConfig),
     ("[dedup] keep", KeepColumn),
     ("[dedup.lines] and [dedup.paragraphs]", RepeatedLines),
     ("[dedup.substrings]", RepeatedSubstrings),

@@ -123,6 +123,11 @@ def test_a_sample_of_all_is_the_run(folder: Path, tmp_path: Path) -> None:
     assert found["disk"].keys() == {"ingest", "dedup", "tokens", "datasets", "commits"}
 
 
+def test_the_disk_of_cuts_is_forecast_too(folder: Path) -> None:
+    file = run_file(dedup={"near": False, "substrings": {}}, verify={"learning": False})
+    assert forecast_run(request(folder, file), share=1.0)["disk"]["cut"] > 0
+
+
 def test_more_workers_are_expected_to_hold_more_memory(folder: Path) -> None:
     found = forecast_alone(folder, run_file(), 1.0)
     held = [row["bytes"] for row in found["memory"]]
@@ -310,4 +315,5 @@ def test_it_is_printed_for_people(folder: Path, capsys: pytest.CaptureFixture[st
     assert "  dropped: unreadable" in said
     assert "memory at the peak, by workers: about " in said
     assert "resources.memory has room for " in said
-    assert "note: duplicates are those within the sample" in said
+    assert "documents would be removed" in said
+    assert "note: tokens count all documents without a duplicate in the sample" in said

@@ -5,8 +5,8 @@
     cut/found/RUN.parquet      evidence, with documents by number
 
 Where a paragraph, a line and a substring overlap, the bytes are counted once, for the first of these.
-A document of which fewer characters are left than ingest.min_chars goes, unless it holds the kept copy
-of something that is cut elsewhere.
+A document of which fewer characters are left than ingest.min_chars goes, unless it holds the first copy
+of something that is cut elsewhere and a word is left: these words may stand nowhere else.
 """
 
 from collections import defaultdict
@@ -31,12 +31,14 @@ from pipeline.steps.units import LanguageSize, Unit, fixed_array, kept_mask, row
 from stages.columns import CUT_RANGES, utf8_of
 from stages.dedup.cuts import (
     Cut,
-    left_out,
+    blank_before,
     line_begin,
     lines_end,
     merged,
+    outside,
     readable_cut,
     repeated_words,
+    uncovered,
     without,
 )
 from stages.dedup.repeats import documents_of, ordinals_of
@@ -108,8 +110,8 @@ class _Found(NamedTuple):
 
     method: str
     cut: Cut
-    parts: list[tuple[int, int]]
-    """Of its range, what no method before it cuts."""
+    size: int
+    """Bytes of its range that no method before it cuts."""
     first: int
     """The first place of what it repeats."""
 
@@ -197,7 +199,8 @@ class _UnitCuts:
         self, row: int, text: NDArray[np.uint8], found: Sequence[_Found], *, holds_first: bool
     ) -> Iterator[dict[str, object]]:
         ranges = merged([(one.cut.start, one.cut.end) for one in found])
-        left = without(text, np.array(ranges, np.int64)).tobytes()
+        rest = without(text, np.array(ranges, np.int64))
+        left, holds_first = rest.tobytes(), holds_first and len(words_of(rest).hashes) > 0
         emptied = not holds_first and length_verdict(left, self.work.length) is not None
         self.kept[row] = not emptied
         if not emptied:
@@ -208,8 +211,7 @@ class _UnitCuts:
             for name, value in zip(CUT_RANGES.names, values, strict=True):
                 self._table[name].append(value)
         for one in found:
-            size = sum(end - start for start, end in one.parts)
-            self.gone[one.method] += 0 if emptied else size
+            self.gone[one.method] += 0 if emptied else one.size
             first = np.array([one.first], np.uint64)
             begin = text[one.cut.start : one.cut.end][:_EXCERPT].tobytes()
             yield {
@@ -219,7 +221,7 @@ class _UnitCuts:
                 "method": one.method,
                 "start": one.cut.start,
                 "end": one.cut.end,
-                "cut_bytes": size,
+                "cut_bytes": one.size,
                 "emptied": emptied,
                 "excerpt": begin.decode(errors="ignore").strip(),
             }
@@ -232,65 +234,79 @@ def _found(
 ) -> Iterator[_Found]:
     """Yield what goes of one text, method by method."""
     data = text.tobytes()
-    taken: list[tuple[int, int]] = []
+    taken = np.empty((0, 2), np.int64)
     for method, places, firsts in repeats:
         if not len(places):
             continue
-        cut_by = _windows if method.windows else _whole
-        found = list(cut_by(method, text, data, places, firsts, dedup))
-        for cut, first in found:
-            parts = left_out([(cut.start, cut.end)], taken)
-            yield _Found(method.name, cut, parts, first)
-        taken = merged([*taken, *((cut.start, cut.end) for cut, _ in found)])
+        if method.windows:
+            found = list(_windows(text, data, (places, firsts), taken, dedup))
+        else:
+            found = list(_whole(method, text, data, (places, firsts), dedup))
+        if not found:
+            continue
+        own = np.array([(cut.start, cut.end) for cut, _ in found], np.int64)
+        for (cut, first), size in zip(found, uncovered(own, taken).tolist(), strict=True):
+            yield _Found(method.name, cut, size, first)
+        every = np.concatenate([taken, own])
+        taken = np.array(merged([(start, end) for start, end in every.tolist()]), np.int64)
 
 
 def _whole(
     method: CutMethod,
     text: NDArray[np.uint8],
     data: bytes,
-    places: NDArray[np.uint64],
-    firsts: NDArray[np.uint64],
+    repeats: tuple[NDArray[np.uint64], NDArray[np.uint64]],
     dedup: Dedup,
 ) -> Iterator[tuple[Cut, int]]:
     """Yield the spans that stand in a better document, with their line ends."""
+    places, firsts = repeats
+    elsewhere = documents_of(places) != documents_of(firsts)  # the best document keeps all of its own
+    if not elsewhere.any():
+        return
     spans = method.spans(text, method.config(dedup))
-    group = done = 0  # where the lines that go together begin and end
-    for place, first in zip(places, firsts, strict=True):
-        if place >> np.uint64(32) == first >> np.uint64(32):
-            continue  # the document that keeps it keeps all of it
-        ordinal = int(ordinals_of(np.array([place]))[0])
-        begin = line_begin(data, int(spans.starts[ordinal]))
-        group = group if begin <= done else begin
-        end = lines_end(data, group, int(spans.ends[ordinal]))
+    ordinals, firsts = ordinals_of(places[elsewhere]), firsts[elsewhere]
+    lines = zip(ordinals.tolist(), spans.starts[ordinals], spans.ends[ordinals], firsts, strict=True)
+    blank, done = False, -1  # before the lines that go together, and where they end
+    for ordinal, start, last, first in lines:
+        begin = line_begin(data, int(start))
+        if begin > done:
+            blank = blank_before(data, begin)
+        end = lines_end(data, int(last), blank_before=blank)
         if max(begin, done) < end:
             yield Cut(max(begin, done), end, ordinal), int(first)
             done = end
 
 
 def _windows(
-    method: CutMethod,
     text: NDArray[np.uint8],
     data: bytes,
-    places: NDArray[np.uint64],
-    firsts: NDArray[np.uint64],
+    repeats: tuple[NDArray[np.uint64], NDArray[np.uint64]],
+    taken: NDArray[np.int64],
     dedup: Dedup,
 ) -> Iterator[tuple[Cut, int]]:
-    """Yield the words that repeated windows cover, as far as they can be cut out readably."""
+    """Yield the words that repeated windows cover, as far as they can be cut out readably.
+
+    Words that other methods cut are no longer there: the words beside them are neighbours.
+    """
     config = dedup.substrings
-    assert config is not None, method.name
-    places, firsts = places[places != firsts], firsts[places != firsts]
+    assert config is not None
+    chosen = repeats[0] != repeats[1]
+    if not chosen.any():
+        return
+    places, firsts = (column[chosen] for column in repeats)
     words, ordinals = words_of(text), ordinals_of(places)
     own = np.where(documents_of(places) == documents_of(firsts), ordinals_of(firsts), -1)
     ranges = repeated_words(len(words.hashes), repeats=ordinals, firsts=own, min_words=config.min_words)
+    words, ranges, begins = outside(words, ranges, taken)
+    nearest = np.searchsorted(ordinals, begins, side="right") - 1  # the windows that cover these words
     done = 0
-    for low, high in ranges.tolist():
+    for (low, high), first in zip(ranges.tolist(), firsts[nearest].tolist(), strict=True):
         cut = readable_cut(data, words, low, high, min_words=config.min_words)
         if cut is None:
             continue
         start = max(cut.start, done)
         if start < cut.end:
-            nearest = max(0, int(np.searchsorted(ordinals, low, side="right")) - 1)
-            yield cut._replace(start=start), int(firsts[nearest])
+            yield cut._replace(start=start), first
             done = cut.end
 
 

@@ -2,14 +2,25 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pydantic import Field
+
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
+from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
 from pipeline.steps.dedup.earlier import SIDES
 from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.limits import (
+    Removals,
+    SourceRemovals,
+    removals_by_source,
+    require_limits,
+    warnings_of,
+)
 from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
@@ -41,6 +52,8 @@ PAIRS = 192 << 20
 """The pairs of a batch, and the candidates that they are expanded from."""
 SHINGLES = 32 << 20
 """The shingles of some texts, in the arrays that they are sorted with."""
+LARGEST_UNIT = "largest"
+"""Name of the unit that describes the largest clusters."""
 KEEP = "keep-"
 """Begins the names of units of which all is kept."""
 
@@ -52,6 +65,10 @@ class DedupRecord(SelectionRecord):
     """The documents that have a duplicate: kept, and removed."""
     compared: int
     """Pairs whose similarity was computed."""
+    sources: dict[str, SourceRemovals] = Field(default_factory=dict)
+    """What is removed of each source."""
+    largest: tuple[LargeCluster, ...] = ()
+    """The largest clusters, with a few documents of each."""
 
 
 FEW_DOCUMENTS = 1 << 20
@@ -63,12 +80,17 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
-_DECIDING = ("exact", "near", "minhash", "containment", "url", "keys", "keep", "source_order")
-"""Settings that decide which documents are kept; others decide what is cut from them."""
+_UNDECIDED = {
+    *("lines", "paragraphs", "substrings"),
+    *("max_removed_fraction", "max_cluster_size"),
+    "against",
+}
+"""Settings that decide what is cut from documents, limits, and where earlier runs lie: all others decide
+which documents are kept."""
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
-    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, _DECIDING)}
+    dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, set(Dedup.model_fields) - _UNDECIDED)}
     if scope.earlier:  # which runs they are, never where they are
         dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
@@ -134,7 +156,8 @@ def _work(job: Job) -> Work[DedupRecord]:
         yield each_unit(job, "keep every document", lambda unit: _keep(job, unit))
     config, earlier = job.file.dedup, job.scope.earlier
     require_found(earlier)
-    units = behind(units_of(job.records.of(INGEST).units), earlier_documents(earlier))
+    own = units_of(job.records.of(INGEST).units)
+    units = behind(own, earlier_documents(earlier))
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, where)
     corpus = corpus_of(job, units, num_pieces(units[-1].last))
@@ -144,10 +167,16 @@ def _work(job: Job) -> Work[DedupRecord]:
     task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
-    settle(DEDUP_NAME, read_flows(job.root, DEDUP_NAME), let_out(job.root, "ingest"))
+    flows = read_flows(job.root, DEDUP_NAME)
+    settle(DEDUP_NAME, flows, let_out(job.root, "ingest"))
+    largest = yield from _describe_largest(job, own, deduplicated=config.exact)
+    removals = Removals(removals_by_source(units, flows), record.removed, largest)
+    require_limits(job.file, removals, job.root)
     return Whole(
         DedupRecord(
-            warnings=warnings,
+            warnings=(*warnings, *warnings_of(job.file, removals)),
+            sources=dict(removals.sources),
+            largest=largest,
             ledger=record.ledger,
             kept=record.kept,
             removed=record.removed,
@@ -189,6 +218,17 @@ def _rank(job: Job, where: Where) -> Phases[tuple[str, ...]]:
         f" ({last / total:.2%}) have no number and no date there; they rank last"
     )
     return (warning,)
+
+
+def _describe_largest(
+    job: Job, units: tuple[Unit, ...], *, deduplicated: bool
+) -> Phases[tuple[LargeCluster, ...]]:
+    """Return the largest clusters; none where nothing is removed."""
+    if not deduplicated:
+        return ()
+    task = job.task(LARGEST_UNIT, describe_largest, Clustered(units))
+    described = yield Phase("describe clusters", [task])
+    return described[task.unit].read(LargestRecord).clusters
 
 
 def _amounts(_: DedupRecord, records: Records) -> Amounts:

@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stages.dedup.cuts import (
-    left_out,
+    blank_before,
     line_begin,
     lines_end,
     merged,
+    outside,
     readable_cut,
     repeated_words,
+    uncovered,
     without,
 )
 from stages.dedup.repeats import SpanBlock, documents_of, find_repeats, ordinals_of, places_of
@@ -100,7 +102,12 @@ def test_what_goes_is_what_plain_loops_say_and_a_copy_of_each_word_stays(
 
 @settings(deadline=None)
 @given(
-    st.lists(st.sampled_from(["a", "b.", "c", "猫", "\n", "\n\n", " ", "  ", "\n  "]), max_size=80),
+    st.lists(
+        st.sampled_from(
+            ["a", "b.", "c", "猫", "犬。", "\n", "\n\n", " ", "  ", "\n  ", "\u00a0", "\u3000\n"]
+        ),
+        max_size=80,
+    ),
     st.data(),
 )
 def test_a_readable_cut_joins_no_words_and_keeps_half_of_the_range(
@@ -141,6 +148,9 @@ def test_a_readable_cut_joins_no_words_and_keeps_half_of_the_range(
         ("one\n  gone gone two", "one\n  two"),
         ("gone gone", ""),
         ("one\n\ngone gone", "one\n\n"),
+        ("\u00a0gone gone\n\ntwo", "two"),
+        ("one gone gone\u3000", "one\u3000"),
+        ("one\n\u3000\ngone gone\n\u00a0\ntwo", "one\n\u3000\ntwo"),
     ],
 )
 def test_white_space_around_a_cut_is_as_a_writer_would_have_it(text: str, left: str) -> None:
@@ -167,7 +177,8 @@ def test_lines_are_cut_with_their_ends_and_indentation() -> None:
     data = b"a\n\n  gone\n\n\nb\n"
     spans = lines_of(np.frombuffer(data, np.uint8), min_chars=2)
     start = line_begin(data, int(spans.starts[0]))
-    assert data[:start] + data[lines_end(data, start, int(spans.ends[0])) :] == b"a\n\nb\n"
+    end = lines_end(data, int(spans.ends[0]), blank_before=blank_before(data, start))
+    assert data[:start] + data[end:] == b"a\n\nb\n"
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=5).map(
@@ -183,11 +194,59 @@ def test_what_is_left_out_and_merged_is_what_sets_say(
     def every(pairs: list[tuple[int, int]]) -> set[int]:
         return {place for low, high in pairs for place in range(low, high)}
 
-    assert every(left_out(ranges, others)) == every(ranges) - every(others)
+    arrays = [np.array(pairs, np.int64).reshape(-1, 2) for pairs in (ranges, others)]
+    sizes = [len(every([pair]) - every(others)) for pair in ranges]
+    assert uncovered(arrays[0], arrays[1]).tolist() == sizes
     assert every(merged([*ranges, *others])) == every(ranges) | every(others)
     text = np.arange(60, dtype=np.uint8)
     kept = without(text, np.array(ranges, np.int64).reshape(-1, 2))
     assert kept.tolist() == [place for place in range(60) if place not in every(ranges)]
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high", "left"),
+    [
+        ("猫abc犬 gone 犬xyz猫", 1, 5, "猫xyz猫"),
+        ("abc犬 gone 犬xyz", 1, 4, "abc犬 xyz"),
+        ("猫犬猫犬猫犬", 2, 4, "猫犬猫犬"),
+    ],
+)
+def test_in_scripts_without_spaces_no_two_words_become_one(
+    text: str, low: int, high: int, left: str
+) -> None:
+    data = text.encode()
+    words = words_of(np.frombuffer(data, np.uint8))
+    cut = readable_cut(data, words, low, high, min_words=2)
+    assert cut is not None
+    assert (data[: cut.start] + data[cut.end :]).decode() == left
+
+
+WORD_RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=6).map(
+    lambda pairs: [*filter(lambda pair: pair[0] < pair[1], _apart(pairs))]
+)
+
+
+def _apart(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(low, min(high, 40)) for low, high in merged([(low, low + size) for low, size in pairs])]
+
+
+@settings(deadline=None)
+@given(WORD_RANGES, WORD_RANGES)
+def test_words_that_are_cut_already_are_no_neighbours(
+    ranges: list[tuple[int, int]], gone: list[tuple[int, int]]
+) -> None:
+    words = words_of(np.frombuffer(b"a " * 40, np.uint8))
+    taken = np.array([(2 * low, 2 * high) for low, high in gone], np.int64).reshape(-1, 2)
+    left, found, begins = outside(words, np.array(ranges, np.int64).reshape(-1, 2), taken)
+    stay = [word for word in range(40) if not any(low <= word < high for low, high in gone)]
+    assert left.starts.tolist() == [2 * word for word in stay]
+    marked = [any(low <= word < high for low, high in ranges) for word in stay]
+    assert [place for low, high in found.tolist() for place in range(low, high)] == [
+        place for place, mark in enumerate(marked) if mark
+    ]
+    assert (found[:, 0] < found[:, 1]).all()
+    assert (found[1:, 0] > found[:-1, 1]).all()
+    assert begins.tolist() == [stay[low] for low in found[:, 0]]
 
 
 def test_documents_are_counted_once_however_often_a_line_stands_in_them() -> None:

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stages.config import changed_settings
 from stages.dedup import normalization
+from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signatures
-from stages.dedup.normalization import ShingleConfig, compared_text, compared_texts
+from stages.dedup.normalization import CHARACTERS, ShingleConfig, compared_texts
 from stages.dedup.shingle_sets import shingle_sets
 from stages.dedup.shingles import shingle_set
 
@@ -78,19 +80,16 @@ def test_texts_are_compared_as_plain_python_says(
             compared = unicodedata.normalize("NFKC", compared)
         if "case" in names:
             compared = compared.casefold()
+        if "punctuation" in names:
+            compared = "".join(c for c in compared if unicodedata.category(c)[0] not in "PS")
         if "digits" in names:
             compared = "".join("0" if c.isdecimal() else c for c in compared)
             while "00" in compared:
                 compared = compared.replace("00", "0")
-        if "punctuation" in names:
-            compared = "".join(c for c in compared if unicodedata.category(c)[0] not in "PS")
         if unit == "word":
             expected.append(set(shingle_set(compared, size=size).tolist()))
             continue
-        parts = compared.split()
-        before = "\u2423" if compared[:1].isspace() else ""
-        after = "\u2423" if compared[-1:].isspace() and parts else ""
-        letters = before + "\u2423".join(parts) + after
+        letters = "\u2423".join(compared.split())
         expected.append(set(shingle_set(" ".join(letters), size=size).tolist()))
     assert sets_of(texts, config) == expected
 
@@ -118,9 +117,30 @@ def test_a_long_text_is_normalised_in_parts(
     assert len(list(normalization.chunks(columns([text])[0]))) > 5
 
 
-def test_texts_of_marks_alone_are_like_no_other() -> None:
-    config = ShingleConfig(normalize=("punctuation",))
-    assert compared_text("... --- !", config).split() == []
-    assert sets_of(["... !", "***"], config) == [set(), set()]
-    found = signatures(*compared_texts(*columns(["... !", "***"]), config), size=5, num_perm=16)
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_texts_of_marks_alone_are_like_no_other(unit: str) -> None:
+    config = ShingleConfig.model_validate({"shingle": unit, "normalize": ("punctuation",)})
+    texts = ["... !", "***", " . ", "\n--\n--\n"]
+    assert sets_of(texts, config) == [set()] * len(texts)
+    found = signatures(*compared_texts(*columns(texts), config), size=5, num_perm=16)
     assert (found == 0xFFFFFFFF).all()
+
+
+def test_numbers_that_are_written_with_marks_are_one() -> None:
+    config = ShingleConfig(size=1, normalize=("digits", "punctuation"))
+    one, *others = sets_of(["at 3.14", "at 314", "at 1,250.00", "at 12/03/2024"], config)
+    assert others == [one] * 3
+
+
+def test_spaces_at_the_ends_of_a_text_make_no_difference() -> None:
+    one, other = sets_of([" ab  c\n", "ab c"], ShingleConfig(shingle="char", size=2))
+    assert one == other
+    assert len(one) == 3  # "ab", "b ", " c"
+
+
+def test_shingles_of_characters_are_longer_unless_their_size_is_given() -> None:
+    assert ShingleConfig().size == 5
+    assert ShingleConfig(shingle="char").size == CHARACTERS
+    assert MinHashConfig.model_validate({"shingle": "char"}).size == CHARACTERS
+    assert ShingleConfig(shingle="char", size=5).size == 5
+    assert changed_settings(ShingleConfig(shingle="char")) == {"shingle": "char", "size": CHARACTERS}

@@ -1,0 +1,289 @@
+"""Clusters: the largest clusters of duplicates, with counts and a few documents of each to look at.
+
+Reads what resolve has written, `dedup/clusters.parquet` and `dedup/removed.parquet`, row group by row
+group. Of each document that has a duplicate, 8 bytes lie in a mapped file while clusters are counted.
+
+What is shown of a cluster: its first document, and the removed documents that are the least like the
+document they went for, each after that document. If these are duplicates, the others are.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.steps.records import UnitRecord
+from pipeline.steps.units import Unit, from_hex, named_table
+from stages.config import Config
+from stages.dedup.excerpt import excerpt_of
+from stages.reading.reader import TableReader, TextSplit
+from stages.reading.table import reader_of
+
+LARGEST = 10
+"""Clusters that are described."""
+_LEAST_ALIKE = 3
+"""Removed documents of each that are shown."""
+_CANDIDATES = 4 * LARGEST
+"""Clusters that are counted again by their whole names: 8 bytes of two names may be the same."""
+_BLOCK = 1 << 20
+"""Documents that are looked at together."""
+_PLACE = 300
+"""Characters of a place, the last ones."""
+_CLUSTERS, _REMOVED = "dedup/clusters.parquet", "dedup/removed.parquet"
+
+
+class ClusterDocument(Config):
+    """A document of a cluster."""
+
+    id: str
+    """32 hex digits."""
+    place: str
+    """Where it stands: source, file, and row or byte."""
+    kept: bool
+    kept_id: str | None = None
+    """The document that is kept in its place."""
+    similarity: float | None = None
+    """With that document."""
+    method: str | None = None
+    excerpt: str
+    """The beginning of its text, or where it first differs from the document kept in its place."""
+
+
+class LargeCluster(Config):
+    """A cluster of duplicates."""
+
+    id: str
+    """That of its first document."""
+    documents: int
+    kept: int
+    removed: dict[str, int]
+    """By method."""
+    shown: tuple[ClusterDocument, ...]
+
+
+class LargestRecord(UnitRecord):
+    """The largest clusters, the largest first."""
+
+    clusters: tuple[LargeCluster, ...]
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """Whose clusters are described."""
+
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True)
+class _Removal:
+    """A removed document, and why."""
+
+    similarity: float
+    id: str
+    kept_id: str
+    method: str
+
+
+@dataclass
+class _Cluster:
+    """What is known of a cluster so far."""
+
+    id: str
+    documents: int = 0
+    kept: int = 0
+    first: int = 1 << 62
+    """The least number of its documents."""
+    removed: Counter[str] = field(default_factory=Counter)
+    least_alike: list[_Removal] = field(default_factory=list)
+
+
+def describe_largest(workspace: Workspace, work: Clustered) -> LargestRecord:
+    """Return the largest clusters with samples, from the tables that resolve wrote."""
+    with workspace.scratch() as scratch:
+        names = _largest_names(workspace.path(_CLUSTERS), scratch)
+    found = _counted(workspace.path(_CLUSTERS), names)
+    _add_removals(workspace.path(_REMOVED), {one.id: one for one in found})
+    wanted = {one.id for one in found}
+    wanted |= {name for one in found for gone in one.least_alike for name in (gone.id, gone.kept_id)}
+    texts = _Texts(workspace, work.units, _numbers(workspace.path(_CLUSTERS), wanted))
+    return LargestRecord(clusters=tuple(_described(one, texts) for one in found))
+
+
+def _largest_names(path: Path, scratch: Path) -> NDArray[np.uint64]:
+    """Return the first halves of the names of the largest clusters."""
+    with named_table(path), pq.ParquetFile(path) as file:
+        total = file.metadata.num_rows
+        if not total:
+            return np.empty(0, np.uint64)
+        keys = np.memmap(scratch / "clusters", np.uint64, "w+", shape=(total,))
+        start = 0
+        for table in _tables(file, ["cluster"]):
+            part = _halves(table.column("cluster"))
+            keys[start : start + len(part)] = part
+            start += len(part)
+    keys.sort()
+    return _most_frequent(keys, _CANDIDATES)
+
+
+def _most_frequent(keys: NDArray[np.uint64], most: int) -> NDArray[np.uint64]:
+    """Return the most frequent of sorted keys; of equally frequent ones the least."""
+    names, counts, begin = np.empty(0, np.uint64), np.empty(0, np.int64), 0
+    for first in range(0, len(keys), _BLOCK):
+        block = np.asarray(keys[first : first + _BLOCK + 1])
+        ends = first + 1 + np.flatnonzero(block[1:] != block[:-1])
+        if first + _BLOCK >= len(keys):
+            ends = np.append(ends, len(keys))
+        if not len(ends):
+            continue
+        counts = np.concatenate([counts, np.diff(np.concatenate([[begin], ends]))])
+        names = np.concatenate([names, keys[ends - 1]])
+        begin = int(ends[-1])
+        chosen = np.lexsort((names, -counts))[:most]
+        names, counts = names[chosen], counts[chosen]
+    return names
+
+
+def _counted(path: Path, names: NDArray[np.uint64]) -> list[_Cluster]:
+    """Return the largest clusters among some, by the first halves of their names."""
+    found: dict[str, _Cluster] = {}
+    with named_table(path), pq.ParquetFile(path) as file:
+        for table in _tables(file, ["number", "cluster", "kept"]) if len(names) else ():
+            own = table.filter(pa.array(np.isin(_halves(table.column("cluster")), names)))
+            if not own.num_rows:
+                continue
+            grouped = own.set_column(2, "kept", own.column("kept").cast(pa.int64()))
+            grouped = grouped.group_by("cluster").aggregate(
+                [("number", "min"), ("number", "count"), ("kept", "sum")]
+            )
+            for row in grouped.to_pylist():
+                cluster = found.setdefault(row["cluster"], _Cluster(row["cluster"]))
+                cluster.documents += row["number_count"]
+                cluster.kept += row["kept_sum"]
+                cluster.first = min(cluster.first, row["number_min"])
+    return sorted(found.values(), key=lambda one: (-one.documents, one.first))[:LARGEST]
+
+
+def _add_removals(path: Path, clusters: Mapping[str, _Cluster]) -> None:
+    """Count removals by method, and find the least alike: the first of those that are as alike."""
+    columns = ["id", "kept_id", "similarity", "method", "cluster"]
+    names = pa.array(list(clusters), pa.string())
+    with named_table(path), pq.ParquetFile(path) as file:
+        for table in _tables(file, columns) if clusters else ():
+            own = table.filter(pc.is_in(table.column("cluster"), names))
+            for row in own.group_by(["cluster", "method"]).aggregate([([], "count_all")]).to_pylist():
+                clusters[row["cluster"]].removed[row["method"]] += row["count_all"]
+            alike = np.argsort(own.column("similarity").to_numpy(), kind="stable")
+            ordered = own.take(pa.array(alike))
+            for name in pc.unique(own.column("cluster")).to_pylist():
+                least = ordered.filter(pc.equal(ordered.column("cluster"), name)).slice(0, _LEAST_ALIKE)
+                held = clusters[name].least_alike
+                held += [
+                    _Removal(row["similarity"], row["id"], row["kept_id"], row["method"])
+                    for row in least.to_pylist()
+                ]
+                held.sort(key=lambda one: one.similarity)  # stable: earlier blocks first
+                del held[_LEAST_ALIKE:]
+
+
+def _numbers(path: Path, names: set[str]) -> dict[str, int]:
+    """Return the numbers of some documents by their ids; of those of other runs there are none."""
+    found: dict[str, int] = {}
+    wanted = pa.array(sorted(names), pa.string())
+    with named_table(path), pq.ParquetFile(path) as file:
+        for table in _tables(file, ["number", "id"]) if names else ():
+            own = table.filter(pc.is_in(table.column("id"), wanted))
+            ids, numbers = (own.column(name).to_pylist() for name in ("id", "number"))
+            found.update(zip(ids, numbers, strict=True))
+    return found
+
+
+class _Texts:
+    """Places and texts of a few documents, read one at a time.
+
+    Args:
+        workspace: where the units are.
+        units: all units.
+        numbers: of the documents, by id.
+    """
+
+    def __init__(self, workspace: Workspace, units: Sequence[Unit], numbers: Mapping[str, int]) -> None:
+        self._workspace, self._units, self._numbers = workspace, units, numbers
+        self._firsts = np.array([unit.first for unit in units])
+
+    def find(self, name: str) -> tuple[str, str] | None:
+        """Return the place and the text of a document of this run."""
+        if name not in self._numbers:
+            return None
+        number = self._numbers[name]
+        unit = self._units[int(np.searchsorted(self._firsts, number, side="right")) - 1]
+        row = number - unit.first
+        path = self._workspace.path(unit.table)
+        with named_table(path), pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if row < rows:
+                    columns = ["path", "position", "text"]
+                    table = file.read_row_group(group, columns=columns, use_threads=False)
+                    (found,) = table.slice(row, 1).to_pylist()
+                    return _place(unit.source, found["path"], found["position"]), found["text"]
+                row -= rows
+        return None
+
+
+def _place(source: str, path: str, position: int) -> str:
+    """Return what people call the place of a document."""
+    is_table = isinstance(reader_of(path, TextSplit.FILE), TableReader)
+    where = f"row {position:,}" if is_table else f"byte {position:,}"
+    return f"{source}: {path}, {where}"[-_PLACE:]
+
+
+def _described(cluster: _Cluster, texts: _Texts) -> LargeCluster:
+    return LargeCluster(
+        id=cluster.id,
+        documents=cluster.documents,
+        kept=cluster.kept,
+        removed=dict(sorted(cluster.removed.items())),
+        shown=tuple(_shown(cluster, texts)),
+    )
+
+
+def _shown(cluster: _Cluster, texts: _Texts) -> Iterator[ClusterDocument]:
+    """Yield the first document of a cluster, and the least alike ones after those kept for them."""
+    told = set[str]()
+    for name in (cluster.id, *(gone.kept_id for gone in cluster.least_alike)):
+        if (found := texts.find(name)) is not None and name not in told:
+            told.add(name)
+            yield ClusterDocument(id=name, place=found[0], kept=True, excerpt=excerpt_of(found[1]))
+        for gone in cluster.least_alike:
+            own = texts.find(gone.id) if gone.kept_id == name and gone.id not in told else None
+            if own is None:
+                continue
+            told.add(gone.id)
+            yield ClusterDocument(
+                id=gone.id,
+                place=own[0],
+                kept=False,
+                kept_id=gone.kept_id,
+                similarity=gone.similarity,
+                method=gone.method,
+                excerpt=excerpt_of(own[1], None if found is None else found[1]),
+            )
+
+
+def _tables(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.Table]:
+    """Yield the row groups of a table."""
+    for group in range(file.num_row_groups):
+        yield file.read_row_group(group, columns=columns, use_threads=False)
+
+
+def _halves(column: pa.ChunkedArray) -> NDArray[np.uint64]:
+    """Return the first halves of ids that are hexadecimal strings: (N,)."""
+    found: NDArray[np.uint64] = np.ascontiguousarray(from_hex(column)).view("<u8")[:, 0]
+    return found

@@ -1,0 +1,258 @@
+"""Semantic: documents that say the same in other words, by embeddings and clusters.
+
+embed    runs of units  -> dedup/embeddings/RUN.npy  (documents, dimensions) int8
+cluster  once           -> dedup/centroids.npy       (clusters, dimensions) int8
+assign   runs of units  -> dedup/assigned/RUN/       documents.npy, those of each cluster: each is in its
+                                                     nearest one and the next; ptr.npy, where they begin
+compare  clusters       -> dedup/semantic/PART/      edges
+
+A task that compares holds the best-ranked documents of one cluster and a block of its others, so a
+cluster may be of any size.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.phase import Phase, Phases, Where
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import SourceRule
+from pipeline.steps.dedup.edges import EdgeWriter, FoundEdges, ranks_of
+from pipeline.steps.dedup.equal import compared_documents
+from pipeline.steps.dedup.method import Corpus, Method
+from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.records import UnitRecord, read_all
+from pipeline.steps.step import Job
+from pipeline.steps.units import row_groups, text_slices
+from stages.dedup.encoders import EmbedTexts, beginnings, open_encoder
+from stages.dedup.semantic import (
+    MAX_HEADS,
+    SAMPLE,
+    RankedVectors,
+    SemanticConfig,
+    find_centroids,
+    nearest_centroids,
+    num_clusters,
+    rounded,
+    similar_pairs,
+)
+from stages.dedup.survivors import Ranks
+from stages.store.arrays import array_writer, open_array, write_array
+
+NAME = "semantic"
+_EMBEDDINGS, _ASSIGNED, _CENTROIDS = "dedup/embeddings", "dedup/assigned", "dedup/centroids.npy"
+_FOLDER = "dedup/semantic"
+_TEXTS = 256
+"""That an encoder is given at a time."""
+_ROWS = 1_024
+"""Documents of a cluster that are compared at a time."""
+_ASSIGNED_ROWS = 1 << 14
+"""Documents whose clusters are found at a time."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class SemanticRun:
+    """A run of units."""
+
+    run: UnitRun
+    config: SemanticConfig
+    pieces: int
+    rules: Mapping[str, SourceRule]
+
+
+@dataclass(frozen=True)
+class SemanticClusters:
+    """All documents, and which clusters a task compares: each `step`-th from a number on."""
+
+    runs: tuple[UnitRun, ...]
+    config: SemanticConfig
+    ranked: bool
+    part: int = 0
+    step: int = 1
+    within: frozenset[str] = frozenset()
+    """Sources whose documents are compared with each other alone."""
+    earlier: int = 0
+    """Documents of earlier runs, which are never the worse one of a pair."""
+
+
+class SemanticRecord(UnitRecord):
+    """What was compared."""
+
+    compared: int = 0
+
+
+def embed_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
+    """Embed the documents of a run of units."""
+    key = f"encoder {work.config.encoder}"
+    encode: EmbedTexts = workspace.cache.get(key) or open_encoder(work.config.encoder)
+    workspace.cache[key] = encode
+    path = workspace.create(f"{_EMBEDDINGS}/{work.run.name}.npy")
+    width = rounded(encode([""])).shape[1]
+    with array_writer(path, dtype="|i1", shape=(width,)) as append:
+        for texts in _texts(workspace, work.run):
+            append(rounded(encode(beginnings(texts))))
+    return UnitRecord()
+
+
+def _texts(workspace: Workspace, run: UnitRun) -> Iterator[list[str]]:
+    for unit in run.units:
+        for _, table in row_groups(workspace, unit, ["text", "text_bytes"]):
+            for part in text_slices(table):
+                texts = part.column("text").to_pylist()
+                for start in range(0, len(texts), _TEXTS):
+                    yield texts[start : start + _TEXTS]
+
+
+def find_clusters(workspace: Workspace, work: SemanticClusters) -> UnitRecord:
+    """Find centroids with a sample that the numbers of documents decide."""
+    total = work.runs[-1].last
+    parts = []
+    for run in work.runs:
+        numbers = np.arange(run.first, run.last, dtype=np.uint64) * _SPREAD
+        chosen = numbers < np.uint64(min(SAMPLE / total, 1.0) * float(2**64 - 2**12))
+        parts.append(np.array(_embeddings(workspace, run)[chosen]))
+    centroids = find_centroids(np.concatenate(parts), num_clusters(total, work.config))
+    write_array(workspace.create(_CENTROIDS), centroids)
+    return UnitRecord()
+
+
+def assign_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
+    """Find the nearest clusters of the documents of a run of units."""
+    run = work.run
+    centroids: Any = open_array(workspace.path(_CENTROIDS), dtype="|i1")
+    vectors = _embeddings(workspace, run)
+    compared = compared_documents(workspace, run, pieces=work.pieces, rules=work.rules)
+    found, parts = [np.empty(0, np.int64)], [np.empty((0, 2), np.int64)]
+    for start in range(0, len(compared), _ASSIGNED_ROWS):
+        rows = compared[start : start + _ASSIGNED_ROWS]
+        block = np.asarray(vectors[rows])
+        known = block.any(axis=1)  # of the others the encoder knows nothing
+        found.append(rows[known])
+        parts.append(nearest_centroids(block[known], np.asarray(centroids)))
+    compared, nearest = np.concatenate(found), np.concatenate(parts)
+    twice = nearest[:, 0] != nearest[:, 1]
+    clusters = np.concatenate([nearest[:, 0], nearest[twice, 1]])
+    documents = np.concatenate([compared, compared[twice]])
+    order = np.lexsort((documents, clusters))
+    folder = workspace.create(f"{_ASSIGNED}/{run.name}")
+    write_array(folder / "documents.npy", documents[order].astype("<u4"))
+    begins = np.searchsorted(clusters[order], np.arange(len(centroids) + 1))
+    write_array(folder / "ptr.npy", begins.astype("<i8"))
+    return UnitRecord()
+
+
+def compare_clusters(workspace: Workspace, work: SemanticClusters) -> SemanticRecord:
+    """Write the pairs over the threshold of some clusters."""
+    ranks, firsts = ranks_of(workspace, work.ranked), [run.first for run in work.runs]
+    count = len(open_array(workspace.path(_CENTROIDS), dtype="|i1"))
+    compared = 0
+    folder = workspace.create(f"{_FOLDER}/{work.part:05d}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with EdgeWriter(folder, firsts, ranks=ranks) as writer:
+        for cluster in range(work.part, count, work.step):
+            heads, numbers, sources = _heads(workspace, work, cluster, ranks)
+            for block, members, own in _blocks(workspace, work, cluster, ranks):
+                places, rows, similarity = similar_pairs(heads, block, work.config)
+                same = (sources[places] == own[rows]) & (members[rows] >= work.earlier)
+                writer.add(numbers[places[same]], members[rows[same]], similarity[same])
+                compared += int(np.searchsorted(heads.ranks, block.ranks).sum())
+    return SemanticRecord(compared=compared)
+
+
+_Members = tuple[RankedVectors, NDArray[np.int64], NDArray[np.int64]]
+"""Documents of a cluster by rank, their numbers, and a number for each source that is apart."""
+
+
+def _heads(workspace: Workspace, work: SemanticClusters, cluster: int, ranks: Ranks) -> _Members:
+    """Return the best-ranked documents of a cluster, at most `MAX_HEADS`."""
+    numbers = np.empty(0, np.int64)
+    for run in work.runs:
+        numbers = np.concatenate([numbers, _documents(workspace, run, cluster) + run.first])
+        if len(numbers) > MAX_HEADS:
+            best = np.argpartition(ranks.of(numbers), MAX_HEADS - 1)[:MAX_HEADS]
+            numbers = numbers[best]
+    numbers = np.sort(numbers)
+    parts = [np.empty(0, np.int64)]
+    vectors = []
+    for run in work.runs:
+        low, high = np.searchsorted(numbers, (run.first, run.last))
+        vectors.append(np.asarray(_embeddings(workspace, run)[numbers[low:high] - run.first]))
+        parts.append(_apart(run, numbers[low:high] - run.first, work.within))
+    return _by_rank(np.concatenate(vectors), numbers, np.concatenate(parts), ranks)
+
+
+def _blocks(
+    workspace: Workspace, work: SemanticClusters, cluster: int, ranks: Ranks
+) -> Iterator[_Members]:
+    """Yield all documents of a cluster, some at a time."""
+    for run in work.runs:
+        documents = _documents(workspace, run, cluster)
+        for start in range(0, len(documents), _ROWS):
+            rows = documents[start : start + _ROWS]
+            vectors = np.asarray(_embeddings(workspace, run)[rows])
+            yield _by_rank(vectors, rows + run.first, _apart(run, rows, work.within), ranks)
+
+
+def _by_rank(
+    vectors: NDArray[np.int8], numbers: NDArray[np.int64], sources: NDArray[np.int64], ranks: Ranks
+) -> _Members:
+    own = ranks.of(numbers)
+    order = np.argsort(own, kind="stable")
+    return RankedVectors(vectors[order], own[order]), numbers[order], sources[order]
+
+
+def _documents(workspace: Workspace, run: UnitRun, cluster: int) -> NDArray[np.int64]:
+    """Return the documents of a run that are in a cluster, ascending, the run's first being 0."""
+    folder = workspace.path(f"{_ASSIGNED}/{run.name}")
+    low, high = open_array(folder / "ptr.npy", dtype="<i8")[cluster : cluster + 2]
+    return open_array(folder / "documents.npy", dtype="<u4")[low:high].astype(np.int64)
+
+
+def _apart(run: UnitRun, rows: NDArray[np.int64], within: frozenset[str]) -> NDArray[np.int64]:
+    """Return a number for the source of each document: the same for all that are not apart."""
+    apart = sorted(within)
+    ends = np.cumsum([unit.documents for unit in run.units])
+    sources = [apart.index(unit.source) if unit.source in within else -1 for unit in run.units]
+    found: NDArray[np.int64] = np.array(sources, np.int64)[np.searchsorted(ends, rows, side="right")]
+    return found
+
+
+def _embeddings(workspace: Workspace, run: UnitRun) -> Any:
+    return open_array(workspace.path(f"{_EMBEDDINGS}/{run.name}.npy"), dtype="|i1")
+
+
+def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
+    """Find documents that say the same in other words."""
+    config = job.file.dedup.semantic
+    assert config is not None, "the method applies only where it is asked for"
+    within = frozenset(name for name, rule in corpus.rules.items() if rule == "within")
+    work = {run.name: SemanticRun(run, config, corpus.pieces, corpus.rules) for run in corpus.runs}
+    yield Phase("embed", [job.task(f"embed-{name}", embed_run, one) for name, one in work.items()])
+    whole = SemanticClusters(corpus.runs, config, corpus.ranked)
+    yield Phase("find clusters", [job.task("centroids", find_clusters, whole)], Where.ALONE)
+    yield Phase("cluster", [job.task(f"assign-{name}", assign_run, one) for name, one in work.items()])
+    parts = min(len(corpus.runs), num_clusters(corpus.runs[-1].last, config))
+    tasks = [
+        job.task(
+            f"semantic-{part:05d}",
+            compare_clusters,
+            SemanticClusters(
+                corpus.runs, config, corpus.ranked, part, parts, within=within, earlier=corpus.earlier
+            ),
+        )
+        for part in range(parts)
+    ]
+    done = yield Phase("compare embeddings", tasks)
+    compared = sum(one.compared for one in read_all(done, SemanticRecord).values())
+    return (FoundEdges(NAME, _FOLDER, compared=compared, parts=parts),)
+
+
+SEMANTIC = Method(
+    applies=lambda file: file.dedup.semantic is not None,
+    find=_find,
+    unread=(f"{_EMBEDDINGS}/", f"{_ASSIGNED}/", _CENTROIDS, f"{_FOLDER}/"),
+)

@@ -1,0 +1,128 @@
+"""What a forecast of duplicates promises: about what the run removes, with limits held against it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.commands.duplicates import SampledGroups, duplicates_forecast, sampled_groups
+from pipeline.commands.forecast import forecast_run
+from pipeline.inputs.chance_records import chance_records
+from pipeline.inputs.files import find_inputs
+from pipeline.inputs.place_files import open_place
+from pipeline.report.duplicates import duplicates_lines
+from pipeline.run_file.config import RunFile
+from pipeline.session.session import RunRequest, run_session
+from tests.pipeline.test_dedup_limits import letters, run_file, unlike, write
+
+SLOW = pytest.mark.slow
+
+
+def forecast(file: RunFile, corpus: Path, share: float) -> Any:
+    content = file.model_dump(mode="json")
+    content["tokenizer"]["train"]["vocab_size"] = 600
+    request = RunRequest(RunFile.model_validate(content), corpus, corpus / "never", 0)
+    return forecast_run(request, share=share)
+
+
+def drawn(corpus: Path, share: float, pattern: str = "*.jsonl") -> list[str]:
+    source = {"name": "s", "paths": [pattern]}
+    file = RunFile.model_validate({"sources": [source], "datasets": [{"name": "clm"}]})
+    found = []
+    for one in find_inputs(file, corpus).files:
+        with open_place(one.place, key="sources.s") as opened:
+            found += [record.text for record in chance_records(one, opened, 1 << 20, share=share)]  # type: ignore[union-attr]
+    return found
+
+
+def test_neighbours_are_drawn_together_as_often_as_any_two(tmp_path: Path) -> None:
+    texts = [str(n) for n in range(20_000)]
+    write(tmp_path, a=texts)
+    numbers = {int(text) for text in drawn(tmp_path, 0.2)}
+    assert len(numbers) == pytest.approx(4_000, rel=0.05)
+    pairs = sum(number + 1 in numbers for number in numbers)
+    assert pairs == pytest.approx(800, rel=0.15)
+
+
+def test_tables_are_drawn_like_lines(tmp_path: Path) -> None:
+    texts = [f"text {n}" for n in range(5_000)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=700)
+    assert len(drawn(tmp_path, 0.2, "*.parquet")) == pytest.approx(1_000, rel=0.1)
+    assert drawn(tmp_path, 1.0, "*.parquet") == texts
+
+
+def test_groups_are_those_of_a_run_overall_and_by_source(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "c", a=[*unlike(4), *unlike(2), *letters(1)], b=[*unlike(3), *letters(2)])
+    output = tmp_path / "run"
+    file = run_file("a", "b", dedup={"near": False})
+    report = run_session(RunRequest(file, corpus, output, 0, until="dedup"), stream=None)
+    groups = sampled_groups(output, report)
+    assert groups is not None
+    # unlike 0 and 1 three times, 2 and a letter twice, 3 and another letter once
+    assert groups.overall == {1: 2, 2: 2, 3: 2}
+    assert groups.sources == {"a": {1: 3, 2: 2}, "b": {1: 5}}
+    assert groups.largest == 3
+
+
+def limited(groups: dict[int, int], share: float, **dedup: Any) -> list[str]:
+    found = SampledGroups(groups, {"a": groups}, max(groups))
+    return duplicates_forecast(found, run_file("a", dedup=dedup), share=share, by_chance=True)["limits"]
+
+
+def test_limits_are_held_against_a_forecast() -> None:
+    (said,) = limited({200: 1}, 0.02)
+    assert said.startswith("the run would stop at dedup.max_removed_fraction = 0.9: ")
+    assert limited({1: 1_000, 2: 100}, 0.5) == []
+    (said,) = limited({1: 1_000, 40: 1}, 0.1, max_cluster_size=300)
+    assert said == (
+        "the run would probably stop at dedup.max_cluster_size = 300: the largest cluster has about 400"
+        " documents"
+    )
+    assert limited({1: 10}, 0.001) == [], "of so little nothing is said"
+    assert limited({50: 1}, 1.0) == [], "fewer than 100 are removed"
+
+
+def test_a_sample_that_tells_nothing_says_so() -> None:
+    found = SampledGroups({1: 30}, {"a": {1: 30}}, 1)
+    content = duplicates_forecast(found, run_file("a"), share=0.01, by_chance=True)
+    (line,) = duplicates_lines(content)
+    assert line.startswith("duplicates: between 0.0% and ")
+    assert line.endswith("30 sampled documents say no more; a larger --sample does")
+
+
+@SLOW
+def test_a_forecast_tells_what_the_run_removes(tmp_path: Path) -> None:
+    texts = unlike(1_500)
+    corpus = write(tmp_path / "corpus", a=[text for text in texts for _ in range(2)], b=unlike(40))
+    file = run_file("a", "b", dedup={"near": False})
+    found = forecast(file, corpus, 0.4)["duplicates"]
+    truth = 1_540 / 3_040
+    assert found["by_chance"]
+    assert found["all"]["low"] - 0.01 < truth < found["all"]["high"] + 0.01
+    assert found["all"]["high"] - found["all"]["low"] < 0.12
+    assert found["sources"]["a"]["low"] - 0.01 < 0.5 < found["sources"]["a"]["high"] + 0.01
+    whole = forecast(file, corpus, 1.0)
+    assert whole["duplicates"]["all"]["removed"] == 1_540
+    assert whole["kept"] == 1_500
+    assert json.dumps(whole["duplicates"])
+
+
+@SLOW
+def test_limits_do_not_stop_the_run_of_a_sample(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "corpus", same=letters(1) * 5_000, other=unlike(200))
+    found = forecast(run_file("same", "other", same={"max_removed_fraction": 0.5}), corpus, 0.2)
+    assert found["duplicates"]["all"]["likely"] > 0.95
+    assert [line.split(":")[0] for line in found["duplicates"]["limits"]] == [
+        "the run would stop at dedup.max_removed_fraction = 0.9",
+        "the run would stop at sources.same.max_removed_fraction = 0.5",
+    ]
+
+
+@SLOW
+def test_without_deduplication_nothing_is_forecast(tmp_path: Path) -> None:
+    corpus = write(tmp_path / "corpus", a=unlike(400))
+    off = {"exact": False, "near": False}
+    assert forecast(run_file("a", dedup=off), corpus, 0.5)["duplicates"] is None

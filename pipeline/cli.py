@@ -133,7 +133,7 @@ def status(
 ) -> None:
     """Show how far a run is."""
     from pipeline.planning.earlier import generation_folders
-    from pipeline.report.terminal import print_status
+    from pipeline.report.status import print_status
     from pipeline.session.session import known_steps
     from pipeline.system.disk_faults import disk_faults
 

@@ -16,7 +16,8 @@ from pipeline.report.comparison import COLUMNS, comparison_table
 from pipeline.report.inspection import print_row
 from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, first_languages, render_page
 from pipeline.report.plain import PlainConsole
-from pipeline.report.terminal import print_export, print_quick, print_report, print_status
+from pipeline.report.status import print_status
+from pipeline.report.terminal import print_export, print_quick, print_report
 from pipeline.state.journal import Journal
 from pipeline.system.printable import printable, printable_json
 

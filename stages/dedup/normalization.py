@@ -43,8 +43,8 @@ _CHUNK = 1 << 20
 """Bytes of a text that are a Python string at once, unless one of its words is longer."""
 _ASCII_SPACE = (0x20, 0x0A)
 CUTS = re.compile(rb"[\n ]|[\xe5-\xe8]|\xe3\x81[\x81-\xbf]|\xe3\x82[\xa1-\xbf]|\xe0\xb8[\x81-\xae]")
-"""In UTF-8: white space, Han (U+5000 to U+8FFF), some Kana, Thai consonants. What is before them changes none
-of these, and they change nothing before them. A page without spaces is cut there."""
+"""In UTF-8: white space, Han (U+5000 to U+8FFF), some Kana, Thai consonants. What is before them changes
+none of these, and they change nothing before them. A page without spaces is cut there."""
 
 
 class ShingleConfig(Config):

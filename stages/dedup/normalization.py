@@ -42,6 +42,9 @@ CHARACTERS = 20
 _CHUNK = 1 << 20
 """Bytes of a text that are a Python string at once, unless one of its words is longer."""
 _ASCII_SPACE = (0x20, 0x0A)
+CUTS = re.compile(rb"[\n ]|[\xe5-\xe8]|\xe3\x81[\x81-\xbf]|\xe3\x82[\xa1-\xbf]|\xe0\xb8[\x81-\xae]")
+"""In UTF-8: white space, Han (U+5000 to U+8FFF), some Kana, Thai consonants. What is before them changes
+none of these, and they change nothing before them. A page without spaces is cut there."""
 
 
 class ShingleConfig(Config):
@@ -121,7 +124,10 @@ def unicode_version() -> str:
 
 
 def chunks(text: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
-    """Cut a long text before line ends, or else before spaces; most texts are one chunk."""
+    """Cut a long text before line ends, or else before spaces or letters of some unspaced scripts.
+
+    Most texts are one chunk.
+    """
     start = 0
     while len(text) - start > _CHUNK:
         place = start + _CHUNK
@@ -132,10 +138,10 @@ def chunks(text: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
                 found = start + 1 + int(behind[-1])
                 break
         if found < 0:
-            ahead = np.flatnonzero(np.isin(text[place:], _ASCII_SPACE))
-            if not len(ahead):
+            ahead = CUTS.search(text.data, place)
+            if ahead is None:
                 break
-            found = place + int(ahead[0])
+            found = ahead.start()
         yield text[start:found]
         start = found
     yield text[start:]
@@ -144,8 +150,8 @@ def chunks(text: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
 def _without_marks(text: str) -> str:
     """Return the text without characters of the categories P and S.
 
-    A pattern holds those of 16 bits in one table, and looks for others one by one: with all of them in one
-    pattern this took 4 seconds a megabyte.
+    A pattern holds those of 16 bits in one table, and looks for others one by one: with all of them in
+    one pattern this took 4 seconds a megabyte.
     """
     text = _short_marks().sub("", text)
     return text if text.isascii() else _LONG.sub(_without_long_marks, text)

@@ -111,6 +111,7 @@ def test_a_long_text_is_normalised_in_parts(
     config: ShingleConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "> Straße 12\n> 1234 e\u0301 猫が" * 40 + "x" * 300 + "12 34\n" * 50
+    text += "座１２る34。ｶﾞが\u3099ไป\u0e33" * 60
     whole = sets_of([text], config)
     monkeypatch.setattr(normalization, "_CHUNK", 64)
     assert sets_of([text], config) == whole
@@ -155,3 +156,23 @@ def test_marks_are_those_of_unicodes_categories_of_every_character() -> None:
     mixed = "".join(every[place % len(every)] for place in range(0, 200 * 7_919, 7_919))
     expected = "".join(one for one in mixed if unicodedata.category(one)[0] not in "PS")
     assert normalization.compared_text(mixed, config) == expected != mixed
+
+
+@given(
+    st.text(max_size=8),
+    st.sampled_from(["\n", " ", "猫", "が", "ぁ", "\u5000", "\u8fff", "ก", "ฮ"]),
+    st.text(),
+)
+@settings(deadline=None, max_examples=300)
+def test_a_text_may_be_cut_before_what_a_cut_looks_for(before: str, first: str, after: str) -> None:
+    assert normalization.CUTS.match(first.encode())
+    whole = unicodedata.normalize("NFKC", before + first + after)
+    assert whole == "".join(unicodedata.normalize("NFKC", part) for part in (before, first + after))
+
+
+def test_every_character_before_which_a_text_may_be_cut_joins_nothing_before_it() -> None:
+    firsts = [one for one in map(chr, range(0xD800)) if normalization.CUTS.match(one.encode())]
+    assert len(firsts) > 16_000
+    for before in ("a", "か", "\u3099", "\u1100", "\u0e33", "\uff76"):
+        for first in firsts:
+            assert unicodedata.normalize("NFKC", before + first).endswith(first)

@@ -39,6 +39,7 @@ from pipeline.commands.export_folder import (
     resume_parts,
 )
 from pipeline.engine.progress import Progress
+from pipeline.planning.earlier import generation_folders
 from pipeline.planning.outputs import require_local
 from pipeline.report.content import ExportReport
 from pipeline.run_file.datasets import find_dataset, finished_splits
@@ -314,5 +315,11 @@ def _report(
         "bytes": sum(file.bytes for file in summary.files.values()),
         "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
         "read": format_.read(sources, str(request.to)),
-        "notes": list(format_.notes(sources)),
+        "notes": [*format_.notes(sources), *_left_out(request.folder)],
     }
+
+
+def _left_out(folder: Path) -> Iterator[str]:
+    """Name the generations whose rows are not in an export."""
+    for later in generation_folders(folder):
+        yield f"without the rows that {later} added; export them from there, to a folder of their own"

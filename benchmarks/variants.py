@@ -35,9 +35,9 @@ CHANGES: dict[str, Callable[[str], str]] = {
         chr(ord(c) + 0xFEE0) if c.isascii() and c.isalpha() else c for c in text
     ),
     "first half": lambda text: text[: len(text) // 2].rsplit(" ", 1)[0],
-    "1 in 40 words": lambda text: re.sub(r"(?:\S+\s+){39}\S+", lambda found: f"{found[0]} indeed", text),
+    "1 in 60 words": lambda text: re.sub(r"(?:\S+\s+){59}\S+", lambda found: f"{found[0]} indeed", text),
 }
-ALL = ["case", "punctuation", "digits", "unicode", "quotes"]
+ALL = ["quotes", "unicode", "case", "punctuation", "digits"]
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
     **{f"normalize {name}": {"minhash": {"normalize": [name]}} for name in ALL},
@@ -81,10 +81,10 @@ def letters(count: int, draw: random.Random) -> Iterator[str]:
         )
 
 
-def translations(corpus: Path, pattern: str) -> Iterator[str]:
-    """Yield the first text of each file, if of the commonest package: translations of each other."""
+def declarations(corpus: Path) -> Iterator[str]:
+    """Yield the first text of each file, if of the commonest package: one text in many languages."""
     first = []
-    for path in sorted(corpus.glob(pattern)):
+    for path in sorted(corpus.glob("[!c]*-00000.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as file:
             first.append(json.loads(next(file)))
     packages = [record["source"].rpartition("/")[0] for record in first]
@@ -92,6 +92,23 @@ def translations(corpus: Path, pattern: str) -> Iterator[str]:
     for record, package in zip(first, packages, strict=True):
         if package == most:
             yield record["text"]
+
+
+def translations(corpus: Path, package: str) -> tuple[list[str], int]:
+    """Return the texts of a package that it has in several languages, and how many pairs they make."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(set(corpus.glob("*-00000.jsonl.gz")) - set(corpus.glob("code-*"))):
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                if package not in line:
+                    continue
+                record = json.loads(line)
+                name = record["source"].replace(f"/{record['lang']}/", "/*/")
+                if name.startswith(package) and name != record["source"]:
+                    found.setdefault(name, []).append(record["text"])
+    several = [texts for texts in found.values() if len(texts) > 1]
+    pairs = sum(len(texts) * (len(texts) - 1) // 2 for texts in several)
+    return [text for texts in several for text in texts], pairs
 
 
 def removed(documents: list[tuple[str, str]], settings: dict[str, Any], folder: Path) -> set[str]:
@@ -117,18 +134,19 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("--documents", type=int, default=50)
     parser.add_argument("--pattern", default="en-*.jsonl.gz", help="files that documents are drawn from")
-    parser.add_argument(
-        "--parallel", default="[!c]*-00000.jsonl.gz", help="files whose first texts are translations"
-    )
+    parser.add_argument("--package", default="npm:quran-json", help="source of translated chapters")
     options = parser.parse_args()
     draw = random.Random(19)  # noqa: S311  # a choice of texts, no secret
     originals = documents_of(options.corpus, options.pattern, options.documents, draw)
+    chapters, pairs = translations(options.corpus, options.package)
     stay = {
+        "declaration": list(declarations(options.corpus)),
+        "chapter": chapters,
         "letter": list(letters(1_000, draw)),
-        "pair": list(translations(options.corpus, options.parallel)),
     }
-    print(f"| setting | {' | '.join(CHANGES)} | {len(stay['pair'])} translations | 1,000 letters |")
-    print(f"|---|{'---|' * (len(CHANGES) + 2)}")
+    kinds = f"{len(stay['declaration'])} declarations | {pairs:,} pairs of translations | 1,000 letters"
+    print(f"| setting | {' | '.join(CHANGES)} | {kinds} |")
+    print(f"|---|{'---|' * (len(CHANGES) + 1 + len(stay))}")
     for name, settings in SETTINGS.items():
         if not settings.keys() <= FIELDS:
             continue
@@ -139,8 +157,8 @@ def main() -> None:
                 texts += [(f"new-{n}", change(text)) for n, text in enumerate(originals)]
                 gone = removed(texts, settings, Path(temporary) / str(number))
                 cells.append(sum(one.startswith("new-") for one in gone))
-            for kind in ("pair", "letter"):
-                own = [(f"{kind}-{n}", text) for n, text in enumerate(stay[kind])]
+            for kind, texts_of_kind in stay.items():
+                own = [(f"{kind}-{n}", text) for n, text in enumerate(texts_of_kind)]
                 cells.append(len(removed(own, settings, Path(temporary) / kind)))
         print(f"| {name} | {' | '.join(map(str, cells))} |", flush=True)
 

@@ -132,12 +132,14 @@ def status(
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Show how far a run is."""
-    from pipeline.report.terminal import print_status
+    from pipeline.planning.earlier import generation_folders
+    from pipeline.report.status import print_status
     from pipeline.session.session import known_steps
     from pipeline.system.disk_faults import disk_faults
 
     with disk_faults(folder):
-        print_status(folder, known_steps(folder), as_json=as_json)
+        folders = [folder, *generation_folders(folder)]
+        print_status({one: known_steps(one) for one in folders}, as_json=as_json)
 
 
 @app.command()
@@ -323,6 +325,8 @@ def _cores() -> int:
 
 
 def _require_pass(report: "RunReport") -> None:
+    for later in report.get("generations", {}).values():
+        _require_pass(later)
     failed = [
         f"{name}{_unjudged(verdict)}"
         for name, verdict in report["verify"].items()

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
     from stages.loading.collate import collate
-    from stages.loading.dataset import Batch, ShardDataset, open_dataset
+    from stages.loading.dataset import Batch, ShardDataset
+    from stages.loading.grown import open_dataset
     from stages.loading.losses import (
         Loss,
         causal_lm_loss,
@@ -79,7 +80,8 @@ _MODULES = {
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),
     "stages.loading.collate": ("collate",),
-    "stages.loading.dataset": ("Batch", "ShardDataset", "open_dataset"),
+    "stages.loading.dataset": ("Batch", "ShardDataset"),
+    "stages.loading.grown": ("open_dataset",),
     "stages.loading.losses": (
         "Loss",
         "causal_lm_loss",

@@ -12,9 +12,11 @@ from enum import StrEnum
 from pathlib import Path
 
 from pipeline.inputs.files import InputFile
+from pipeline.planning.earlier import against_of
 from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenizer.adopt import Adoption
@@ -47,11 +49,26 @@ class StepStatus:
 
 
 def plan_steps(
-    run: RunFile, files: Sequence[InputFile], adopted: Adoption | None = None
+    run: RunFile,
+    files: Sequence[InputFile],
+    adopted: Adoption | None = None,
+    *,
+    earlier: tuple[EarlierRun, ...] = (),
 ) -> list[StepPlan]:
-    """Return the steps of a run in the order of the flow; `adopted` is its tokenizer if any."""
+    """Return the steps of a run in the order of the flow.
+
+    Args:
+        run: the run file.
+        files: the input files.
+        adopted: its tokenizer, if it trains none.
+        earlier: the runs that it is deduplicated against.
+    """
+    return plan_scope(Scope(run, files, adopted, earlier=earlier))
+
+
+def plan_scope(whole: Scope) -> list[StepPlan]:
+    """Return the steps of what is planned, in the order of the flow."""
     plan: dict[str, StepPlan] = {}
-    whole = Scope(run, files, adopted)
     for step in STEPS:
         for scope in step.scopes(whole):
             plan[step.name_for(scope)] = step.plan(scope, plan)
@@ -96,6 +113,7 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
             for key, digest in ingest["files"].items()
             for source, _, path in [key.partition("/")]
         ]
+        earlier = against_of(kept)
         adopted = None
         if run.tokenizer.path is not None:
             ((kind, what),) = steps["tokenizer"].config["tokenizer"].items()
@@ -105,7 +123,7 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
         raise ConfigError(
             f"run.json: is damaged ({error}); run the run file again, which writes it anew"
         ) from error
-    return plan_steps(run, files, adopted)
+    return plan_steps(run, files, adopted, earlier=earlier)
 
 
 def status_of(

@@ -266,6 +266,8 @@ class RunReport(TypedDict):
     epochs_on_disk: dict[str, JsonObject]
     verify: dict[str, VerdictContent]
     steps: list[StepContent]
+    generations: NotRequired["dict[str, RunReport]"]
+    """Of each later generation of the folder, by its name; `passed` is of all."""
 
 
 class PlannedContent(TypedDict):

@@ -1,8 +1,7 @@
 """What the commands print: tables for people, JSON for machines."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from pathlib import Path
 
 from pipeline.planning.plan import State, StepStatus
 from pipeline.report.comparison import ComparisonReport, comparison_table
@@ -27,9 +26,6 @@ from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
 from pipeline.report.suspicions import LEAK, suspected_leak
-from pipeline.state.commits import STEP_COMMIT
-from pipeline.state.journal import read_status
-from pipeline.state.storage import LocalStorage
 
 MAX_LANGUAGES = 15
 MAX_FINDINGS = 20
@@ -103,32 +99,10 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     for name, verdict in report["verify"].items():
         _print_verdict(console, name, verdict, report["output"])
     console.line(f"report: {report['output']}/report/report.html")
-
-
-def print_status(folder: Path, names: Iterable[str], *, as_json: bool) -> None:
-    """Print how far a run is: what is committed, and what it is doing."""
-    now = read_status(folder).model_dump(exclude_none=True)
-    if now["state"] == "running" and not Path(f"/proc/{now.get('pid')}").exists():
-        now["state"] = "killed"  # it could not say so itself
-    storage = LocalStorage(folder)
-    steps = {}
-    for step in names:
-        units = [Path(key).stem for key in storage.list(f"commits/{step}")]
-        whole = STEP_COMMIT in units
-        steps[step] = {"units": len(units) - whole, "whole": whole}
-    if as_json:
-        print_json({**now, "steps": steps})
-        return
-    table = PlainTable("step", "units", "whole")
-    for name, step_ in steps.items():
-        table.add(name, f"{step_['units']:,}", "yes" if step_["whole"] else "no")
-    console = PlainConsole()
-    console.show(table)
-    doing = f" at {now['step']}, {now.get('done', '?')}/{now.get('total', '?')}" if "step" in now else ""
-    others = [step for step in now.get("steps_at_work", ()) if step != now.get("step")]
-    doing += f"; also at work: {', '.join(others)}" if others else ""
-    console.line()
-    console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
+    for name, later in report.get("generations", {}).items():
+        console.line()
+        console.line(f"generation {int(name)}, in {later['output']}:")
+        print_report(later, as_json=False)
 
 
 def _print_documents(console: PlainConsole, documents: DocumentsContent) -> None:

@@ -23,6 +23,9 @@ class Dedup(Config):
     near: bool = True
     """Remove documents that are near-duplicates by `minhash`."""
     minhash: MinHashConfig = MinHashConfig()
+    against: tuple[str, ...] = ()
+    """Folders of finished runs, relative to the run file. A document that one of them has goes, for
+    the document there; what they decided and wrote stays. A folder stands for all its generations."""
     containment: ContainmentConfig | None = None
     """Remove documents most of which stands inside a better-ranked one, too: off by default."""
     semantic: SemanticConfig | None = None
@@ -98,4 +101,8 @@ class Dedup(Config):
     def _near_needs_exact(self) -> "Dedup":
         if self.near and not self.exact:
             raise ValueError("near = true needs exact = true: equal texts are near-duplicates too")
+        if self.against and not self.exact:
+            raise ValueError("against needs exact = true: without it nothing is compared")
+        if "" in self.against or any("\0" in folder for folder in self.against):
+            raise ValueError("against: '' names no folder; write the folder of a run")
         return self

@@ -6,6 +6,7 @@ The only way to resume is to run again; what is committed is not done twice.
 """
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,13 +18,12 @@ from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.inputs.evaluation_sets import resolve_sets
-from pipeline.inputs.files import find_inputs
 from pipeline.inputs.skipped import SkippedFiles
-from pipeline.planning.existing import find_tokenizer
+from pipeline.planning.earlier import GENERATIONS, generation_folders, labels
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
-from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_steps, status_of
+from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_scope, status_of
 from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.chats import resolve_chats
@@ -34,6 +34,7 @@ from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
+from pipeline.session.request import found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.state.commits import COMMITS, SCAN, Commits
@@ -62,6 +63,10 @@ class RunRequest:
     address: str | None = None
     until: str | None = None
     replace: bool = False
+    files: frozenset[str] | None = None
+    """SOURCE/PATH of the input files that it is of; None is all that its sources name."""
+    before: tuple[Path, ...] = ()
+    """Folders of the generations before it: the first is the run that its tokenizer is of."""
 
 
 def plan_session(request: RunRequest) -> list[StepStatus]:
@@ -72,24 +77,57 @@ def plan_session(request: RunRequest) -> list[StepStatus]:
     request = _resolved(request)
     require_memory(request.file, step_needs(Scope(request.file)), workers=request.workers)
     with disk_faults(request.output):
-        adopted = find_tokenizer(request.file, request.base)
-        commits = Commits(LocalStorage(request.output))
-        found = find_inputs(request.file, request.base)
-        files = planned_inputs(found.files, commits)
-        require_for_inputs(request.file, files, workers=request.workers)
-        steps = plan_steps(request.file, files, adopted)
-        if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
-            steps = [replace(step, fingerprint="", units={}) for step in steps]
-        status = status_of(steps, commits, before=_last_plan(request.output))
-        return [scan_status(found.files, commits, found.skipped), *status]
+        planned: list[StepStatus] = []
+        for one in generation_requests(request):
+            if planned and any(status.state is not State.DONE for status in planned):
+                break  # what comes later waits for it
+            planned += _plan_one(one)
+        return planned
+
+
+def _plan_one(request: RunRequest) -> list[StepStatus]:
+    """Return what a run of one generation would do."""
+    commits = Commits(LocalStorage(request.output))
+    found = found_inputs(request)
+    files = planned_inputs(found.files, commits)
+    require_for_inputs(request.file, files, workers=request.workers)
+    steps = plan_scope(scope_of(request, files))
+    if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
+        steps = [replace(step, fingerprint="", units={}) for step in steps]
+    status = status_of(steps, commits, before=_last_plan(request.output))
+    status = [scan_status(found.files, commits, found.skipped), *status]
+    if not request.before:
+        return status
+    name = f"{request.output.parent.name}/{request.output.name}"
+    own = [replace(one, step=replace(one.step, name=f"{name}/{one.step.name}")) for one in status]
+    if own[0].state is State.NEW:
+        why = f"{len(files):,} new files; those of earlier generations are unchanged"
+        own[0] = replace(own[0], why=why)
+    return own
 
 
 def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
-    """Run all steps up to `until`; give the report.
+    """Run all steps up to `until`, of each generation of the folder; give the report.
 
     Raises:
         ShardmillError: as its message says; what is committed stays.
     """
+    own, *later = generation_requests(request)
+    report = _run_one(own, stream=stream)
+    return _with_generations(report, {one.output.name: _run_one(one, stream=stream) for one in later})
+
+
+def _with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunReport:
+    """Return the report of a folder: one verdict over all its generations."""
+    if not later:
+        return report
+    verdicts = [one["passed"] for one in (report, *later.values())]
+    passed = None if None in verdicts else all(verdicts)
+    return {**report, "passed": passed, "generations": dict(later)}
+
+
+def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
+    """Run all steps of one generation up to `until`; give its report."""
     if request.until is not None and request.until not in NAMES:
         raise ConfigError(f"--until {request.until}: no such step; steps: {', '.join(NAMES)}")
     require_run_folder(request.output)
@@ -115,6 +153,21 @@ def _resolved(request: RunRequest) -> RunRequest:
 
 
 def verify_session(
+    output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
+) -> RunReport:
+    """Check the datasets of a finished run, and of each of its generations, again from their files.
+
+    Args and errors are those of `_verify_one`.
+    """
+    reports = [
+        _verify_one(folder, workers=workers, address=address, stream=stream, full=full)
+        for folder in (output, *generation_folders(output))
+    ]
+    names = [folder.name for folder in generation_folders(output)]
+    return _with_generations(reports[0], dict(zip(names, reports[1:], strict=True)))
+
+
+def _verify_one(
     output: Path, *, workers: int, address: str | None, stream: TextIO | None, full: bool = False
 ) -> RunReport:
     """Check a finished run's datasets again, from their files; give the report.
@@ -203,13 +256,14 @@ def open_execution(
 
 def _steps(request: RunRequest, execution: Execution) -> RunReport:
     """Do the steps in order and gather what each reports."""
-    adopted = find_tokenizer(request.file, request.base)
-    found = find_inputs(request.file, request.base)
+    scope = scope_of(request, ())
+    found = found_inputs(request)
     for skipped in found.skipped:
         execution.progress.note(skipped.line)
     files = scan_inputs(found.files, execution)
     execution.needs = require_for_inputs(request.file, files, workers=request.workers)
-    steps = plan_steps(request.file, files, adopted)
+    scope = replace(scope, inputs=files)
+    steps = plan_scope(scope)
     plan = {step.name: step for step in steps}
     names = names_until(plan, request.until)
     if not names and request.until != SCAN:
@@ -218,10 +272,15 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
             f"--until {request.until}: no dataset of the run has this step; its steps: {own}"
         )
     before = _last_plan(request.output)
+    if request.replace and request.files is None and (request.output / GENERATIONS).exists():
+        shutil.rmtree(request.output / GENERATIONS)  # their documents become part of this run
+        execution.journal.log("replace", step=GENERATIONS)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, plan, replace=request.replace)
     _keep_plan(request, steps, found.skipped)
-    runner = Runner(Scope(request.file, files, adopted), plan, execution)
+    for line in labels(scope.earlier):
+        execution.progress.note(line)
+    runner = Runner(scope, plan, execution)
     with forgetting_changed(execution, files):
         runner.do(names)
     size = sum(file.size for file in files)
@@ -239,7 +298,8 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
         raise ConfigError(
             f"{request.output}: holds a run of another config; these would be redone: {listed}."
-            " Run with --replace to redo them, or choose another folder"
+            " Run with --replace to redo them as one run over all files, or choose another folder; with"
+            f' dedup.against = ["{request.output}"] there, what this run kept stays and outranks'
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)

@@ -22,6 +22,7 @@ from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.run_file.fingerprints import fingerprint_of, full_settings
 from pipeline.state.commits import STEP_COMMIT
+from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.records import StepRecord
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.units import Unit
@@ -68,6 +69,8 @@ class Scope:
     adopted: Adoption | None = None
     """The existing tokenizer, if the run trains none."""
     of: Dataset | None = None
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs that it is deduplicated against, in the order of their rank."""
 
     @property
     def dataset(self) -> Dataset:

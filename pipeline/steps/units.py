@@ -59,6 +59,8 @@ class Unit:
     """Name of the step whose mask says which of its documents are kept."""
     cut: bool = False
     """Whether some of their text is cut."""
+    folder: str = ""
+    """Absolute folder of the earlier run that it is of; empty for a unit of this run."""
 
     @property
     def dialogues(self) -> bool:
@@ -78,27 +80,37 @@ class Unit:
     @property
     def table(self) -> str:
         """Key of its documents."""
-        return f"ingest/{self.name}/documents.parquet"
+        return f"{self._run}ingest/{self.name}/documents.parquet"
 
     @property
     def signatures(self) -> str:
         """Key of its MinHash signatures, (num_perm, documents) uint32."""
-        return f"ingest/{self.name}/signatures.npy"
+        return f"{self._run}ingest/{self.name}/signatures.npy"
 
     @property
     def keys(self) -> str:
         """Key of the digests of what else its documents are compared by, (documents, K, 2) uint64."""
-        return f"ingest/{self.name}/keys.npy"
+        return f"{self._run}ingest/{self.name}/keys.npy"
 
     @property
     def ranking(self) -> str:
         """Key of what its documents are ranked by, (documents,) float64."""
-        return f"ingest/{self.name}/ranking.npy"
+        return f"{self._run}ingest/{self.name}/ranking.npy"
 
     @property
     def keep(self) -> str:
         """Key of its keep mask, (documents,) bool."""
-        return f"{self.kept_by}/keep/{self.name}.npy"
+        return f"{self._run}{self.kept_by}/keep/{self.name}.npy"
+
+    @property
+    def clusters(self) -> str:
+        """Key of the clusters of its run."""
+        return f"{self._run}dedup/clusters.parquet"
+
+    @property
+    def _run(self) -> str:
+        """What stands before the keys of its files: an absolute path stays so below any folder."""
+        return f"{self.folder}/" if self.folder else ""
 
     @property
     def cuts(self) -> str:
@@ -343,7 +355,7 @@ class Clusters:
 def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
     """Return the clusters of a unit's documents."""
     parts = [(np.empty((0, ID_BYTES), np.uint8),) * 2]
-    path = workspace.path("dedup/clusters.parquet")
+    path = workspace.path(unit.clusters)
     with named_table(path), pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             number = file.metadata.row_group(group).column(0).statistics

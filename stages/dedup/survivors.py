@@ -131,6 +131,20 @@ def link_repeats(decisions: Decisions, sort: int, repeats: NDArray[np.int64]) ->
     decisions.links[sort, repeats[:, 0]] = -_LEADER - repeats[:, 1]
 
 
+def keep_first(decisions: Decisions, kept: NDArray[np.int64]) -> None:
+    """Note of each class, in place, the first of some documents that is kept, unless one is noted.
+
+    Args:
+        decisions: filled, with repeats linked.
+        kept: (K,) documents that are kept, the best-ranked first.
+    """
+    for links in decisions.links:
+        leaders = np.where(links[kept] > -_LEADER, kept, -_LEADER - links[kept])
+        classes, first = np.unique(leaders, return_index=True)
+        fresh = links[classes] == _NONE
+        links[classes[fresh]] = kept[first[fresh]]
+
+
 def decide(
     decisions: Decisions, first: int, last: int, *, edges: Edges, ranks: "Ranks | None" = None
 ) -> None:

@@ -256,7 +256,8 @@ class Batches(Sequence[Batch]):
             raise ConfigError(
                 f"state: of {rows:,} rows of {str(fingerprint)[:12]}, but"
                 f" these are {len(self.rows):,} of {self.rows.fingerprint[:12]}; open the dataset"
-                " that the state was saved with, or begin without the state"
+                " that the state was saved with, or begin without the state. If the run has grown"
+                " since, open_dataset(..., generations=N) reads the first N generations alone"
             )
         if bool(shuffle) != self.rows.shuffle:
             raise ConfigError(

@@ -59,7 +59,7 @@ class Blend:
             raise ConfigError(f"weights has {entries}, but there {there}")
         for dataset in self.datasets:
             dataset.reader.share_descriptors(len(self.datasets))
-            _refuse_to_blend(self.datasets[0], dataset)
+            refuse_to_blend(self.datasets[0], dataset)
         self._rows = sum(map(len, self.datasets)) if rows is None else whole_number("rows", rows)
         if self._rows < 1:
             raise ConfigError(f"rows = {rows}: must be at least 1, or None for as many as there are")
@@ -170,7 +170,7 @@ def whole_weights(weights: Sequence[float]) -> tuple[int, ...]:
     return tuple(part // least for part in parts)
 
 
-def _refuse_to_blend(first: ShardDataset, other: ShardDataset) -> None:
+def refuse_to_blend(first: ShardDataset, other: ShardDataset) -> None:
     """Refuse datasets whose rows a trainer could not take as one batch."""
     if not len(other):
         raise ConfigError(f"{other.folder}: no rows to blend")

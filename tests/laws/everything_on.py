@@ -34,7 +34,17 @@ from tests.laws.written_records import FORMATS, write_source
 
 RECORDS = 36
 """Of each source, beside its faults."""
-FOLDERS = ("ingest", "dedup", "decontaminate", "tokenizer", "split", "tokens", "sentences", "datasets")
+FOLDERS = (
+    "ingest",
+    "dedup",
+    "decontaminate",
+    "cut",
+    "tokenizer",
+    "split",
+    "tokens",
+    "sentences",
+    "datasets",
+)
 """Those whose bytes follow from the run file and the inputs alone."""
 QUESTIONS = "questions.txt"
 """An evaluation set beside the sources."""
@@ -89,6 +99,17 @@ def everything_on(name: str) -> RunFile:
     content["ingest"]["unit_size"] = "16KiB"
     sets = [{"name": name, "paths": [QUESTIONS], "action": name} for name in ("drop", "report")]
     content["decontamination"] = {"sets": sets}
+    content["dedup"] = {
+        "minhash": {"normalize": ["case", "quotes"]},
+        "containment": {"threshold": 0.95},
+        "semantic": {"encoder": "tests.laws.letter_encoder:encode", "threshold": 0.99},
+        "keep": "longest",
+        "source_order": [content["sources"][2]["name"]],
+        "lines": {"min_documents": 4},
+        "paragraphs": {"min_documents": 4},
+        "substrings": {"min_words": 25},
+    }
+    content["sources"][1]["dedup"] = "within"
     content["tokenizer"] = {"train": {"vocab_size": 1200, "sample_size": "1MiB"}}
     return RunFile.model_validate(content)
 

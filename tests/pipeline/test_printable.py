@@ -16,7 +16,8 @@ from pipeline.report.comparison import COLUMNS, comparison_table
 from pipeline.report.inspection import print_row
 from pipeline.report.page import MAX_FINDINGS, MAX_LANGUAGES, first_languages, render_page
 from pipeline.report.plain import PlainConsole
-from pipeline.report.terminal import print_export, print_quick, print_report, print_status
+from pipeline.report.status import print_status
+from pipeline.report.terminal import print_export, print_quick, print_report
 from pipeline.state.journal import Journal
 from pipeline.system.printable import printable, printable_json
 
@@ -187,7 +188,7 @@ def test_a_status_with_an_evil_error_and_evil_steps_is_printed_plainly(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Journal(tmp_path, "a").status("stopped", error=EVIL, step=EVIL)
-    print_status(tmp_path, ["ingest"], as_json=False)
+    print_status({tmp_path: ["ingest"]}, as_json=False)
     assert not obeyed(capsys.readouterr().out)
 
 

@@ -72,6 +72,8 @@ class ContainedRun:
     config: ContainmentConfig
     ranked: bool = False
     rules: Mapping[str, SourceRule] = field(default_factory=dict)
+    earlier: int = 0
+    """Documents of earlier runs: numbered first."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,7 @@ class ContainedPiece:
     number: int
     config: ContainmentConfig
     ranked: bool = False
+    earlier: int = 0
 
 
 def key_pieces(text_bytes: int) -> int:
@@ -134,7 +137,7 @@ def find_containing(workspace: Workspace, piece: ContainedPiece) -> CandidatesRe
                 block = slice(start, min(start + BLOCK_KEYS, high))
                 yield keys[block], documents[block] + np.int64(first)
 
-    buckets = Buckets(shared_keys(blocks()), piece.config.max_candidates)
+    buckets = Buckets(shared_keys(blocks()), piece.config.max_candidates, piece.earlier)
     folder = workspace.create(piece_key(piece.number))
     return write_buckets(folder, buckets, blocks, ranks_of(workspace, piece.ranked))
 
@@ -173,7 +176,7 @@ def hash_contained(workspace: Workspace, work: ContainedRun) -> HashingRecord:
     """Write the sets of shingles of the documents of a run that are in a pair of any run."""
     run = work.run
     paired = np.zeros(run.last - run.first, np.bool_)
-    for other in range(len(work.firsts)):
+    for other in range(int(np.searchsorted(work.firsts, work.earlier)), len(work.firsts)):
         partners = _open(workspace.path(_candidates_key(other)) / "partners.npy")
         low, high = np.searchsorted(partners, (run.first, run.last))
         paired[partners[low:high] - run.first] = True

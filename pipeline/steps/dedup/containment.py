@@ -37,21 +37,26 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
             config,
             corpus.ranked,
             corpus.rules,
+            corpus.earlier,
         )
         for run in corpus.runs
     }
     yield Phase(
         "select shingles", [job.task(f"winnow-{name}", winnow_run, work) for name, work in works.items()]
     )
-    pieces = [ContainedPiece(corpus.firsts, number, config, corpus.ranked) for number in range(cut)]
+    pieces = [
+        ContainedPiece(corpus.firsts, number, config, corpus.ranked, corpus.earlier)
+        for number in range(cut)
+    ]
     tasks = [job.task(f"contained-{one.number:05d}", find_containing, one) for one in pieces]
     yield Phase("find contained documents", tasks)
-    for title, prefix, function in (
-        ("count shared shingles", "shared", count_shared),
-        ("hash contained documents", "contained-shingles", hash_contained),
+    own = {run.name: works[run.name] for run in corpus.own_runs}
+    for title, prefix, function, some in (
+        ("count shared shingles", "shared", count_shared, own),
+        ("hash contained documents", "contained-shingles", hash_contained, works),
     ):
-        yield Phase(title, [job.task(f"{prefix}-{name}", function, one) for name, one in works.items()])
-    tasks = [job.task(f"contained-pairs-{name}", verify_contained, one) for name, one in works.items()]
+        yield Phase(title, [job.task(f"{prefix}-{name}", function, one) for name, one in some.items()])
+    tasks = [job.task(f"contained-pairs-{name}", verify_contained, one) for name, one in own.items()]
     verified = yield Phase("verify contained documents", tasks)
     compared = sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())
     return (FoundEdges(CONTAINED, EDGES, compared=compared),)

@@ -21,11 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.earlier import ORDER, RANKS
 from stages.dedup.survivors import CANONICAL, Edges, Ranks
 from stages.store.arrays import array_writer, open_array, write_array
-
-RANKS, ORDER = "dedup/ranks.npy", "dedup/order.npy"
-"""Of all documents, if the survivor is not simply the first."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.blocks import by_piece, in_blocks
 from pipeline.steps.dedup.edges import ranks_of
 from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.earlier import removed_for_values
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, digest_halves
+from pipeline.steps.units import Unit, digest_halves, kept_mask
 from stages.dedup.exact import DigestBlock, ranked_duplicates, stream_duplicates
 from stages.dedup.keys import salted
 from stages.dedup.lsh import num_pieces, piece_of
@@ -96,6 +97,9 @@ def _digests(workspace: Workspace, work: RunDigests, unit: Unit) -> DigestBlock:
         return np.empty((0, 2), np.uint64), documents[:0]
     if work.value == TEXT:
         halves = digest_halves(workspace, unit)
+        if unit.folder:  # what went for its URL alone says nothing of its text
+            stays = np.flatnonzero(~removed_for_values(workspace, unit))
+            halves, documents = halves[stays], documents[stays]
     else:
         keys: Any = open_array(workspace.path(unit.keys), dtype="<u8")
         halves = np.array(keys[:, work.value])
@@ -171,7 +175,11 @@ def compared_documents(
     Repeats of a text are decided with the first of it; a source without deduplication has none.
     """
     fresh = np.ones(run.last - run.first, np.bool_)
-    fresh[repeats_of(workspace, run.first, run.last, pieces=pieces)[:, 0] - run.first] = False
+    repeats = repeats_of(workspace, run.first, run.last, pieces=pieces)[:, 0] - run.first
+    if any(unit.folder for unit in run.units):  # of two earlier runs each may have kept the same text
+        kept = np.concatenate([kept_mask(workspace, unit) for unit in run.units])
+        repeats = repeats[~kept[repeats]]
+    fresh[repeats] = False
     for unit in run.units:
         if rules.get(unit.source, True) is False:
             fresh[unit.first - run.first : unit.last - run.first] = False

@@ -38,6 +38,8 @@ class CandidateRun:
     run: UnitRun
     pieces: int
     minhash: MinHashConfig
+    earlier: int = 0
+    """Documents of earlier runs: of these, those alone that a new one is compared with."""
 
 
 class HashingRecord(UnitRecord):
@@ -126,9 +128,13 @@ def _shares_bucket(workspace: Workspace, work: CandidateRun) -> NDArray[np.bool_
     bands, _ = band_shape(work.minhash.threshold, work.minhash.num_perm)
     for band in range(bands):
         for piece in range(work.pieces):
-            members = open_array(workspace.path(band_key(band, piece)) / "members.npy", dtype="<i8")
-            low, high = np.searchsorted(members[:, 0], (first, last))
-            shares[members[low:high, 0] - first] = True
+            folder = workspace.path(band_key(band, piece))
+            if first < work.earlier:
+                sharing = open_array(folder / "earlier.npy", dtype="<i8")
+            else:
+                sharing = open_array(folder / "members.npy", dtype="<i8")[:, 0]
+            low, high = np.searchsorted(sharing, (first, last))
+            shares[sharing[low:high] - first] = True
     return shares
 
 

@@ -8,6 +8,7 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
+from pipeline.steps.earlier import earlier_documents, numbered
 from pipeline.steps.step import Job
 from pipeline.steps.units import Unit
 
@@ -22,6 +23,8 @@ class Corpus:
     """That the range of digests or keys of one for each document is cut into."""
     ranked: bool
     """Whether ranks are an array, and not the numbers of documents."""
+    earlier: int
+    """Documents of earlier runs: they are numbered first, and outrank all others."""
     rules: Mapping[str, SourceRule]
     """Of sources that are not deduplicated with all others."""
 
@@ -29,6 +32,11 @@ class Corpus:
     def firsts(self) -> tuple[int, ...]:
         """The number of the first document of each run."""
         return tuple(run.first for run in self.runs)
+
+    @property
+    def own_runs(self) -> tuple[UnitRun, ...]:
+        """The runs of units of this run: an earlier document is never the worse one of a pair."""
+        return tuple(run for run in self.runs if run.first >= self.earlier)
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,13 @@ def rules_of(file: RunFile) -> dict[str, SourceRule]:
     return {source.name: source.dedup for source in file.sources if source.dedup is not True}
 
 
-def corpus_of(file: RunFile, units: tuple[Unit, ...], pieces: int) -> Corpus:
-    """Return the documents of a run."""
-    runs = tuple(unit_runs(units))
-    return Corpus(units, runs, pieces, file.dedup.ranked, rules_of(file))
+def corpus_of(job: Job, units: tuple[Unit, ...], pieces: int) -> Corpus:
+    """Return the documents of a run, behind those of earlier runs."""
+    every = (*numbered(job.scope.earlier), *units)
+    runs, earlier = tuple(unit_runs(every)), earlier_documents(job.scope.earlier)
+    return Corpus(every, runs, pieces, is_ranked(job), earlier, rules_of(job.file))
+
+
+def is_ranked(job: Job) -> bool:
+    """Say whether ranks are an array, and not the numbers of documents, here or in an earlier run."""
+    return job.file.dedup.ranked or any(run.ranked for run in job.scope.earlier)

@@ -19,17 +19,20 @@ NEAR = "minhash"
 def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     """Find near-duplicates."""
     minhash, pieces, runs = job.file.dedup.minhash, corpus.pieces, corpus.runs
+    earlier = corpus.earlier
     cut = {f"keys-{run.name}": RunKeys(run, pieces, minhash, corpus.rules) for run in runs}
     yield Phase("sort band keys", [job.task(name, cut_keys, work) for name, work in cut.items()])
     bands, _ = band_shape(minhash.threshold, minhash.num_perm)
     found = {
-        f"band-{band:03d}-{number:05d}": Piece(corpus.firsts, number, band, minhash, corpus.ranked)
+        f"band-{band:03d}-{number:05d}": Piece(
+            corpus.firsts, number, band, minhash, corpus.ranked, earlier
+        )
         for band, number in itertools.product(range(bands), range(pieces))
     }
     tasks = [job.task(name, find_candidates, work) for name, work in found.items()]
     yield Phase("find near-duplicates", tasks)
     tasks = [
-        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash))
+        job.task(f"shingles-{run.name}", hash_candidates, CandidateRun(run, pieces, minhash, earlier))
         for run in runs
     ]
     yield Phase("hash candidates", tasks)
@@ -39,7 +42,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
             verify_pairs,
             PairRange(run, corpus.firsts, pieces, minhash, corpus.ranked),
         )
-        for run in runs
+        for run in corpus.own_runs
     ]
     verified = yield Phase("verify near-duplicates", tasks)
     compared = sum(pairs.compared for pairs in read_all(verified, PairsRecord).values())

@@ -13,7 +13,7 @@ block. The number of pieces follows from the number of documents alone, so nothi
 memory or on workers.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -63,6 +63,8 @@ class Piece:
     band: int
     minhash: MinHashConfig
     ranked: bool = False
+    earlier: int = 0
+    """Documents of earlier runs, which are numbered first; two of them are never compared again."""
 
 
 def keys_key(run: int) -> str:
@@ -123,7 +125,8 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
                 yield keys[block], documents[block] + np.int64(first)
 
     room = min(MAX_KEYS, sum(high - low for _, _, low, high in ranges()))
-    buckets = Buckets(shared_keys(blocks(), room=room), piece.minhash.max_candidates)
+    shared = shared_keys(blocks(), room=room)
+    buckets = Buckets(shared, piece.minhash.max_candidates, piece.earlier)
     folder = workspace.create(band_key(piece.band, piece.number))
     return write_buckets(folder, buckets, blocks, ranks_of(workspace, piece.ranked))
 
@@ -134,6 +137,8 @@ class Buckets:
 
     shared: SharedKeys
     max_candidates: int
+    earlier: int = 0
+    """Documents of earlier runs: numbered first, ranked first, and members of none."""
 
 
 def write_buckets(
@@ -142,7 +147,8 @@ def write_buckets(
     """Write the members of all buckets of a piece, and their best-ranked documents.
 
     Args:
-        folder: for members.npy, (M, 3), and heads.npy, (H,).
+        folder: for members.npy, (M, 3), and heads.npy, (H,); with earlier runs also for earlier.npy,
+            (E,): their documents that a new one is compared with.
         buckets: of the piece.
         blocks: gives keys and documents, ascending by document, from the start.
         ranks: of all documents.
@@ -157,12 +163,38 @@ def write_buckets(
         filler.rank((keys, ranks.of(documents)) for keys, documents in blocks())
         found = _placed(filler, blocks(), ranks)
     with array_writer(folder / "members.npy", dtype="<i8", shape=(3,)) as append:
+        wanted = []
         for block in found:
-            append(block)
-            members += len(block)
-            comparisons += int(block[:, 2].sum())
-    write_array(folder / "heads.npy", ranks.at(filler.heads))
+            own = block[np.searchsorted(block[:, 0], buckets.earlier) :]
+            append(own)
+            members += len(own)
+            comparisons += int(own[:, 2].sum())
+            if buckets.earlier:
+                wanted.append(_starts(own))
+    heads = ranks.at(filler.heads)
+    write_array(folder / "heads.npy", heads)
+    if buckets.earlier:
+        write_array(folder / "earlier.npy", _compared_earlier(heads, wanted, buckets.earlier))
     return CandidatesRecord(members=members, comparisons=comparisons)
+
+
+def _starts(members: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the slices of heads that members are compared with, each once with its longest: (S, 2)."""
+    starts, slices = np.unique(members[:, 1], return_inverse=True)
+    counts = np.zeros(len(starts), np.int64)
+    np.maximum.at(counts, slices, members[:, 2])
+    return np.column_stack([starts, counts])
+
+
+def _compared_earlier(
+    heads: NDArray[np.int64], slices: Sequence[NDArray[np.int64]], earlier: int
+) -> NDArray[np.int64]:
+    """Return the documents of earlier runs among some slices of heads, ascending: (E,)."""
+    places = _starts(np.insert(np.concatenate([np.empty((0, 2), np.int64), *slices]), 0, 0, axis=1))
+    ends = np.cumsum(places[:, 1])
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - places[:, 1], places[:, 1])
+    found = heads[np.repeat(places[:, 0], places[:, 1]) + within]
+    return np.unique(found[found < earlier])
 
 
 def _placed(

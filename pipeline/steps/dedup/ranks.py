@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.steps.dedup.edges import ORDER, RANKS
+from pipeline.steps.earlier import ORDER, RANKS, EarlierRun, earlier_order
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, row_groups
 from stages.dedup.ranking import KeepColumn, KeepPolicy, best_first
@@ -25,6 +25,8 @@ class Ranking:
     keep: KeepPolicy
     sources: tuple[str, ...]
     """All of them, the best-ranked first; none if sources rank nothing."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs whose documents outrank those of the units, each in its own order."""
 
 
 class RanksRecord(UnitRecord):
@@ -54,9 +56,11 @@ def rank_documents(workspace: Workspace, work: Ranking) -> RanksRecord:
             int(np.count_nonzero(np.isnan(values[unit.first : unit.last]))) for unit in work.units
         )
         lowest = isinstance(work.keep, KeepColumn) and work.keep.order == "lowest"
-        order = best_first(values, _groups(work.units, work.sources), lowest=lowest).astype("<u4")
-    ranks = np.empty(total, "<u4")
-    ranks[order] = np.arange(total, dtype="<u4")
+        own = best_first(values, _groups(work.units, work.sources), lowest=lowest)
+        before = earlier_order(workspace, work.earlier)
+        order = np.concatenate([before, own + len(before)]).astype("<u4")
+    ranks = np.empty(len(order), "<u4")
+    ranks[order] = np.arange(len(order), dtype="<u4")
     write_array(workspace.create(ORDER), order)
     write_array(workspace.create(RANKS), ranks)
     return RanksRecord(last=last)

@@ -16,17 +16,20 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.ledger import ledger_key, write_flows
+from pipeline.steps.dedup.earlier import MemberNames, take_decisions, write_sides
 from pipeline.steps.dedup.edges import FoundEdges, ranks_of, read_edges
 from pipeline.steps.dedup.equal import equal_texts
 from pipeline.steps.dedup.minhash import NEAR
-from pipeline.steps.dedup.runs import unit_runs
+from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.values import EXACT
-from pipeline.steps.evidence import EVIDENCE_ROWS, DocumentNames, mapped_zeros, write_tables
+from pipeline.steps.earlier import KEPT_RUN, EarlierRun, earlier_documents, numbered
+from pipeline.steps.evidence import EVIDENCE_ROWS, mapped_zeros, write_tables
 from pipeline.steps.names import READ_ROWS
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import (
     LanguageSize,
     Unit,
+    hex_strings,
     row_groups,
     tally_of_texts,
 )
@@ -44,6 +47,7 @@ from stages.ledger import Flow, Tally, total_flow
 from stages.store.arrays import open_array, write_array
 
 _NONE = Tally(bytes=0)
+_KEPT_RUN = pa.field(KEPT_RUN, pa.string())
 
 
 @dataclass(frozen=True)
@@ -61,12 +65,25 @@ class Resolution:
     """Whether every document stays, and the masks are written."""
     alike: bool = False
     """Whether equal texts may stay: they belong to one side of the split."""
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs whose documents are numbered before those of the units, and outrank them."""
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods by number."""
+        """The methods by number; those of earlier runs too, since a repeat goes as its text went."""
         names = [one.method for one in self.found]
-        return tuple(dict.fromkeys([*names, EXACT, NEAR]))
+        before = [method for run in self.earlier for method in run.methods]
+        return tuple(dict.fromkeys([*names, EXACT, NEAR, *before]))
+
+    @property
+    def every(self) -> list[UnitRun]:
+        """Runs of the units of earlier runs and of this one."""
+        return unit_runs((*numbered(self.earlier), *self.units))
+
+    @property
+    def runs(self) -> list[UnitRun]:
+        """Runs of the units of this run."""
+        return [run for run in self.every if run.first >= earlier_documents(self.earlier)]
 
 
 class ResolveRecord(UnitRecord):
@@ -83,7 +100,7 @@ class ResolveRecord(UnitRecord):
 
 def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
     """Decide about every document and write keep masks, removals and clusters."""
-    total = work.units[-1].last if work.units else 0
+    total, before = work.units[-1].last if work.units else 0, earlier_documents(work.earlier)
     with workspace.scratch() as scratch:
         decisions = _decided(workspace, work, total, scratch)
         for unit in () if work.kept else work.units:
@@ -93,7 +110,7 @@ def resolve(workspace: Workspace, work: Resolution) -> ResolveRecord:
         flows, languages, clusters = _flows(workspace, work, decisions, clustered)
     write_flows(workspace.create(ledger_key("dedup")), flows)
     ledger = total_flow(flows.values()) or Flow(input=Tally(), output=Tally())
-    assert ledger.input.documents == total, "a unit has other documents than it was counted with"
+    assert ledger.input.documents == total - before, "a unit has other documents than it has"
     return ResolveRecord(
         kept=ledger.output.documents,
         removed={name: tally.documents for name, tally in ledger.gone.items()},
@@ -117,11 +134,11 @@ def _decided(workspace: Workspace, work: Resolution, total: int, scratch: Path) 
     for sort, number in enumerate(equal):
         for piece in range(work.pieces):
             _link(workspace, decisions, sort, f"{work.found[number].folder}/{piece:05d}.npy")
-    runs = unit_runs(work.units)
-    for run in runs:
-        edges = read_edges(workspace, work.found, run.number, runs=len(runs), ranks=ranks)
+    take_decisions(workspace, work.earlier, decisions, methods=work.methods, ranks=ranks)
+    for run in work.runs:
+        edges = read_edges(workspace, work.found, run.number, runs=len(work.every), ranks=ranks)
         decide(decisions, run.first, run.last, edges=edges, ranks=ranks)
-    for pairs in equal_texts(workspace, work.units) if work.alike else ():
+    for pairs in equal_texts(workspace, (*numbered(work.earlier), *work.units)) if work.alike else ():
         join_clusters(decisions, pairs, ranks=ranks)
     return decisions
 
@@ -188,36 +205,43 @@ def _write_evidence(
     """
     roots = settle_clusters(decisions)
     clustered = mapped_zeros(scratch / "clustered", np.bool_, len(roots))
-    for run in unit_runs(work.units):
+    for run in work.every:
         own = roots[run.first : run.last]
         others = own != np.arange(run.first, run.last)
         clustered[run.first : run.last] |= others
         clustered[own[others]] = True
     schema = removed_schema(measured=all(not one.equal or one.method == EXACT for one in work.found))
 
-    def removed(names: DocumentNames) -> Iterator[pa.Table]:
-        for run in unit_runs(work.units):
+    def removed(names: MemberNames) -> Iterator[pa.Table]:
+        for run in work.runs:
             gone = decisions.witness[run.first : run.last] != KEPT
             for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
-                yield _removed(names, rows, decisions, work)
+                removal = _removed(names, rows, decisions, work)
+                kept = decisions.witness[rows]
+                yield removal.append_column(_KEPT_RUN, names.runs(kept)) if work.earlier else removal
 
-    def members(names: DocumentNames) -> Iterator[pa.Table]:
-        for run in unit_runs(work.units):
+    def members(names: MemberNames) -> Iterator[pa.Table]:
+        for run in work.runs:
             own = np.flatnonzero(clustered[run.first : run.last])
             for rows in _blocks(own + run.first, EVIDENCE_ROWS):
-                yield _members(names, rows, decisions)
+                yield _members(names, rows, decisions, before=earlier_documents(work.earlier))
 
-    names = DocumentNames(workspace, work.units, clustered, scratch)
+    names = MemberNames(workspace, work.earlier, units=work.units, clustered=clustered, scratch=scratch)
+    schema = schema.append(_KEPT_RUN) if work.earlier else schema
     write_tables(workspace.create("dedup/removed.parquet"), schema, removed(names))
     write_tables(workspace.create("dedup/clusters.parquet"), CLUSTERS, members(names))
+    if work.earlier:
+        write_sides(workspace, work.earlier, clustered=clustered, roots=roots, names=names)
     return clustered
 
 
-def _members(names: DocumentNames, rows: NDArray[np.int64], decisions: Decisions) -> pa.Table:
+def _members(
+    names: MemberNames, rows: NDArray[np.int64], decisions: Decisions, *, before: int
+) -> pa.Table:
     columns = {
-        "number": rows,
+        "number": rows - before,
         "id": names.ids(rows),
-        "cluster": names.ids(decisions.cluster[rows]),
+        "cluster": hex_strings(names.clusters(decisions.cluster[rows])),
         "kept": decisions.witness[rows] == KEPT,
     }
     return pa.table(columns, schema=CLUSTERS)
@@ -229,7 +253,7 @@ def _blocks(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def _removed(
-    names: DocumentNames, rows: NDArray[np.int64], decisions: Decisions, work: Resolution
+    names: MemberNames, rows: NDArray[np.int64], decisions: Decisions, work: Resolution
 ) -> pa.Table:
     kept, method = decisions.witness[rows], decisions.method[rows]
     values = [number for number, one in enumerate(work.found) if one.equal and one.method != EXACT]
@@ -243,7 +267,7 @@ def _removed(
             "kept_source": names.sources(kept),
             "similarity": pa.array(decisions.similarity[rows], mask=np.isin(method, values)),
             "method": pa.DictionaryArray.from_arrays(pa.array(method), list(work.methods)),
-            "cluster": names.ids(decisions.cluster[rows]),
+            "cluster": hex_strings(names.clusters(decisions.cluster[rows])),
         },
         schema=removed_schema(measured=not values),
     )

@@ -43,7 +43,8 @@ def unit_runs(units: Sequence[Unit]) -> list[UnitRun]:
 def _cut(units: Sequence[Unit], most: int) -> Iterator[tuple[Unit, ...]]:
     start, size = 0, 0
     for number, unit in enumerate(units):
-        if number > start and size + unit.text_bytes > most:
+        other = unit.folder != units[start].folder
+        if number > start and (other or size + unit.text_bytes > most):
             yield tuple(units[start:number])
             start, size = number, 0
         size += unit.text_bytes

@@ -75,6 +75,8 @@ class SemanticClusters:
     step: int = 1
     within: frozenset[str] = frozenset()
     """Sources whose documents are compared with each other alone."""
+    earlier: int = 0
+    """Documents of earlier runs, which are never the worse one of a pair."""
 
 
 class SemanticRecord(UnitRecord):
@@ -155,7 +157,7 @@ def compare_clusters(workspace: Workspace, work: SemanticClusters) -> SemanticRe
             heads, numbers, sources = _heads(workspace, work, cluster, ranks)
             for block, members, own in _blocks(workspace, work, cluster, ranks):
                 places, rows, similarity = similar_pairs(heads, block, work.config)
-                same = sources[places] == own[rows]
+                same = (sources[places] == own[rows]) & (members[rows] >= work.earlier)
                 writer.add(numbers[places[same]], members[rows[same]], similarity[same])
                 compared += int(np.searchsorted(heads.ranks, block.ranks).sum())
     return SemanticRecord(compared=compared)
@@ -238,7 +240,9 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
         job.task(
             f"semantic-{part:05d}",
             compare_clusters,
-            SemanticClusters(corpus.runs, config, corpus.ranked, part, parts, within),
+            SemanticClusters(
+                corpus.runs, config, corpus.ranked, part, parts, within=within, earlier=corpus.earlier
+            ),
         )
         for part in range(parts)
     ]

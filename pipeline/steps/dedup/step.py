@@ -12,6 +12,7 @@ from pipeline.run_file.deduplication import Dedup
 from pipeline.run_file.fingerprints import Some
 from pipeline.state.ledger import let_out, read_flows, settle
 from pipeline.steps.dedup.clusters import Clustered, LargeCluster, LargestRecord, describe_largest
+from pipeline.steps.dedup.earlier import SIDES
 from pipeline.steps.dedup.edges import FoundEdges
 from pipeline.steps.dedup.limits import (
     Removals,
@@ -20,7 +21,7 @@ from pipeline.steps.dedup.limits import (
     require_limits,
     warnings_of,
 )
-from pipeline.steps.dedup.method import Corpus, corpus_of, rules_of
+from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.methods import METHODS
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
@@ -30,6 +31,7 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
+from pipeline.steps.earlier import behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
@@ -38,6 +40,7 @@ from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, num_pieces
+from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
 
@@ -77,14 +80,23 @@ def text_need(file: RunFile) -> int:
     return BATCH_FACTOR * BATCH_BYTES + TEXT_FACTOR * int(file.ingest.max_document_bytes)
 
 
-_UNDECIDED = {"lines", "paragraphs", "substrings", "max_removed_fraction", "max_cluster_size"}
-"""Settings that decide what is cut from documents, and limits; all others decide which are kept."""
+_UNDECIDED = {
+    *("lines", "paragraphs", "substrings"),
+    *("max_removed_fraction", "max_cluster_size"),
+    "against",
+}
+"""Settings that decide what is cut from documents, limits, and where earlier runs lie: all others decide
+which documents are kept."""
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
     dedup: dict[str, object] = {"dedup": Some(scope.file.dedup, set(Dedup.model_fields) - _UNDECIDED)}
+    if scope.earlier:  # which runs they are, never where they are
+        dedup["against"] = [run.identity for run in scope.earlier]
     if not scope.file.dedup.exact:  # of older runs, equal texts were on both sides
         dedup["equal_texts"] = "on one side of the split"
+    if scope.file.dedup.containment is not None and scope.file.dedup.minhash.normalize:
+        dedup["unicode"] = unicode_version()
     if rules := rules_of(scope.file):
         dedup["rules"] = rules
     if sources := ranked_sources(scope.file):
@@ -113,6 +125,11 @@ def section_loss(scope: Scope) -> str | None:
     )
 
 
+def sides_key(scope: Scope) -> str | None:
+    """Return the key of the sides that earlier runs settled; None if there are no such runs."""
+    return SIDES if scope.earlier else None
+
+
 def short_first(scope: Scope) -> str | None:
     """Say what containment misses where a short document may come before what holds it, or None."""
     dedup = scope.file.dedup
@@ -137,19 +154,22 @@ def _work(job: Job) -> Work[DedupRecord]:
     kept = streams(job.scope)
     if kept:
         yield each_unit(job, "keep every document", lambda unit: _keep(job, unit))
-    config, units = job.file.dedup, units_of(job.records.of(INGEST).units)
+    config, earlier = job.file.dedup, job.scope.earlier
+    require_found(earlier)
+    own = units_of(job.records.of(INGEST).units)
+    units = behind(own, earlier_documents(earlier))
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
-    warnings = yield from _rank(job, units, where)
-    corpus = corpus_of(job.file, units, num_pieces(units[-1].last))
+    warnings = yield from _rank(job, where)
+    corpus = corpus_of(job, units, num_pieces(units[-1].last))
     found = yield from _find(job, corpus)
     alike = not config.exact or bool(corpus.rules)
-    whole = Resolution(units, corpus.pieces, found, config.ranked, kept, alike)
+    whole = Resolution(units, corpus.pieces, found, corpus.ranked, kept, alike, earlier)
     task = job.task("resolve", resolve, whole)
     decided = yield Phase("decide what stays", [task], where)
     record = decided[task.unit].read(ResolveRecord)
     flows = read_flows(job.root, DEDUP_NAME)
     settle(DEDUP_NAME, flows, let_out(job.root, "ingest"))
-    largest = yield from _describe_largest(job, units, deduplicated=config.exact)
+    largest = yield from _describe_largest(job, own, deduplicated=config.exact)
     removals = Removals(removals_by_source(units, flows), record.removed, largest)
     require_limits(job.file, removals, job.root)
     return Whole(
@@ -181,12 +201,13 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     return tuple(found)
 
 
-def _rank(job: Job, units: tuple[Unit, ...], where: Where) -> Phases[tuple[str, ...]]:
+def _rank(job: Job, where: Where) -> Phases[tuple[str, ...]]:
     """Rank all documents, unless the first of some duplicates stays; return what to warn of."""
-    dedup = job.file.dedup
-    if not dedup.ranked:
+    dedup, units = job.file.dedup, units_of(job.records.of(INGEST).units)
+    if not is_ranked(job):
         return ()
-    task = job.task("ranks", rank_documents, Ranking(units, dedup.keep, ranked_sources(job.file)))
+    work = Ranking(units, dedup.keep, ranked_sources(job.file), job.scope.earlier)
+    task = job.task("ranks", rank_documents, work)
     ranked = yield Phase("rank documents", [task], where)
     last, total = ranked[task.unit].read(RanksRecord).last, units[-1].last
     if not last:

@@ -12,15 +12,16 @@ from pipeline.steps.dedup.equal import (
     repeats_folder,
 )
 from pipeline.steps.dedup.method import Corpus, Method
+from pipeline.steps.earlier import BY_KEY, URL
 from pipeline.steps.step import Job
 
-EXACT, URL = "exact", "url"
+EXACT = "exact"
 """`method` in the evidence."""
 
 
 def value_names(file: RunFile) -> tuple[str, ...]:
     """Return the methods of the fields that are compared: url, key:doi."""
-    keys = [f"key:{name}" for name in file.dedup.keys]
+    keys = [f"{BY_KEY}{name}" for name in file.dedup.keys]
     return (*((URL,) if file.dedup.url is not None else ()), *keys)
 
 

@@ -141,7 +141,8 @@ def _signatures(file: RunFile) -> object:
 
 def compared_factor(file: RunFile) -> int:
     """Return the bytes for each byte of the longest document that what is compared of it takes."""
-    return 0 if not file.dedup.near or file.dedup.minhash.as_they_are else COMPARED_FACTOR
+    compares = file.dedup.near or file.dedup.containment is not None
+    return 0 if not compares or file.dedup.minhash.as_they_are else COMPARED_FACTOR
 
 
 def _compared(file: RunFile) -> list[object]:

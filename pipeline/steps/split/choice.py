@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.earlier import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenize.dialogues import token_counts
 from pipeline.steps.tokenizer.load import load_markup
@@ -30,7 +31,7 @@ from pipeline.steps.units import (
 )
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally, tally_of
-from stages.mixing.placement import ValidationConfig, is_candidate, num_shards, validation_hash
+from stages.mixing.placement import ValidationConfig, num_shards, validation_hash
 from stages.packing.layout import PackingConfig
 
 VALIDATION = "split/validation.parquet"
@@ -51,6 +52,8 @@ class CandidateUnit:
     unit: Unit
     validation: ValidationConfig
     seed: int
+    sides: str | None = None
+    """Key of the sides that earlier runs settled; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class ValidationChoice:
     seed: int
     kept_bytes: int
     kept_documents: int = 0
+    sides: str | None = None
+    """As of `CandidateUnit`: what earlier runs held out is so, whatever `validation` allows."""
 
 
 class CountRecord(UnitRecord):
@@ -88,14 +93,17 @@ class SplitRecord(StepRecord):
 
 def count_candidates(workspace: Workspace, work: CandidateUnit) -> CountRecord:
     """Count the tokens of each candidate cluster in one unit."""
-    clusters = clusters_of(workspace, work.unit) if work.validation.fraction else None
+    by_cluster = work.validation.fraction or work.sides
+    clusters = clusters_of(workspace, work.unit) if by_cluster else None
+    sides = Sides.read(workspace, work.sides)
     encoder = load_markup(workspace)
     counts: defaultdict[bytes, list[int]] = defaultdict(lambda: [0, 0])
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     for table in kept_groups(workspace, work.unit, ["id", "text_bytes", *SECTIONED_TEXT]):
         ids = fixed_bytes(table.column("id"), ID_BYTES)
-        names = list(rows_of_bytes(ids if clusters is None else clusters.of(ids)))
-        chosen = [is_candidate(name, work.seed, config=work.validation) for name in names]
+        of_documents = ids if clusters is None else clusters.of(ids)
+        names = list(rows_of_bytes(of_documents))
+        chosen = may_be_held_out(of_documents, work.seed, config=work.validation, sides=sides)
         described = table.select(["id", "text_bytes"])  # a filter copies what it is given, and not texts
         received += tally_of_texts(described)
         held_out += tally_of_texts(described.filter(pa.array(chosen, pa.bool_())))
@@ -119,9 +127,12 @@ def choose_validation(workspace: Workspace, work: ValidationChoice) -> SplitReco
     order = np.lexsort(
         (*_sort_keys(candidates.clusters), np.fromiter(hashes, np.uint64, len(candidates.clusters)))
     )
-    totals = np.cumsum(candidates.tokens[order])
-    num_chosen = int(np.searchsorted(totals, work.validation.max_tokens, side="right"))
-    chosen = np.sort(order[:num_chosen])  # candidates are in the order of their names
+    settled, _ = Sides.read(workspace, work.sides).of(candidates.clusters)
+    free = order[~settled[order]]
+    totals = np.cumsum(candidates.tokens[free])
+    num_free = int(np.searchsorted(totals, work.validation.max_tokens, side="right"))
+    chosen = np.sort(np.concatenate([free[:num_free], np.flatnonzero(settled)]))  # in name order
+    num_chosen = len(chosen)
     held = candidates.take(chosen)
     _write(workspace, VALIDATION, held)
     held_out = int(held.text_bytes.sum())

@@ -7,7 +7,7 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some
-from pipeline.steps.dedup.step import DEDUP, KEEP, text_need
+from pipeline.steps.dedup.step import DEDUP, KEEP, sides_key, text_need
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.ingest.stream import each_unit, streams
 from pipeline.steps.records import flows_of, read_all
@@ -69,14 +69,16 @@ def _work(job: Job) -> Work[SplitRecord]:
     file = job.file
 
     def count(unit: Unit) -> Task:
-        work = CandidateUnit(unit, file.validation, file.seed)
+        work = CandidateUnit(unit, file.validation, file.seed, sides_key(job.scope))
         name = unit.commit_name
         return job.task(f"{_COUNT}{name}", count_candidates, work, after=[(DEDUP.name, f"{KEEP}{name}")])
 
     counted = yield each_unit(job, "count held-out documents", count, until=(last_selecting(file),))
     units, kept = kept_units(job), selection(job).languages.values()
     size, documents = sum(one["bytes"] for one in kept), sum(one["documents"] for one in kept)
-    choice = ValidationChoice(units, file.validation, file.packing, file.seed, size, documents)
+    choice = ValidationChoice(
+        units, file.validation, file.packing, file.seed, size, documents, sides_key(job.scope)
+    )
     task = job.task("choose", choose_validation, choice)
     chosen = yield Phase("choose the validation split", [task], Where.DRIVER)
     by_unit = {unit.removeprefix(_COUNT): commit for unit, commit in counted.items()}

@@ -7,7 +7,7 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
-from pipeline.steps.dedup.step import text_need
+from pipeline.steps.dedup.step import sides_key, text_need
 from pipeline.steps.records import flows_of, read_all
 from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
@@ -117,7 +117,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
             job.task(
                 f"{SAMPLE}-{unit.commit_name}",
                 sample_unit,
-                SampleUnit(unit, rates, job.file.validation, job.file.seed),
+                SampleUnit(unit, rates, job.file.validation, job.file.seed, sides_key(job.scope)),
                 fingerprint=job.plan.units[SAMPLE],
             )
             for unit in units

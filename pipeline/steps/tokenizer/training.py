@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.earlier import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenizer.load import SPECIAL_IDS
 from pipeline.steps.units import (
@@ -21,7 +22,6 @@ from pipeline.steps.units import (
     clusters_of,
     fixed_bytes,
     kept_groups,
-    rows_of_bytes,
     tally_of_texts,
     text_slices,
 )
@@ -29,7 +29,7 @@ from pipeline.system.memory_release import release_freed_memory
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally
-from stages.mixing.placement import ValidationConfig, is_candidate
+from stages.mixing.placement import ValidationConfig
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.fairness import LanguageCounts, fairness
 from stages.tokenizer.framing import Framing, trained_ids
@@ -59,6 +59,8 @@ class SampleUnit:
     """How often each piece of a language is taken."""
     validation: ValidationConfig
     seed: int
+    sides: str | None = None
+    """Key of the sides that earlier runs settled; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class TokenizerRecord(StepRecord):
 
 def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     """Draw one unit's pieces, leaving out what may be held out for validation."""
-    clusters = clusters_of(workspace, work.unit)
+    clusters, sides = clusters_of(workspace, work.unit), Sides.read(workspace, work.sides)
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     taken = 0
     with pq.ParquetWriter(
@@ -114,7 +116,7 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     ) as writer:
         for table in kept_groups(workspace, work.unit, ["id", "language", "text_bytes", "text"]):
             described = table.select(["id", "text_bytes"])
-            candidate = pa.array(_candidates(table, clusters, work), pa.bool_())
+            candidate = pa.array(_candidates(table, clusters, sides, work=work), pa.bool_())
             received += tally_of_texts(described)
             held_out += tally_of_texts(described.filter(candidate))
             drawn = table.filter(pc.invert(candidate))
@@ -128,10 +130,10 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     return SampleRecord(pieces=taken, flow=flow)
 
 
-def _candidates(table: pa.Table, clusters: Clusters, work: SampleUnit) -> list[bool]:
+def _candidates(table: pa.Table, clusters: Clusters, sides: Sides, *, work: SampleUnit) -> list[bool]:
     """Return of each document whether it may be held out."""
-    names = rows_of_bytes(clusters.of(fixed_bytes(table.column("id"), ID_BYTES)))
-    return [is_candidate(name, work.seed, config=work.validation) for name in names]
+    names = clusters.of(fixed_bytes(table.column("id"), ID_BYTES))
+    return may_be_held_out(names, work.seed, config=work.validation, sides=sides)
 
 
 def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:

@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from stages.config import changed_settings
 from stages.dedup import normalization
+from stages.dedup.lsh import MinHashConfig
 from stages.dedup.minhash import signatures
-from stages.dedup.normalization import ShingleConfig, compared_text, compared_texts
+from stages.dedup.normalization import CHARACTERS, ShingleConfig, compared_texts
 from stages.dedup.shingle_sets import shingle_sets
 from stages.dedup.shingles import shingle_set
 
@@ -78,19 +80,16 @@ def test_texts_are_compared_as_plain_python_says(
             compared = unicodedata.normalize("NFKC", compared)
         if "case" in names:
             compared = compared.casefold()
+        if "punctuation" in names:
+            compared = "".join(c for c in compared if unicodedata.category(c)[0] not in "PS")
         if "digits" in names:
             compared = "".join("0" if c.isdecimal() else c for c in compared)
             while "00" in compared:
                 compared = compared.replace("00", "0")
-        if "punctuation" in names:
-            compared = "".join(c for c in compared if unicodedata.category(c)[0] not in "PS")
         if unit == "word":
             expected.append(set(shingle_set(compared, size=size).tolist()))
             continue
-        parts = compared.split()
-        before = "\u2423" if compared[:1].isspace() else ""
-        after = "\u2423" if compared[-1:].isspace() and parts else ""
-        letters = before + "\u2423".join(parts) + after
+        letters = "\u2423".join(compared.split())
         expected.append(set(shingle_set(" ".join(letters), size=size).tolist()))
     assert sets_of(texts, config) == expected
 
@@ -112,15 +111,68 @@ def test_a_long_text_is_normalised_in_parts(
     config: ShingleConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "> Straße 12\n> 1234 e\u0301 猫が" * 40 + "x" * 300 + "12 34\n" * 50
+    text += "座１２る34。ｶﾞが\u3099ไป\u0e33" * 60
     whole = sets_of([text], config)
     monkeypatch.setattr(normalization, "_CHUNK", 64)
     assert sets_of([text], config) == whole
     assert len(list(normalization.chunks(columns([text])[0]))) > 5
 
 
-def test_texts_of_marks_alone_are_like_no_other() -> None:
-    config = ShingleConfig(normalize=("punctuation",))
-    assert compared_text("... --- !", config).split() == []
-    assert sets_of(["... !", "***"], config) == [set(), set()]
-    found = signatures(*compared_texts(*columns(["... !", "***"]), config), size=5, num_perm=16)
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_texts_of_marks_alone_are_like_no_other(unit: str) -> None:
+    config = ShingleConfig.model_validate({"shingle": unit, "normalize": ("punctuation",)})
+    texts = ["... !", "***", " . ", "\n--\n--\n"]
+    assert sets_of(texts, config) == [set()] * len(texts)
+    found = signatures(*compared_texts(*columns(texts), config), size=5, num_perm=16)
     assert (found == 0xFFFFFFFF).all()
+
+
+def test_numbers_that_are_written_with_marks_are_one() -> None:
+    config = ShingleConfig(size=1, normalize=("digits", "punctuation"))
+    one, *others = sets_of(["at 3.14", "at 314", "at 1,250.00", "at 12/03/2024"], config)
+    assert others == [one] * 3
+
+
+def test_spaces_at_the_ends_of_a_text_make_no_difference() -> None:
+    one, other = sets_of([" ab  c\n", "ab c"], ShingleConfig(shingle="char", size=2))
+    assert one == other
+    assert len(one) == 3  # "ab", "b ", " c"
+
+
+def test_shingles_of_characters_are_longer_unless_their_size_is_given() -> None:
+    assert ShingleConfig().size == 5
+    assert ShingleConfig(shingle="char").size == CHARACTERS
+    assert MinHashConfig.model_validate({"shingle": "char"}).size == CHARACTERS
+    assert ShingleConfig(shingle="char", size=5).size == 5
+    assert changed_settings(ShingleConfig(shingle="char")) == {"shingle": "char", "size": CHARACTERS}
+
+
+def test_marks_are_those_of_unicodes_categories_of_every_character() -> None:
+    every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+    kept = "".join(one for one in every if unicodedata.category(one)[0] not in "PS")
+    assert len(kept) < len(every) - 8_000
+    config = ShingleConfig(normalize=("punctuation",))
+    assert normalization.compared_text("".join(every), config) == kept
+    mixed = "".join(every[place % len(every)] for place in range(0, 200 * 7_919, 7_919))
+    expected = "".join(one for one in mixed if unicodedata.category(one)[0] not in "PS")
+    assert normalization.compared_text(mixed, config) == expected != mixed
+
+
+@given(
+    st.text(max_size=8),
+    st.sampled_from(["\n", " ", "猫", "が", "ぁ", "\u5000", "\u8fff", "ก", "ฮ"]),
+    st.text(),
+)
+@settings(deadline=None, max_examples=300)
+def test_a_text_may_be_cut_before_what_a_cut_looks_for(before: str, first: str, after: str) -> None:
+    assert normalization.CUTS.match(first.encode())
+    whole = unicodedata.normalize("NFKC", before + first + after)
+    assert whole == "".join(unicodedata.normalize("NFKC", part) for part in (before, first + after))
+
+
+def test_every_character_before_which_a_text_may_be_cut_joins_nothing_before_it() -> None:
+    firsts = [one for one in map(chr, range(0xD800)) if normalization.CUTS.match(one.encode())]
+    assert len(firsts) > 16_000
+    for before in ("a", "か", "\u3099", "\u1100", "\u0e33", "\uff76"):
+        for first in firsts:
+            assert unicodedata.normalize("NFKC", before + first).endswith(first)

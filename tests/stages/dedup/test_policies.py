@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
+from pipeline.planning.plan import plan_steps
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.dedup import contained, runs
 from stages.dedup import lsh
-from tests.conftest import digests, run_small
+from stages.errors import ConfigError
+from tests.conftest import digests, run_small, small_run
 from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
 
 pytestmark = pytest.mark.slow
@@ -172,3 +176,75 @@ def test_units_and_pieces_change_nothing(
         list((whole / "ingest").rglob("documents.parquet"))
     )
     assert found_by(small).removed
+
+
+@pytest.mark.parametrize("seed", [2, 11])
+@pytest.mark.usefixtures("ray_session")
+def test_ray_changes_nothing(seed: int, tmp_path: Path) -> None:
+    plain, _ = run(tmp_path / "plain", seed, unit_size="1KiB")
+    on_ray, _ = run(tmp_path / "ray", seed, unit_size="1KiB", workers=2)
+    assert digests(plain, "ingest", "dedup") == digests(on_ray, "ingest", "dedup")
+    assert found_by(plain).removed
+
+
+def test_a_source_need_not_have_a_field_that_is_compared(tmp_path: Path) -> None:
+    def text(number: int) -> str:
+        return " ".join(f"w{number}x{place}" for place in range(30))
+
+    for name in ("arrow", "csv", "json", "parquet", "txt"):
+        (tmp_path / name).mkdir()
+    urls = ["http://a.org/1", "http://a.org/2"]
+    pq.write_table(pa.table({"text": [text(1), text(2)], "url": urls}), tmp_path / "parquet/a.parquet")
+    pq.write_table(pa.table({"text": [text(3), text(4)]}), tmp_path / "parquet/b.parquet")
+    feather.write_feather(
+        pa.table({"text": [text(5), text(6)], "url": ["https://a.org/1", None]}),
+        tmp_path / "arrow/a.arrow",
+    )
+    feather.write_feather(pa.table({"text": [text(7)]}), tmp_path / "arrow/b.arrow")
+    (tmp_path / "txt/a.txt").write_text(text(8))
+    (tmp_path / "json/a.jsonl").write_text(json.dumps({"text": text(9), "when": "2024-01-01"}))
+    (tmp_path / "csv/a.csv").write_text(f"text,url\n{text(10)},http://www.a.org/2#top\n{text(11)},\n")
+    names = ("arrow", "csv", "json", "parquet", "txt")
+    run_small(
+        tmp_path,
+        tmp_path / "run",
+        sources=[{"name": name, "paths": [f"{name}/*"]} for name in names],
+        dedup={"url": "url", "keep": {"column": "when"}, "containment": {}},
+        ingest={"min_chars": 5},
+        until="dedup",
+    )
+    rows = pq.read_table(tmp_path / "run/dedup/removed.parquet").to_pylist()
+    assert [(row["source"], row["kept_source"], row["method"], row["similarity"]) for row in rows] == [
+        ("parquet", "arrow", "url", None),
+        ("parquet", "csv", "url", None),
+    ]
+
+
+def test_a_field_that_no_document_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "a text of some words", "url": ""}))
+    sources = [{"name": "a", "paths": ["*.jsonl"]}]
+    options: dict[str, Any] = {"sources": sources, "ingest": {"min_chars": 5}, "until": "dedup"}
+    with pytest.raises(ConfigError, match="no document of any source has a usable value"):
+        run_small(tmp_path, tmp_path / "run", dedup={"url": "url"}, **options)
+
+
+@pytest.mark.parametrize(
+    "dedup",
+    [
+        {"keep": "longest"},
+        {"keep": {"column": "quality"}},
+        {"source_order": ["mixed"]},
+        {"url": "url"},
+        {"keys": ["doi"]},
+        {"containment": {}},
+    ],
+)
+def test_a_policy_makes_dedup_stale_and_a_default_does_not(dedup: dict[str, Any]) -> None:
+    plain, same, other = (
+        {step.name: step.fingerprint for step in plan_steps(small_run(dedup=one), [])}
+        for one in ({}, {"keep": "first", "keys": []}, dedup)
+    )
+    assert plain == same
+    assert plain["dedup"] != other["dedup"]
+    reads = "url" in dedup or "keys" in dedup or isinstance(dedup.get("keep"), dict)
+    assert (plain["ingest"] != other["ingest"]) == reads

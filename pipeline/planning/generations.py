@@ -1,0 +1,132 @@
+"""Generations: what a run folder holds beside its own run, once its sources name more files.
+
+    DIR/                    the run over the files that there were: generation 0
+    DIR/generations/0001/   a whole run over the files that came later, against all before it
+    DIR/generations/0002/   and so on
+
+A generation is a run folder like any other: its own split, shards, commits and run.json. Its tokenizer
+is that of generation 0, its seed is derived, and the documents of all earlier generations outrank its
+own.
+"""
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.planning.earlier import GENERATIONS, generation_folders
+from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
+from pipeline.run_file.config import RunFile, TokenizerSection
+from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.tokenizer.adopt import Adoption
+from pipeline.steps.tokenizer.load import model_key, special_ids_of
+from pipeline.steps.tokenizer.step import TOKENIZER
+from stages.errors import ConfigError, FormatError
+from stages.store.digests import digest_file
+from stages.tokenizer.existing import TokenizerKind
+
+
+@dataclass(frozen=True)
+class RunGeneration:
+    """One run in a folder, and the input files that it is of."""
+
+    number: int
+    folder: Path
+    files: frozenset[str]
+    """SOURCE/PATH of each."""
+
+    @property
+    def label(self) -> str:
+        """Its name, for people."""
+        return f"generation {self.number}"
+
+
+def generations_of(output: Path, files: Collection[str]) -> list[RunGeneration]:
+    """Return the runs that a folder holds, and behind them the one that new files would make.
+
+    A folder whose own run is not finished holds that run alone, and it is of all files.
+
+    Args:
+        output: the folder.
+        files: SOURCE/PATH of all that the sources name now.
+    """
+    every = frozenset(files)
+    own = files_of(output)
+    if own is None:
+        return [RunGeneration(0, output, every)]
+    found = [RunGeneration(0, output, own)]
+    found += [
+        RunGeneration(int(folder.name), folder, files_of(folder, finished=False) or every)
+        for folder in generation_folders(output)
+    ]
+    new = every - frozenset().union(*(one.files for one in found))
+    if new:
+        number = found[-1].number + 1
+        found.append(RunGeneration(number, output / GENERATIONS / f"{number:04d}", new))
+    return found
+
+
+def files_of(folder: Path, *, finished: bool = True) -> frozenset[str] | None:
+    """Return SOURCE/PATH of the files that a run is of; None if there is none, or it is not finished."""
+    try:
+        kept = read_kept_plan(folder)
+    except (ConfigError, FormatError):
+        return None
+    ingest = kept.steps.get(INGEST.name)
+    if ingest is None or (finished and not _is_finished(folder, kept)):
+        return None
+    return frozenset(ingest.config.get("files", {}))
+
+
+def _is_finished(folder: Path, kept: KeptPlan) -> bool:
+    """Say whether all steps of a run are whole; of damaged ones, the run itself says so."""
+    commits = Commits(LocalStorage(folder))
+    return all(STEP_COMMIT in commits.survey(name).commits for name in kept.steps)
+
+
+def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> RunFile:
+    """Return the run file of a later generation.
+
+    Args:
+        file: the user's.
+        generation: a later one.
+        first: folder of generation 0, whose tokenizer it takes.
+    """
+    return file.model_copy(
+        update={
+            "seed": derived_seed(file.seed, generation.number),
+            "tokenizer": TokenizerSection(path=f"../../{model_key(first)}"),
+        }
+    )
+
+
+def derived_seed(seed: int, generation: int) -> int:
+    """Return the seed of a later generation, so that no two repeat the noise of each other's rows.
+
+    The first 63 bits of SHA-256 of "SEED generation NUMBER".
+    """
+    digest = hashlib.sha256(f"{seed} generation {generation}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def tokenizer_of_first(first: Path) -> Adoption:
+    """Return the tokenizer of generation 0, as later ones take it: file and special ids as they are.
+
+    Raises:
+        FormatError: it is not there.
+    """
+    key = model_key(first)
+    kept = read_kept_plan(first).steps[TOKENIZER.name]
+    commit = Commits(LocalStorage(first)).get(TOKENIZER.name, STEP_COMMIT, kept.fingerprint)
+    if commit is None:
+        raise ConfigError(f"{first}: its tokenizer is not done; finish that run first")
+    return Adoption(
+        path=(first / key).resolve(),
+        sha256=digest_file(first / key).sha256,
+        kind=TokenizerKind(Path(key).name),
+        special_ids=special_ids_of(first),
+        vocab_size=commit.read(TOKENIZER.record).vocab_size,
+        loss=commit.read(TOKENIZER.record).warning,
+    )

@@ -1,0 +1,57 @@
+"""What `status` prints: how far a run and its generations are."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.state.commits import STEP_COMMIT
+from pipeline.state.journal import read_status
+from pipeline.state.storage import LocalStorage
+
+
+def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
+    """Print how far a run and its generations are: what is committed, and what they are doing.
+
+    Args:
+        steps: names of the steps of each folder, that of the run first.
+        as_json: whether to print JSON.
+    """
+    found = {folder: _status(folder, names) for folder, names in steps.items()}
+    own, *later = found.values()
+    if as_json:
+        names = [folder.name for folder in found][1:]
+        print_json({**own, **({"generations": dict(zip(names, later, strict=True))} if later else {})})
+        return
+    console = PlainConsole()
+    for folder, content in found.items():
+        if content is not own:
+            console.line()
+            console.line(f"generation {int(folder.name)}, in {folder}:")
+        _print_one_status(console, content)
+
+
+def _status(folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """Return how far one run is."""
+    now = read_status(folder).model_dump(exclude_none=True)
+    if now["state"] == "running" and not Path(f"/proc/{now.get('pid')}").exists():
+        now["state"] = "killed"  # it could not say so itself
+    storage = LocalStorage(folder)
+    steps = {}
+    for step in names:
+        units = [Path(key).stem for key in storage.list(f"commits/{step}")]
+        whole = STEP_COMMIT in units
+        steps[step] = {"units": len(units) - whole, "whole": whole}
+    return {**now, "steps": steps}
+
+
+def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
+    table = PlainTable("step", "units", "whole")
+    for name, step_ in now["steps"].items():
+        table.add(name, f"{step_['units']:,}", "yes" if step_["whole"] else "no")
+    console.show(table)
+    doing = f" at {now['step']}, {now.get('done', '?')}/{now.get('total', '?')}" if "step" in now else ""
+    others = [step for step in now.get("steps_at_work", ()) if step != now.get("step")]
+    doing += f"; also at work: {', '.join(others)}" if others else ""
+    console.line()
+    console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")

@@ -1,0 +1,69 @@
+"""Requests: what a call of `shardmill run` asks for of each generation of its folder."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pipeline.inputs.files import FoundFile, FoundInputs, InputFile, find_inputs
+from pipeline.planning.earlier import recorded_or_found
+from pipeline.planning.existing import find_tokenizer
+from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
+from pipeline.planning.outputs import PLAN
+from pipeline.steps.step import Scope
+
+if TYPE_CHECKING:  # which imports this module
+    from pipeline.session.session import RunRequest
+    from pipeline.steps.tokenizer.adopt import Adoption
+
+
+def generation_requests(request: "RunRequest") -> "list[RunRequest]":
+    """Return a request for each generation of a folder: its own run first.
+
+    With --replace, new files are no generation: all become one run.
+    """
+    if request.files is not None:
+        return [request]
+    if not (request.output / PLAN).exists():
+        return [request]
+    keys = {_key(file) for file in find_inputs(request.file, request.base).files}
+    found = generations_of(request.output, keys)
+    fresh = not (found[-1].folder / PLAN).exists()
+    if len(found) == 1 or (request.replace and fresh):
+        return [request]
+    own = replace(request, files=found[0].files)
+    later = [
+        replace(
+            request,
+            file=run_file_of(request.file, one, first=request.output),
+            output=one.folder,
+            files=one.files,
+            before=tuple(earlier.folder for earlier in found[:number]),
+        )
+        for number, one in enumerate(found)
+        if number
+    ]
+    return [own, *later]
+
+
+def _key(file: FoundFile) -> str:
+    return f"{file.source}/{file.path}"
+
+
+def found_inputs(request: "RunRequest") -> FoundInputs:
+    """Return the input files of a run, or of one generation of it."""
+    found = find_inputs(request.file, request.base)
+    if request.files is None:
+        return found
+    return replace(found, files=[file for file in found.files if _key(file) in request.files])
+
+
+def scope_of(request: "RunRequest", files: Sequence[InputFile]) -> Scope:
+    """Return what a run is planned for."""
+    if request.before:
+        adopted: Adoption | None = tokenizer_of_first(request.before[0])
+    else:
+        adopted = find_tokenizer(request.file, request.base)
+    earlier = recorded_or_found(
+        request.file, request.base, output=request.output, before=request.before, anew=request.replace
+    )
+    return Scope(request.file, files, adopted, earlier=earlier)

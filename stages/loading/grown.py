@@ -1,0 +1,165 @@
+"""A dataset that grew: the rows of a run and of its later generations as one dataset.
+
+    DIR/datasets/clm/train                      generation 0    rows 0 .. A-1
+    DIR/generations/0001/datasets/clm/train     generation 1    rows A .. B-1
+
+Every part keeps its own manifest, files and keys: a row is drawn as its own generation draws it. The
+order of an epoch is one permutation of all rows, by the seed of generation 0.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stages.errors import ConfigError
+from stages.loading.arguments import whole_number
+from stages.loading.blend import refuse_to_blend
+from stages.loading.dataset import Batch, ShardDataset
+from stages.loading.dataset import open_dataset as open_one
+from stages.loading.order import EpochOrder
+from stages.loading.split_reader import FileCheck
+from stages.store.folders import entries
+from stages.store.manifest import MANIFEST_NAME
+
+_FOLDER, _DATASETS = "generations", "datasets"
+
+
+class GrownDataset(ShardDataset):
+    """The rows of one split of several generations, in the order of one epoch.
+
+    Args:
+        parts: one for each generation, unshuffled, in their order.
+        epoch: the pass over the data, which decides the order and the masks.
+        shuffle: False gives the rows as they are stored.
+    """
+
+    def __init__(self, parts: Sequence[ShardDataset], *, epoch: int = 0, shuffle: bool = True) -> None:
+        super().__init__(parts[0].reader, epoch=epoch, shuffle=shuffle)
+        self.parts = tuple(parts)
+        self._firsts = np.cumsum([0, *map(len, parts)])
+        for part in parts:
+            part.reader.share_descriptors(len(parts))
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the content of all parts, in their order."""
+        return hashlib.sha256(" ".join(part.fingerprint for part in self.parts).encode()).hexdigest()
+
+    def __len__(self) -> int:
+        """Rows of all parts."""
+        return int(self._firsts[-1])
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """Return the shard of a row, counted through all parts, and its number there."""
+        part = int(np.searchsorted(self._firsts, row, side="right")) - 1
+        shard, number = self.parts[part].locate(row - int(self._firsts[part]))
+        return shard + sum(len(one.manifest.shards) for one in self.parts[:part]), number
+
+    def sound_epoch(self, epoch: int) -> int:
+        """Return an epoch that rows of every part can be read of.
+
+        Raises:
+            ConfigError: a part has no such epoch.
+        """
+        return max(part.sound_epoch(epoch) for part in self.parts)
+
+    def keep(self, columns: Collection[str]) -> None:
+        """Return these columns alone from now on.
+
+        Raises:
+            ConfigError: rows have no such column.
+        """
+        for part in self.parts:
+            part.keep(columns)
+
+    def _at(self, epoch: int, rows: NDArray[np.int64]) -> Batch:
+        """Return rows of one epoch, each read by the part that it is of."""
+        if not len(rows):
+            return self.parts[0].at(epoch, rows)
+        outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
+        if np.count_nonzero(outside):
+            raise IndexError(f"row {rows[outside][0]} of {len(self)}")
+        if self.shuffle:
+            rows = self._orders.get(epoch, self._order).rows(rows)
+        owners = self._firsts.searchsorted(rows, "right") - 1
+        batch: Batch = {}
+        for owner in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == owner)
+            found = self.parts[owner].at(epoch, rows[places] - self._firsts[owner])
+            for name, column in found.items():
+                shape = (len(rows), *column.shape[1:])
+                batch.setdefault(name, np.empty(shape, np.int64))[places] = column
+        return batch
+
+    def _order(self, epoch: int) -> EpochOrder:
+        return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
+
+
+def open_dataset(  # each names one thing that a trainer decides
+    path: str | Path,
+    *,
+    split: str = "train",
+    epoch: int = 0,
+    shuffle: bool = True,
+    check: FileCheck = "xxh3",
+    columns: Collection[str] | None = None,
+    generations: int | None = None,
+) -> ShardDataset:
+    """Open one split of a dataset, with the rows that later generations of its run added.
+
+    Args:
+        path: the folder `DIR/datasets/NAME`.
+        split: its name.
+        epoch: the pass over the data, which decides the order and the masks.
+        shuffle: False gives the rows as they are stored.
+        check: "xxh3" hashes each file when its shard is first touched; "size" trusts it if it is as
+            long as it must be.
+        columns: the columns wanted; None gives all of them.
+        generations: how many generations to read, from the first on; None reads all that there are. A
+            training that is to go on with the same rows, whatever is added, names a number.
+
+    The manifest is checked, and that each file that rows are made of is there and as long as it says;
+    a shard's other files are looked at when it is first touched.
+
+    Raises:
+        ConfigError: no such split, epoch, check, column or generation.
+        FormatError: the dataset is not whole, was changed, or says what this reader cannot do.
+    """
+    later = _later(Path(path), split)
+    if generations is not None:
+        wanted, there = whole_number("generations", generations), max([0, *later]) + 1
+        if not 1 <= wanted <= there:
+            raise ConfigError(f"generations = {generations}: {path} has {there}")
+        later = {number: folder for number, folder in later.items() if number < wanted}
+    folders = list(later.values())
+    if (Path(path) / split / MANIFEST_NAME).exists() or not folders:
+        folders.insert(0, Path(path))
+    if len(folders) == 1:
+        return open_one(
+            folders[0], split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns
+        )
+    parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]
+    parts = [part for part in parts if len(part)] or parts[:1]
+    for part in parts[1:]:
+        refuse_to_blend(parts[0], part)
+    dataset = GrownDataset(parts, shuffle=shuffle)
+    dataset.set_epoch(epoch)
+    if columns is not None:
+        dataset.keep(columns)
+    return dataset
+
+
+def _later(path: Path, split: str) -> dict[int, Path]:
+    """Return the folders of a dataset in later generations of its run, by generation."""
+    if path.resolve().parent.name != _DATASETS:
+        return {}
+    root = path.resolve().parent.parent
+    return {
+        int(folder.name): folder / _DATASETS / path.resolve().name
+        for folder in sorted(entries(root / _FOLDER))
+        if folder.name.isdigit()
+        and (folder / _DATASETS / path.resolve().name / split / MANIFEST_NAME).exists()
+    }

@@ -18,6 +18,7 @@
 #   make changing  input files changed at 60 moments while a run reads them, as a table (minutes)
 #   make memory    inputs made to break the bound of memory, each run within it, as a table (hours)
 #   make scale CORPUS='/data/*.jsonl.zst'   a run over that corpus, measured from the outside
+#   make signatures  deduplication of 10 million synthetic signatures within 2 GiB, as a table (ten minutes)
 #   make growth CORPUS='/data/*.jsonl.zst'  runs over 10, 100 and 1,000 MB made of that corpus, as a table
 #   make end-to-end CORPUS='/data/*.jsonl.zst'   texts to tokens beside other programs, CPU and memory (an hour)
 #   make clean     remove what the above made
@@ -36,13 +37,14 @@ GATES ?= gates-output
 MUTANTS ?= mutants-output
 MEMORY ?= memory-output
 GROWTH ?= growth-output
+SIGNATURES ?= signatures-output
 END_TO_END ?= end-to-end-output
 WORKERS ?= $(shell nproc)
 COMPARE_RUN = $(BIN)/shardmill run examples/compare.toml --workers $(WORKERS) --output $(COMPARE)
 CLM_ALONE = --set 'datasets=[{name="clm"}]'
 
 .PHONY: setup demo test quick-test coverage check lint-docker speed-guard campaign clients bench faults compare gates \
-  gpu-check mutants changing damaged memory scale growth end-to-end clean
+  gpu-check mutants changing damaged memory scale growth signatures end-to-end clean
 
 # The kernels of every run are compiled by a small one: their code lies beside the modules.
 # Bytecode is written here, because with PYTHONDONTWRITEBYTECODE set every process would compile it anew.
@@ -140,6 +142,9 @@ scale: setup
 	$(BIN)/python benchmarks/scale.py benchmarks/scale.toml --corpus '$(CORPUS)' --output $(SCALE) \
 	  --workers $(WORKERS) --command $(BIN)/shardmill --json $(SCALE).json
 
+signatures: setup
+	$(BIN)/python benchmarks/synthetic_signatures.py $(SIGNATURES) --limit 2GiB --json $(SIGNATURES).json
+
 growth: setup
 	@test -n "$(CORPUS)" || { echo "name the files: make growth CORPUS='/data/*.jsonl.zst'"; exit 2; }
 	$(BIN)/python benchmarks/growth.py --corpus '$(CORPUS)' --cache $(GROWTH) --command $(BIN)/shardmill \
@@ -153,4 +158,4 @@ end-to-end: setup
 clean:
 	rm -rf $(VENV) $(DEMO) $(CLIENTS) $(FAULTS) $(COMPARE) $(GATES) $(SCALE) $(SCALE).json $(SCALE).out \
 	  $(MUTANTS).jsonl $(CHANGING) $(DAMAGED) $(DAMAGED).json $(MEMORY) $(GROWTH) $(GROWTH).json \
-	  $(END_TO_END) $(END_TO_END).json build *.egg-info
+	  $(SIGNATURES) $(SIGNATURES).json $(END_TO_END) $(END_TO_END).json build *.egg-info

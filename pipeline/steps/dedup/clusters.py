@@ -85,7 +85,7 @@ class Clustered:
 class _Removal:
     """A removed document, and why."""
 
-    similarity: float
+    similarity: float | None
     id: str
     kept_id: str
     method: str
@@ -188,8 +188,13 @@ def _add_removals(path: Path, clusters: Mapping[str, _Cluster]) -> None:
                     _Removal(row["similarity"], row["id"], row["kept_id"], row["method"])
                     for row in least.to_pylist()
                 ]
-                held.sort(key=lambda one: one.similarity)  # stable: earlier blocks first
+                held.sort(key=_alike)  # stable: earlier blocks first
                 del held[_LEAST_ALIKE:]
+
+
+def _alike(removal: _Removal) -> float:
+    """Return how alike two documents are; those of one URL or key come last."""
+    return float("inf") if removal.similarity is None else removal.similarity
 
 
 def _numbers(path: Path, names: set[str]) -> dict[str, int]:

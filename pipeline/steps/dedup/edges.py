@@ -132,7 +132,8 @@ def read_edges(
     method_of = np.concatenate(methods)
     order = np.lexsort((method_of, pairs[:, 0], pairs[:, 1]))
     pairs = pairs[order]
-    return Edges(ranks.at(pairs[:, 0]), ranks.at(pairs[:, 1]), similarity[order], method_of[order])
+    better, worse = (np.ascontiguousarray(ranks.at(side)) for side in (pairs[:, 0], pairs[:, 1]))
+    return Edges(better, worse, similarity[order], method_of[order])
 
 
 def _slices(folder: Path, run: int, number: int) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:

@@ -1,7 +1,6 @@
 """What semantic deduplication promises: exact sums of rounded vectors, all pairs of brute force."""
 
 import math
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -155,7 +154,6 @@ def test_an_encoder_that_is_not_there_is_refused() -> None:
         open_encoder(f"{__name__}:no_such")
 
 
-@pytest.mark.skipif(find_spec("wordllama") is None, reason="extra semantic")
 def test_static_embeddings_know_what_texts_are_about() -> None:
     encode = open_encoder("wordllama")
     texts = [

@@ -17,7 +17,7 @@ from pipeline.run_file.fingerprints import full_settings
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.earlier import ORDER, EarlierRun
+from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import DEDUP_NAME
 from pipeline.steps.split.step import SPLIT
@@ -33,7 +33,8 @@ _AGAINST = "against"
 
 def generation_folders(output: Path) -> list[Path]:
     """Return the folders of a run's later generations, in their order."""
-    return sorted(path for path in entries(output / GENERATIONS) if (path / PLAN).exists())
+    found = [path for path in entries(output / GENERATIONS) if path.name.isdecimal()]
+    return sorted((path for path in found if (path / PLAN).exists()), key=lambda path: int(path.name))
 
 
 def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun, ...]:
@@ -116,7 +117,7 @@ def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
     ingest, dedup, split = prints.values()
     assert ingest is not None
     assert dedup is not None
-    place, ranked = folder.resolve(), (folder / ORDER).exists()
+    place, ranked = folder.resolve(), commits.get(DEDUP_NAME, RANKS_UNIT, dedup) is not None
     return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked)
 
 

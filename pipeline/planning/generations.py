@@ -10,7 +10,7 @@ own.
 """
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,35 +37,62 @@ class RunGeneration:
     files: frozenset[str]
     """SOURCE/PATH of each."""
 
-    @property
-    def label(self) -> str:
-        """Its name, for people."""
-        return f"generation {self.number}"
-
 
 def generations_of(output: Path, files: Collection[str]) -> list[RunGeneration]:
     """Return the runs that a folder holds, and behind them the one that new files would make.
 
-    A folder whose own run is not finished holds that run alone, and it is of all files.
+    A folder whose own run is not finished and that has no later ones holds that run alone, and it is of
+    all files.
 
     Args:
         output: the folder.
         files: SOURCE/PATH of all that the sources name now.
+
+    Raises:
+        ConfigError: the last generation is not finished, and all of its files are gone.
     """
-    every = frozenset(files)
-    own = files_of(output)
-    if own is None:
-        return [RunGeneration(0, output, every)]
+    every, later = frozenset(files), generation_folders(output)
+    own = files_of(output, finished=not later)
+    if own is None:  # not finished; or run.json is lost, where there are later ones
+        own = every.difference(*(files_of(folder, finished=False) or () for folder in later))
     found = [RunGeneration(0, output, own)]
-    found += [
-        RunGeneration(int(folder.name), folder, files_of(folder, finished=False) or every)
-        for folder in generation_folders(output)
-    ]
-    new = every - frozenset().union(*(one.files for one in found))
-    if new:
+    for folder in later:
+        recorded = files_of(folder, finished=False) or every
+        if folder == later[-1] and files_of(folder) is None:
+            recorded = _files_of_unfinished(folder, recorded, new=_new(every, found))
+        found.append(RunGeneration(int(folder.name), folder, recorded))
+    if new := _new(every, found):
         number = found[-1].number + 1
         found.append(RunGeneration(number, output / GENERATIONS / f"{number:04d}", new))
     return found
+
+
+def _new(every: frozenset[str], found: Sequence[RunGeneration]) -> frozenset[str]:
+    """Return the files that no generation is of."""
+    return every - frozenset().union(*(one.files for one in found))
+
+
+def _files_of_unfinished(
+    folder: Path, recorded: frozenset[str], *, new: frozenset[str]
+) -> frozenset[str]:
+    """Return the files of a last generation that is not finished: others, if it has not read its own.
+
+    Args:
+        folder: of the generation.
+        recorded: the files that it was of when it last ran.
+        new: those of no other generation.
+
+    Raises:
+        ConfigError: its files are gone.
+    """
+    read = STEP_COMMIT in Commits(LocalStorage(folder)).survey(INGEST.name).commits
+    files = recorded if read or recorded <= new else new
+    if not files & new:
+        raise ConfigError(
+            f"{folder}: this generation is not finished, and its input files are gone"
+            f" ({min(recorded, default='')}); put them back, or delete this folder: nothing rests on it"
+        )
+    return files
 
 
 def files_of(folder: Path, *, finished: bool = True) -> frozenset[str] | None:

@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.inputs.files import FoundFile, FoundInputs, InputFile, find_inputs
-from pipeline.planning.earlier import recorded_or_found
+from pipeline.planning.earlier import generation_folders, recorded_or_found
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
 from pipeline.steps.step import Scope
+from stages.errors import ConfigError
 
 if TYPE_CHECKING:  # which imports this module
     from pipeline.session.session import RunRequest
@@ -23,7 +24,7 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
     """
     if request.files is not None:
         return [request]
-    if not (request.output / PLAN).exists():
+    if not (request.output / PLAN).exists() and not generation_folders(request.output):
         return [request]
     keys = {_key(file) for file in find_inputs(request.file, request.base).files}
     found = generations_of(request.output, keys)
@@ -54,7 +55,12 @@ def found_inputs(request: "RunRequest") -> FoundInputs:
     found = find_inputs(request.file, request.base)
     if request.files is None:
         return found
-    return replace(found, files=[file for file in found.files if _key(file) in request.files])
+    own = [file for file in found.files if _key(file) in request.files]
+    if not own:
+        raise ConfigError(
+            f"{request.output}: all of its input files are gone ({min(request.files)}); put them back"
+        )
+    return replace(found, files=own)
 
 
 def scope_of(request: "RunRequest", files: Sequence[InputFile]) -> Scope:

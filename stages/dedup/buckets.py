@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
 
+_MOST = (1 << 31) - 1
+"""Up to which a key is counted: a string of words may stand still more often."""
 KeyBlock = tuple[NDArray[np.uint64], NDArray[np.int64]]
 """Keys (N,) and documents (N,), ascending by document from block to block."""
 
@@ -24,7 +26,7 @@ class SharedKeys:
     keys: NDArray[np.uint64]
     """(B,) ascending."""
     counts: NDArray[np.int64]
-    """(B,) documents of each, at least 2."""
+    """(B,) documents of each, at least 2 and at most 2^31 - 1."""
     slots: NDArray[np.int32]
     """(S,) a hash table: places of keys, -1 where there is none; more than half of it is empty."""
 
@@ -96,7 +98,7 @@ def _count(
         slot = _counted_slot(keys[done], table, counts)
         used += counts[slot] == 0
         table[slot] = keys[done]
-        counts[slot] += 1
+        counts[slot] += counts[slot] < _MOST
         done += 1
     return used, done
 

@@ -58,7 +58,7 @@ class Blend:
             there = "is 1 dataset" if len(self.datasets) == 1 else f"are {len(self.datasets)} datasets"
             raise ConfigError(f"weights has {entries}, but there {there}")
         for dataset in self.datasets:
-            dataset.reader.share_descriptors(len(self.datasets))
+            dataset.share_descriptors(len(self.datasets))
             refuse_to_blend(self.datasets[0], dataset)
         self._rows = sum(map(len, self.datasets)) if rows is None else whole_number("rows", rows)
         if self._rows < 1:

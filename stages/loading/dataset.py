@@ -100,6 +100,10 @@ class ShardDataset(Sequence[Batch]):
         batch = self.batch(from_begin(indices, len(self)))
         return [{name: column[n] for name, column in batch.items()} for n in range(len(indices))]
 
+    def share_descriptors(self, datasets: int) -> None:
+        """Map so many times fewer files at a time, for as many datasets are read in this process."""
+        self.reader.share_descriptors(datasets)
+
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row in stored order, and its number there."""
         shard = int(np.searchsorted(self.reader.first_rows, row, side="right")) - 1

@@ -40,8 +40,7 @@ class GrownDataset(ShardDataset):
         super().__init__(parts[0].reader, epoch=epoch, shuffle=shuffle)
         self.parts = tuple(parts)
         self._firsts = np.cumsum([0, *map(len, parts)])
-        for part in parts:
-            part.reader.share_descriptors(len(parts))
+        self.share_descriptors(1)
 
     @property
     def fingerprint(self) -> str:
@@ -51,6 +50,11 @@ class GrownDataset(ShardDataset):
     def __len__(self) -> int:
         """Rows of all parts."""
         return int(self._firsts[-1])
+
+    def share_descriptors(self, datasets: int) -> None:
+        """Map so many times fewer files of all parts at a time."""
+        for part in self.parts:
+            part.share_descriptors(datasets * len(self.parts))
 
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row, counted through all parts, and its number there."""
@@ -134,13 +138,9 @@ def open_dataset(  # each names one thing that a trainer decides
         if not 1 <= wanted <= there:
             raise ConfigError(f"generations = {generations}: {path} has {there}")
         later = {number: folder for number, folder in later.items() if number < wanted}
-    folders = list(later.values())
-    if (Path(path) / split / MANIFEST_NAME).exists() or not folders:
-        folders.insert(0, Path(path))
-    if len(folders) == 1:
-        return open_one(
-            folders[0], split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns
-        )
+    if not later:
+        return open_one(path, split=split, epoch=epoch, shuffle=shuffle, check=check, columns=columns)
+    folders = [Path(path), *later.values()]
     parts = [open_one(one, split=split, shuffle=False, check=check) for one in folders]
     parts = [part for part in parts if len(part)] or parts[:1]
     for part in parts[1:]:
@@ -153,13 +153,11 @@ def open_dataset(  # each names one thing that a trainer decides
 
 
 def _later(path: Path, split: str) -> dict[int, Path]:
-    """Return the folders of a dataset in later generations of its run, by generation."""
+    """Return the folders of a dataset in later generations of its run, as far as the last with rows."""
     if path.resolve().parent.name != _DATASETS:
         return {}
-    root = path.resolve().parent.parent
-    return {
-        int(folder.name): folder / _DATASETS / path.resolve().name
-        for folder in sorted(entries(root / _FOLDER))
-        if folder.name.isdigit()
-        and (folder / _DATASETS / path.resolve().name / split / MANIFEST_NAME).exists()
-    }
+    root = path.resolve().parent.parent / _FOLDER
+    numbers = sorted(int(folder.name) for folder in entries(root) if folder.name.isdecimal())
+    found = {n: root / f"{n:04d}" / _DATASETS / path.resolve().name for n in numbers}
+    last = max((n for n, one in found.items() if (one / split / MANIFEST_NAME).exists()), default=0)
+    return {number: folder for number, folder in found.items() if number <= last}

@@ -23,8 +23,11 @@ from pipeline.session.session import (
     verify_session,
 )
 from pipeline.steps.earlier import ORDER
-from stages.errors import ConfigError, Interrupted
+from stages.errors import ConfigError, FormatError, Interrupted
 from stages.loading.batches import Batches
+from stages.loading.blend import Blend
+from stages.loading.grown import GrownDataset
+from stages.loading.split_reader import MAX_OPEN_SHARDS
 from tests.conftest import bundled_lines
 from tests.laws.tiny_run import tiny_run
 
@@ -200,6 +203,25 @@ def test_a_trainer_sees_all_rows_or_those_of_the_first_generations(grown: Path) 
         shardmill.open_dataset(path, generations=4)
 
 
+@pytest.mark.parametrize("generation", ["", "generations/0001"])
+def test_rows_that_are_missing_before_others_are_not_passed_over(grown: Path, generation: str) -> None:
+    manifest = grown / "run" / generation / "datasets/mlm/train/dataset.json"
+    away = manifest.rename(manifest.with_suffix(".away"))
+    try:
+        with pytest.raises(FormatError, match=r"no dataset.json"):
+            shardmill.open_dataset(grown / "run/datasets/mlm")
+    finally:
+        away.rename(manifest)
+
+
+def test_files_are_mapped_as_many_times_fewer_as_there_are_parts(grown: Path) -> None:
+    rows = shardmill.open_dataset(grown / "run/datasets/mlm")
+    assert isinstance(rows, GrownDataset)
+    Blend([rows, rows], [1, 1])
+    bounds = [part.reader._mapped.bound for part in rows.parts]  # noqa: SLF001
+    assert bounds == [MAX_OPEN_SHARDS // 6] * 3
+
+
 def test_verify_checks_every_generation(grown: Path) -> None:
     report = verify_session(grown / "run", workers=0, address=None, stream=None)
     assert report["passed"]
@@ -305,9 +327,10 @@ def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
 
 
 def test_replace_makes_one_run_only_where_documents_are_decided_anew(grown: Path) -> None:
-    packing = {"seq_len": 32, "shards": 2}
-    for changes, anew in (({"ingest": {"min_chars": 30}}, True), ({"packing": packing}, False)):
-        own, *later = generation_requests(request_of(grown, **changes))
+    other_texts = request_of(grown, ingest={"min_chars": 30})
+    other_rows = request_of(grown, packing={"seq_len": 32, "shards": 2})
+    for request, anew in ((other_texts, True), (other_rows, False)):
+        own, *later = generation_requests(request)
         assert len(later) == 2
         assert decides_anew(own) is anew
 

@@ -78,3 +78,33 @@ def test_dumps_are_decided_as_all_at_once(
         before.append(f"../run{dump}")
     assert found == expected
     assert found
+
+
+def test_urls_of_earlier_documents_count_and_a_dump_need_not_have_any(tmp_path: Path) -> None:
+    texts = [f"document {n} " + " ".join(f"word{n}x{place}" for place in range(30)) for n in range(6)]
+    dumps: list[list[tuple[str, str | None]]] = [
+        [(texts[0], "http://a.org/1"), (texts[1], "http://www.a.org/1"), (texts[2], "http://a.org/2")],
+        [(texts[1], None), (texts[3], "https://a.org/2#top"), (texts[4], "http://a.org/4")],
+        [(texts[4], None), (texts[5], None)],
+    ]
+    found: dict[str, tuple[str, str]] = {}
+    for number, dump in enumerate(dumps):
+        corpus = tmp_path / f"corpus{number}"
+        corpus.mkdir()
+        lines = [
+            json.dumps({"text": text, "url": url, "name": f"{number}{row}"})
+            for row, (text, url) in enumerate(dump)
+        ]
+        (corpus / "a.jsonl").write_text("\n".join(lines))
+        run_small(
+            corpus,
+            tmp_path / f"run{number}",
+            sources=[{"name": "a", "paths": ["*.jsonl"], "id_column": "name"}],
+            dedup={"url": "url", "against": [f"../run{n}" for n in range(number)]},
+            ingest={"min_chars": 5},
+            until="dedup",
+        )
+        for row in pq.read_table(tmp_path / f"run{number}/dedup/removed.parquet").to_pylist():
+            found[row["own_id"]] = (row["kept_own_id"], row["method"])
+    # 10 has the text of a document that went for its URL alone
+    assert found == {"01": ("00", "url"), "11": ("02", "url"), "20": ("12", "exact")}

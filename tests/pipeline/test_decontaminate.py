@@ -115,6 +115,14 @@ def made(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return output, run_session(request(inputs, output), stream=None)
 
 
+def test_other_character_tables_find_other_words_and_redo_the_step(
+    made: tuple[Path, Any], inputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipeline.steps.decontaminate.step.unicode_version", lambda: "99.0")
+    steps = {one.step.name: one.state for one in plan_session(request(inputs, made[0]))}
+    assert (steps["dedup"], steps["decontaminate"]) == (State.DONE, State.STALE)
+
+
 def rows_of(run: Path, name: str = "contaminated") -> list[dict[str, Any]]:
     """Return a table of a run's evidence."""
     rows: list[dict[str, Any]] = pq.read_table(run / "decontaminate" / f"{name}.parquet").to_pylist()

@@ -20,6 +20,7 @@ from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_u
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import LanguageSize
 from stages.decontamination.config import Decontamination, EvaluationSet
+from stages.dedup.normalization import unicode_version
 from stages.errors import DataError
 from stages.ledger import total_flow
 
@@ -52,7 +53,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         for number, one in enumerate(config.sets)
     }
     rule = Some(config, set(Decontamination.model_fields) - {"sets"})
-    return {"decontamination": rule, "sets": sets}
+    return {"decontamination": rule, "sets": sets, "unicode": unicode_version()}
 
 
 def _need(scope: Scope) -> Need:

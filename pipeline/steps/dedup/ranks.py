@@ -58,7 +58,10 @@ def rank_documents(workspace: Workspace, work: Ranking) -> RanksRecord:
         lowest = isinstance(work.keep, KeepColumn) and work.keep.order == "lowest"
         own = best_first(values, _groups(work.units, work.sources), lowest=lowest)
         before = earlier_order(workspace, work.earlier)
-        order = np.concatenate([before, own + len(before)]).astype("<u4")
+        order = np.empty(len(before) + total, "<u4")
+        order[: len(before)] = before
+        np.add(own, len(before), out=order[len(before) :], casting="unsafe")
+        del own, before
     ranks = np.empty(len(order), "<u4")
     ranks[order] = np.arange(len(order), dtype="<u4")
     write_array(workspace.create(ORDER), order)

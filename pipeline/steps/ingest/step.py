@@ -279,7 +279,7 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
             + (f" ({', '.join(named[:3])})" if named else "")
             + f"; check text_column{' and filters' if file.filters else ' and ingest.min_chars'}"
         )
-    for column in file.dedup.columns:
+    for column in () if job.scope.earlier else file.dedup.columns:  # earlier runs had some
         if not compared[column]:
             raise ConfigError(
                 f"dedup names the field {column!r}: no document of any source has a usable value there;"

@@ -42,8 +42,6 @@ from pipeline.steps.units import Unit, units_of
 from stages.dedup.lsh import MAX_KEYS, num_pieces
 from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
-from stages.dedup.survivors import MAX_DOCUMENTS
-from stages.errors import DataError
 from stages.ledger import Flow
 
 TEXT_FACTOR = 6
@@ -160,11 +158,6 @@ def _work(job: Job) -> Work[DedupRecord]:
     require_found(earlier)
     own = units_of(job.records.of(INGEST).units)
     units = behind(own, earlier_documents(earlier))
-    if units[-1].last > MAX_DOCUMENTS:
-        raise DataError(
-            f"dedup: {units[-1].last:,} documents with those of earlier runs, and one run compares"
-            f" at most {MAX_DOCUMENTS:,}; cut the input into several runs (docs/scale.md)"
-        )
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, where)
     corpus = corpus_of(job, units, num_pieces(units[-1].last))

@@ -20,7 +20,7 @@ from pipeline.planning.plan import plan_steps
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.dedup import contained, runs
 from stages.dedup import lsh
-from stages.errors import ConfigError, DataError
+from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
 
@@ -226,16 +226,6 @@ def test_a_field_that_no_document_has_is_refused(tmp_path: Path) -> None:
     options: dict[str, Any] = {"sources": sources, "ingest": {"min_chars": 5}, "until": "dedup"}
     with pytest.raises(ConfigError, match="no document of any source has a usable value"):
         run_small(tmp_path, tmp_path / "run", dedup={"url": "url"}, **options)
-
-
-def test_more_documents_than_numbers_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pipeline.steps.dedup.step.MAX_DOCUMENTS", 1)
-    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps({"text": f"a text {n}"}) for n in range(2)))
-    sources = [{"name": "a", "paths": ["*.jsonl"]}]
-    with pytest.raises(DataError, match=r"2 documents .* compares at most 1; cut the input"):
-        run_small(tmp_path, tmp_path / "run", sources=sources, ingest={"min_chars": 2}, until="dedup")
 
 
 @pytest.mark.parametrize(

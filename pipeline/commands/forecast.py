@@ -57,6 +57,10 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     """
     if not 0 < share <= 1:
         raise ConfigError(f"--sample {share}: must be above 0 and at most 1, such as 0.01")
+    if stream is not None:
+        print(
+            "a run over a sample, in a temporary folder; its warnings are about the sample", file=stream
+        )
     request = replace(request, file=resolve_chats(request.file, request.base))
     with tempfile.TemporaryDirectory(prefix="shardmill-forecast-") as name:
         folder = Path(name)

@@ -23,9 +23,9 @@ def sample_notes(sample: InputSample, run: RunFile, *, share: float) -> list[str
         share: of the bytes of the inputs that was asked for.
     """
     return [
-        "tokens count all documents without a duplicate in the sample: at most so many",
-        "the learning check is not part of the sample's run: it takes minutes; its memory is counted",
-        "memory is that of one node whose workers all hold at once what the step with the most takes",
+        "tokens are an upper bound: only duplicates within the sample are taken off",
+        "the learning check is not run on the sample, because it takes minutes; its memory is counted",
+        "memory is for one node, if all its workers need the most memory at the same time",
         *_read_notes(sample, share),
         *_source_notes(sample),
         *_unreadable_notes(sample, run.ingest.max_bad_fraction),

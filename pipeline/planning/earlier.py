@@ -129,10 +129,12 @@ def _require_signatures(kept: KeptPlan, file: RunFile, key: str) -> None:
     """
     if not file.dedup.near:
         return
-    own = json.loads(canonical_json(full_settings(INGEST.settings(Scope(file))["signatures"])))
+    own = _signed_with(
+        json.loads(canonical_json(full_settings(INGEST.settings(Scope(file))["signatures"])))
+    )
     ingest = kept.steps.get(INGEST.name)
-    theirs = None if ingest is None else ingest.config.get("signatures")
-    if not isinstance(theirs, Mapping):
+    theirs = None if ingest is None else _signed_with(ingest.config.get("signatures"))
+    if own is None or theirs is None:
         raise ConfigError(
             f"{key}: that run has no signatures, because its dedup.near is false; set dedup.near ="
             " false here too, or make that run with dedup.near = true"
@@ -143,7 +145,26 @@ def _require_signatures(kept: KeptPlan, file: RunFile, key: str) -> None:
             f"dedup.minhash.{name} is {theirs.get(name)!r} there and {own.get(name)!r} here"
             for name in differing
         )
-        raise ConfigError(f"{key}: its signatures cannot be compared with this run's: {said}")
+        raise ConfigError(
+            f"{key}: its signatures cannot be compared with this run's: {said}; set the same"
+            " here, or run that run again with what is set here"
+        )
+
+
+def _signed_with(signatures: object) -> dict[str, object] | None:
+    """Return the settings that signatures are made with, by name; None if there are no signatures.
+
+    Those of normalised texts are kept as [settings, version of Unicode's tables].
+    """
+    match signatures:
+        case [
+            Mapping() as settings,
+            version,
+        ]:  # rests on Unicode's tables, so it is equal only with them
+            return {**settings, "normalize": [*settings["normalize"], f"Unicode {version}"]}
+        case Mapping() as settings:
+            return {"normalize": [], **settings}  # runs made before there was a normalisation name none
+    return None
 
 
 def _require_values(kept: KeptPlan, file: RunFile, key: str) -> None:

@@ -4,6 +4,7 @@ from typing import NotRequired, TypedDict
 
 from pydantic import JsonValue
 
+from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.duplicates import ClusterContent, DuplicatesForecast, SourceRemovalsContent
 
 JsonObject = dict[str, JsonValue]
@@ -54,30 +55,6 @@ class SampleContent(TypedDict):
     place: str
     detail: str
     excerpt: str
-
-
-class ContaminationContent(TypedDict):
-    """A document that holds an item of an evaluation set."""
-
-    set: str
-    item: str
-    id: str
-    source: str
-    words: int
-    share: float
-    matched: str
-
-
-class EvaluationSetContent(TypedDict):
-    """What was found of an evaluation set."""
-
-    items: int
-    unused: int
-    found: int
-    common: int
-    dropped: int
-    reported: int
-    samples: list[ContaminationContent]
 
 
 class DocumentsContent(TypedDict):

@@ -94,8 +94,8 @@ def _said(found: RemovalForecast, sampled: int) -> str:
         return f"{found['removed']:,} of {found['documents']:,} documents would be removed"
     if is_vague(found):
         return (
-            f"{between} of the documents would be removed: {sampled:,} sampled documents say no more;"
-            " a larger --sample does"
+            f"{between} of the documents would be removed: {sampled:,} sampled documents allow no"
+            " closer figure; use a larger --sample"
         )
     return (
         f"about {found['removed']:,} of {found['documents']:,} documents would be removed,"

@@ -9,7 +9,6 @@ from pipeline.inputs.skipped import SkippedFiles
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
-    EvaluationSetContent,
     FlowContent,
     JsonObject,
     LanguageContent,
@@ -220,8 +219,7 @@ def _documents(file: RunFile, records: Records) -> DocumentsContent:
             documents["samples"] = cast("list[SampleContent]", samples)
     found = records.get(DECONTAMINATE)
     if found is not None:
-        content = cast("dict[str, EvaluationSetContent]", _plain(found)["sets"])
-        documents["evaluation_sets"] = content
+        documents |= cast("DocumentsContent", {"evaluation_sets": _plain(found)["sets"]})
     if selections:
         documents["removed"] = {why: n for one in selections for why, n in one.removed.items()}
         documents["kept"] = selections[-1].kept

@@ -5,10 +5,10 @@ from itertools import islice
 
 from pipeline.planning.plan import State, StepStatus
 from pipeline.report.comparison import ComparisonReport, comparison_table
+from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
-    EvaluationSetContent,
     ExportReport,
     GateContent,
     LanguageContent,
@@ -134,10 +134,13 @@ def _print_evaluation_sets(console: PlainConsole, sets: dict[str, EvaluationSetC
     console.show(table)
     samples = [sample for found in sets.values() for sample in found["samples"]][:SHOWN]
     if samples:
-        console.line("examples of what was found; decontaminate/contaminated.parquet lists all:")
+        console.line("examples of documents that hold items (all: decontaminate/contaminated.parquet):")
         for one in samples:
-            what = f"{one['words']:,} words, {one['share']:.0%} of {one['set']}, {one['item']}"
-            console.line(f"  document {one['id']} of {one['source']}: {what}: {one['matched']}")
+            what = (
+                f"{one['words']:,} words, {one['share']:.0%} of an item of {one['set']} ({one['item']})"
+            )
+            name = one["own_id"] or one["id"]
+            console.line(f"  {one['source']}, document {name}: {what}: {one['matched']}")
         console.line()
 
 

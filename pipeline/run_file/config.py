@@ -85,12 +85,12 @@ class Source(FieldMapping):
     license: str | None = None
     """Licence of the texts, carried into the report."""
     dedup: SourceRule = True
-    """Whether its documents are deduplicated with those of all sources; "within": with each other
-    alone. `false`: none of them is removed, and none of another source is removed for one of them."""
+    """`true`: its documents are compared with those of all sources. "within": only with each other.
+    `false`: none of them is removed, and no other document is removed because of them."""
     max_removed_fraction: float | None = Field(None, ge=0.0, le=1.0)
-    """Largest share of its documents that deduplication may remove; past it the run stops, as under
-    `dedup.max_removed_fraction`. By default a source has no limit, and the run warns if it loses nearly
-    all."""
+    """Limit on the share of its documents that deduplication removes; a run that would pass it stops, as
+    with `dedup.max_removed_fraction`. By default there is no limit, and the run warns if a source loses
+    more than 90%."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
@@ -203,7 +203,7 @@ class RunFile(Config):
     """Filters in the order in which they look at a document; `kind` says which. See docs/filters.md."""
     dedup: Dedup = Dedup()
     decontamination: Decontamination | None = None
-    """Documents that hold items of evaluation sets; none unless given."""
+    """Remove or report documents that hold items of evaluation sets. Off unless given."""
     tokenizer: TokenizerSection = TokenizerSection()
     framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()

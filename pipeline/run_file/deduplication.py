@@ -12,52 +12,55 @@ from stages.dedup.semantic import SemanticConfig
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 
 SourceRule = bool | Literal["within"]
-"""Whether the documents of a source are deduplicated, or with each other alone."""
+"""Whether the documents of a source are deduplicated with all sources, with each other only, or not."""
 
 
 class Dedup(Config):
-    """Deduplication over all sources."""
+    """Deduplication over all sources: which documents are duplicates, and which of them stays."""
 
     exact: bool = True
-    """Remove documents whose cleaned text is the same. If not, they are on one side of the split."""
+    """Whether documents with the same cleaned text are removed. If they are not, all of them are on one
+    side of the validation split."""
     near: bool = True
-    """Remove documents that are near-duplicates by `minhash`."""
+    """Whether near-duplicates are removed: documents that share most of their shingles (`minhash`)."""
     minhash: MinHashConfig = MinHashConfig()
     against: tuple[str, ...] = ()
-    """Folders of finished runs, relative to the run file. A document that one of them has goes, for
-    the document there; what they decided and wrote stays. A folder stands for all its generations."""
+    """Folders of finished runs, relative to the run file. A duplicate of a document that one of them
+    keeps is removed here; nothing changes there. A folder stands for all its generations."""
     containment: ContainmentConfig | None = None
-    """Remove documents most of which stands inside a better-ranked one, too: off by default."""
+    """Remove documents that stand, whole or for the most part, inside a better-ranked one. Off unless
+    given."""
     semantic: SemanticConfig | None = None
-    """Remove documents that say the same in other words, by embeddings: off by default."""
+    """Remove documents that say the same in other words, found by embeddings. Off unless given."""
     url: str | None = Field(None, min_length=1)
-    """The field of the records that holds a URL. Documents of the same URL are duplicates, whatever
-    their texts; those without one are compared by their texts alone. `http`, `www.`, letter case of the
-    host, a default port and a fragment make no difference; path, last slash and query do."""
+    """Name of the field that holds a URL. Documents with the same URL are duplicates, whatever their
+    texts; those without one are compared by their texts only. Not compared: `http` or `https`, `www.`,
+    letter case of the host, a default port, a fragment. Compared: path, slash at the end, query."""
     keys: tuple[str, ...] = Field((), max_length=8)
-    """Fields of the records, such as doi. Documents with the same value in one are duplicates; those
-    without a value are not. Strings and numbers are compared, without white space at both ends."""
+    """Names of fields, such as doi. Documents with the same value in one of them are duplicates,
+    whatever their texts. Values are strings or numbers; white space at both ends does not count."""
     max_removed_fraction: float = Field(0.9, ge=0.0, le=1.0)
-    """Largest share of all documents that may be removed; past it the run stops before anything is made
-    of what is left. It is checked once 100 documents are removed. No limit enters a fingerprint: raise
-    one and run again, and nothing is redone."""
+    """Limit on the share of all documents that deduplication removes. A run that would pass it stops
+    with exit code 3, before anything is made of the documents that are left; fewer than 100 removals
+    never pass it. If you raise a limit and run again, nothing is redone."""
     max_cluster_size: int | None = Field(None, ge=2)
-    """Most documents that may be duplicates of each other, directly or through others, where some of
-    them are removed; past it the run stops in the same way. By default the run only warns of a large
-    cluster."""
+    """Limit on the documents of a cluster that loses some: documents that are duplicates of each other,
+    directly or through others. A run that would pass it stops in the same way. By default there is no
+    limit, and the run warns of a large cluster."""
     lines: RepeatedLines | None = None
-    """Cut lines that stand in many documents from all but the first; not done unless given."""
+    """Cut lines that stand in many documents from all of them but the first. Off unless given."""
     paragraphs: RepeatedLines | None = None
-    """Cut paragraphs likewise: lines that no blank line parts."""
+    """The same for paragraphs: lines without a blank line between them. Off unless given."""
     substrings: RepeatedSubstrings | None = None
-    """Cut strings of many words that stand more than once, all but the first; not done unless given."""
+    """Cut long strings that stand more than once, all but the first copy. Off unless given."""
     keep: KeepPolicy = "first"
-    """Which of some duplicates stays: the `first` in the order of sources, paths and positions, the
-    `longest` in bytes, or the best by a field: `{ column = "quality", order = "highest" }`. Of equal
-    ones the first."""
+    """Which of several duplicates stays: the `first` by source name, path and position, the `longest` in
+    bytes, or the best by a field, `{ column = "quality", order = "highest" }`. Of equally good ones the
+    first stays."""
     source_order: tuple[str, ...] = ()
-    """Sources whose documents outrank those of the sources behind them, whatever `keep` says. Sources
-    that are not named come after, in the order of the run file."""
+    """Names of sources, the best first. Documents of an earlier source outrank those of a later one;
+    `keep` decides within a source. Sources that are not named come last, in the order of the run
+    file."""
 
     @property
     def cuts(self) -> bool:

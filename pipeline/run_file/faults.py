@@ -1,19 +1,26 @@
 """Faults of a run file: what pydantic found, as sentences that name the key, the value and the bound."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from pipeline.run_file.config import RunFile
 from stages.config import Config
+from stages.dedup.ranking import KeepColumn
 from stages.filtering.table import FILTERS
 from stages.objectives.table import KINDS
 from stages.reading.records import LanguageColumn
 
 _SHOWN = 400
 """Characters of a value in a message."""
+_Fault = tuple[tuple[int | str, ...], ErrorDetails]
+_BRANCHES = frozenset({"str", "bool", LanguageColumn.__name__, KeepColumn.__name__})
+"""Names that pydantic gives the branches of a union, beside `literal[...]`."""
+_ALSO = {"model_type": "a table", "bool_parsing": "true or false", "bool_type": "true or false"}
+"""Faults of branches of a union, and what they take."""
 _FILTER_KINDS = ", ".join(map(repr, FILTERS))
 """An objective without a kind is the causal one."""
 
@@ -27,7 +34,7 @@ def explain(error: ValidationError, content: object) -> list[str]:
     """
     sentences = []
     faults = [(_place(fault["loc"]), fault) for fault in error.errors()]
-    for here, fault in faults:
+    for here, fault, also in _of_unions(faults):
         if fault["type"] == "union_tag_invalid":
             place = _dotted((*here, "kind"), content)
             found, known = fault["ctx"]["tag"], fault["ctx"]["expected_tags"]
@@ -55,9 +62,20 @@ def explain(error: ValidationError, content: object) -> list[str]:
         else:
             message = fault["msg"].removeprefix("Value error, ")
             shown = "" if is_table else f" = {_shown(fault['input'])}"
-            message = f"{message[:1].lower()}{message[1:]}"
+            message = f"{message[:1].lower()}{message[1:]}{also}"
             sentences.append(f"{place}{shown}: {message}" if place else message)
     return sentences
+
+
+def _of_unions(faults: list[_Fault]) -> Iterator[tuple[tuple[int | str, ...], ErrorDetails, str]]:
+    """Yield each fault once, where a union has one for each branch, with what else may stand there."""
+    for here, fault in faults:
+        kinds = [other["type"] for place, other in faults if place == here]
+        others = [_ALSO[kind] for kind in kinds if kind in _ALSO]
+        if len(others) == len(kinds):
+            yield here, fault, ""
+        elif fault["type"] not in _ALSO:
+            yield here, fault, "".join(f", or {other}" for other in others)
 
 
 def _dotted(here: tuple[int | str, ...], content: object) -> str:
@@ -88,8 +106,12 @@ def _place(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
     return tuple(
         part
         for before, part in zip((None, *location), location, strict=False)
-        if part not in ("str", LanguageColumn.__name__) and not (before == "objective" and part in KINDS)
+        if not _is_branch(part) and not (before == "objective" and part in KINDS)
     )
+
+
+def _is_branch(part: int | str) -> bool:
+    return part in _BRANCHES or str(part).startswith("literal[")
 
 
 def _nearest(location: tuple[int | str, ...]) -> str:
@@ -100,7 +122,7 @@ def _nearest(location: tuple[int | str, ...]) -> str:
             model = KINDS[str(part)].config
         elif isinstance(before, int) and location[0] == "filters":
             model = FILTERS[str(part)].config
-        elif isinstance(part, str) and part not in ("str", LanguageColumn.__name__):
+        elif isinstance(part, str) and not _is_branch(part):
             model = _model_of(model, part)
     known = list(model.model_fields) if model is not None else []
     close = difflib.get_close_matches(str(location[-1]), known, n=1)

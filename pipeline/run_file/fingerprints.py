@@ -28,6 +28,8 @@ def full_settings(value: object) -> object:
         return value.model_dump(mode="json")
     if isinstance(value, Mapping):
         return {key: full_settings(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [full_settings(item) for item in value]
     return value
 
 

@@ -17,32 +17,32 @@ class EvaluationSet(Config):
     """An evaluation set: files, each record of which is an item."""
 
     name: str
-    """Names it in the evidence and in the report."""
+    """Name of the set in the evidence and in the report."""
     paths: tuple[str, ...] = Field(min_length=1)
-    """Globs of files, relative to the run file, or URLs; of the formats that sources have."""
+    """Globs of files, relative to the run file, or URLs. The formats are those of sources."""
     exclude: tuple[str, ...] = ()
     """Globs of files that are not read, as for sources."""
     skip_unknown: bool = False
-    """Whether files whose ending no reader knows are passed over; otherwise one is refused."""
+    """Whether files with an unknown ending are skipped. If not, the run is refused."""
     text_columns: tuple[str, ...] = Field(("text",), min_length=1, max_length=16)
-    """The fields of a record that are looked for, such as ["question", "answer"], each by itself. The
-    first holds a string; the others may also hold lists of strings, such as choices. A field may be
-    inside of others, as `choices.text`. A field of fewer than `min_words` words is joined with the one
-    before it. Files without columns, such as .txt, have their text alone."""
+    """Names of the fields that are looked for, such as ["question", "answer"]; each is a text of its
+    own. The first holds a string; the others may also hold lists of strings, such as choices. A field
+    may be inside of others, as `choices.text`. A field of fewer than `min_words` words is joined with
+    the one before it. Files without fields, such as .txt, need no names."""
     id_column: str | None = None
-    """The field that holds the item's own id, for the evidence."""
+    """Name of the field that holds the item's own id, for the evidence."""
     action: Action | None = None
-    """What becomes of documents that hold items of this set; that of all sets unless given."""
+    """What is done with documents that hold items of this set. By default the `action` of all sets."""
     text_split: TextSplit = TextSplit.BLANK_LINE
-    """What an item of a .txt file is: what stands between lines that are blank (`blank_line`), or all of
-    the file (`file`)."""
+    """What an item of a .txt file is: the text between blank lines (`blank_line`), or the whole file
+    (`file`)."""
     encoding: str = UTF_8
-    """What text, CSV and JSON are written in, as for sources."""
+    """Encoding of text, CSV and JSON, as for sources."""
     digests: dict[str, str] | None = None
-    """XXH3-128 of each file by its path below the root of its glob; found when the run is planned. If it
-    is set, other files are refused."""
+    """XXH3-128 of each file, by its path below the root of its glob. The run fills it in. If you set it,
+    files with other digests are refused."""
     words: int = 0
-    """Words of all items; found when the run is planned, for the memory that they take."""
+    """Number of words of all items. The run fills it in, to compute the memory that they need."""
 
     _known_encoding = field_validator("encoding")(known_encoding)
 
@@ -68,26 +68,25 @@ class DecontaminationRule(Config):
     """What counts as an item of an evaluation set in a document."""
 
     ngram: int = Field(13, ge=4, le=64)
-    """Words of the shortest overlap. Letter case, punctuation and Unicode form do not matter; each
-    character of a script without spaces is a word."""
+    """Number of words of the shortest overlap that is looked for. Letter case, punctuation and Unicode
+    form do not count; each character of a script without spaces is a word."""
     min_words: int = Field(8, ge=2)
-    """Words of the shortest text of an item that is looked for as a whole; texts of at least `ngram`
-    words are looked for n-gram by n-gram. Shorter ones are not used, and counted."""
+    """A text of an item with fewer words is not looked for, and counted. With `min_words` to `ngram` - 1
+    words it is looked for as a whole, with more by each of its n-grams."""
     max_documents: int = Field(10, ge=1, le=1_000)
-    """Largest number of kept documents that an n-gram may stand in; past it, it is a common phrase and
-    no evidence."""
+    """An n-gram that stands in more kept documents than this is a common phrase, and no evidence."""
     words_per_document: int = Field(20, ge=0)
-    """Words that an overlap must have for each document that it stands in, if there are several: with
-    20, one n-gram is evidence if it stands in one document, an overlap of 40 words if it stands in at
-    most two. With 0, `max_documents` alone decides."""
+    """How long an overlap in several documents must be, in words for each document: with 20, an overlap
+    in two documents must have 40 words. An n-gram in a single document is always evidence. With 0, only
+    `max_documents` decides."""
     whole_words: int = Field(26, ge=1)
-    """Words of a text of an item that is evidence in up to `max_documents` documents if at least four
-    fifths of it stand there."""
+    """A text of an item with at least so many words is evidence in up to `max_documents` documents, if
+    at least four fifths of it stand there."""
     max_items: int = Field(3, ge=1)
-    """Largest number of items of a set that an n-gram may stand in; past it, it is the set's own form,
-    such as its prompt, and not looked for."""
+    """An n-gram that stands in more items of the set than this is not looked for: it is the set's own
+    form, such as its prompt."""
     min_share: float = Field(0.0, ge=0.0, le=1.0)
-    """Smallest share of an item's text that must stand in the document, in words."""
+    """Lowest share of the words of an item's text that must stand in the document."""
 
     @model_validator(mode="after")
     def _whole_is_shorter(self) -> "DecontaminationRule":
@@ -104,7 +103,7 @@ class Decontamination(DecontaminationRule):
     sets: tuple[EvaluationSet, ...] = Field(min_length=1)
     """The evaluation sets."""
     action: Action = "drop"
-    """What becomes of documents that hold items: `drop` them, or keep and `report` them."""
+    """What is done with documents that hold items: `drop` removes them, `report` only lists them."""
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Decontamination":

@@ -33,14 +33,15 @@ _ROUNDING = 1e-9
 
 
 class ContainmentConfig(Config):
-    """Documents that are inside of others."""
+    """Documents that stand inside of others."""
 
     threshold: float = Field(0.9, gt=0.0, le=1.0)
-    """Least share of a document's shingles that stand in the better-ranked one for which it goes. The
-    other way round nothing is removed: with `keep = "first"` a short document that comes before the one
-    that holds it stays."""
+    """Lowest share of a document's shingles that stand in a better-ranked one, at which it is removed.
+    Only the worse-ranked document can go, so set `dedup.keep = "longest"`: with "first", a short
+    document that comes before the long one stays."""
     max_candidates: int = Field(64, ge=1)
-    """Best-ranked documents with a shingle that each other one with it is compared with."""
+    """How many documents with a common shingle a document is compared with, at most; the best-ranked
+    ones."""
 
 
 def least_shared_of(selected: NDArray[np.integer], threshold: float) -> NDArray[np.int64]:

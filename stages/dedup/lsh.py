@@ -38,11 +38,13 @@ class MinHashConfig(ShingleConfig):
     """Near-duplicate detection."""
 
     num_perm: int = Field(128, ge=16, le=1024)
-    """Entries of a signature."""
+    """Number of hashes in a signature. Bands and rows follow from it and from `threshold`."""
     threshold: float = Field(0.8, gt=0.0, le=1.0)
-    """Lowest exact Jaccard similarity at which a document goes."""
+    """Lowest Jaccard similarity at which the worse-ranked of two documents is removed. It is computed
+    exactly, from the shingles of both."""
     max_candidates: int = Field(64, ge=1)
-    """Best-ranked documents of a bucket that each of its documents is compared with."""
+    """How many documents of a bucket each of its documents is compared with, at most; the best-ranked
+    ones."""
 
 
 @dataclass(frozen=True)

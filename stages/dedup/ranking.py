@@ -28,13 +28,14 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class KeepColumn(Config):
-    """The best by a field of the records."""
+    """Rank documents by a field of the records."""
 
     column: str = Field(min_length=1)
-    """The field: numbers, or dates as 2024-05-01 or 2024-05-01T12:30:00Z (without a zone: UTC). Of the
-    records of a source without it, and where it holds anything else, all rank last, counted."""
+    """Name of the field. It holds numbers, or dates as 2024-05-01 or 2024-05-01T12:30:00Z (UTC if there
+    is no zone). Documents without such a value rank last, and are counted."""
     order: Literal["highest", "lowest"] = "highest"
-    """Which value is the best: `highest` keeps the best score, or the newest; `lowest` the oldest."""
+    """Which value is the best: with `highest` the best score or the newest date stays, with `lowest` the
+    oldest date."""
 
 
 KeepPolicy = Literal["first", "longest"] | KeepColumn

@@ -12,11 +12,12 @@ deduplication", arXiv 2303.09540. There the document farthest from the centre of
 ranks decide, as for all duplicates.
 """
 
+import re
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from stages.config import Config
 from stages.kernels import lean_kernel
@@ -39,21 +40,34 @@ SAMPLE = 1 << 16
 """Documents that centroids are found with, about."""
 
 
+_ENCODER = re.compile(r"wordllama|[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
 class SemanticConfig(Config):
     """Documents that say the same in other words."""
 
-    encoder: str = Field("wordllama", pattern=r"^wordllama$|^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-    """What embeds texts: `wordllama`, static embeddings that are in the package of that name, or a
-    function of your own as "package.module:encode". It takes a list of texts and returns an array
-    (texts, dimensions). The workers call it with some texts at a time; it may use torch and a GPU."""
+    encoder: str = "wordllama"
+    """What turns texts into embeddings: `wordllama`, static embeddings from the package of that name, or
+    your own function as "package.module:encode". It takes a list of texts and returns an array
+    (texts, dimensions). Workers call it with a batch of texts; it may use torch and a GPU."""
     version: int = Field(0, ge=0)
-    """For you to raise when your encoder changes."""
+    """Version of your own encoder: raise it when the encoder changes."""
     threshold: float = Field(0.97, gt=0.0, le=1.0)
-    """Lowest cosine similarity of two embeddings at which a document goes."""
+    """Lowest cosine similarity of two embeddings at which the worse-ranked document is removed."""
     clusters: int | None = Field(None, ge=1)
-    """Clusters in which documents are compared; by default one for each 2,048 documents."""
+    """Number of clusters within which documents are compared. By default one for each 2,048
+    documents."""
     max_candidates: int = Field(64, ge=1)
-    """Best-ranked documents over the threshold with which a document is paired."""
+    """How many documents over the threshold a document is paired with, at most; the best-ranked ones."""
+
+    @field_validator("encoder")
+    @classmethod
+    def _encoder_is_named(cls, encoder: str) -> str:
+        if not _ENCODER.fullmatch(encoder):
+            raise ValueError(
+                'must be "wordllama", or the name of a function, such as "package.module:encode"'
+            )
+        return encoder
 
 
 def num_clusters(documents: int, config: SemanticConfig) -> int:

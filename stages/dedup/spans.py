@@ -34,9 +34,10 @@ class RepeatedLines(Config):
     """Lines or paragraphs that stand in many documents."""
 
     min_documents: int = Field(10, ge=2)
-    """In how many documents a line or paragraph stands, at least, to be cut from all but the first."""
+    """A line or paragraph is cut if it stands in at least so many documents; the first of them keeps
+    it."""
     min_chars: int = Field(60, ge=1)
-    """Shortest line or paragraph that is cut, in characters, so that lines such as imports stay."""
+    """Shortest line or paragraph that is cut, in characters. Short lines, such as imports, stay."""
 
 
 class RepeatedSubstrings(Config):

@@ -273,7 +273,9 @@ def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None
     assert {path.name for path in output.iterdir()} <= named | {"lock"}
 
 
-@pytest.mark.parametrize("page", ["docs/format.md", "docs/loading.md", "docs/objectives.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/dedup.md", "docs/format.md", "docs/loading.md", "docs/objectives.md"]
+)
 def test_every_block_of_the_other_pages_runs_on_those_datasets(followed: Followed, page: str) -> None:
     found = [content for language, content in blocks(page) if language == "python"]
     assert found

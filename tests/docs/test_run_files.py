@@ -34,6 +34,7 @@ LACKING: dict[str, Any] = {
 """What a block may leave out of a run file."""
 PAGES = (
     "docs/chat.md",
+    "docs/dedup.md",
     "docs/filters.md",
     "docs/objectives.md",
     "docs/sources.md",

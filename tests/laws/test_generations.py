@@ -77,9 +77,11 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def request_of(folder: Path, *, workers: int = 0, **changes: object) -> RunRequest:
+def request_of(
+    folder: Path, *, workers: int = 0, until: str | None = None, **changes: object
+) -> RunRequest:
     """Return a call of `run`."""
-    return RunRequest(grown_run(**changes), folder, folder / "run", workers=workers)
+    return RunRequest(grown_run(**changes), folder, folder / "run", workers=workers, until=until)
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +321,7 @@ def test_a_finished_run_stands_when_what_it_was_made_against_is_gone(tmp_path: P
 def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
     old, new, known = tmp_path / "old", tmp_path / "new", lines()
     write(old, "a.jsonl", known[:14])
-    run_session(request_of(old), stream=None)
+    run_session(request_of(old, until="dedup"), stream=None)
     write(new, "b.jsonl", known[6:24])
     dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
     with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
@@ -342,3 +344,17 @@ def test_a_stray_file_of_ranks_says_nothing_of_an_earlier_run(grown: Path) -> No
         assert not open_earlier(grown / "run", grown_run(), label="run").ranked
     finally:
         stray.unlink()
+def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_path: Path) -> None:
+    old, new, known = tmp_path / "old", tmp_path / "new", lines()
+    normal: dict[str, object] = {"minhash": {"normalize": ["case"]}}
+    write(old, "a.jsonl", known[:14])
+    run_session(request_of(old, dedup=normal, until="dedup"), stream=None)
+    write(new, "b.jsonl", [renamed(known[3], "again"), *known[14:16]])
+    against = {"against": ["../old/run"]}
+    with pytest.raises(
+        ConfigError, match=r"normalize is \['case', 'Unicode [\d.]+'\] there and \[\] here"
+    ):
+        run_session(request_of(new, dedup=against), stream=None)
+    run_session(request_of(new, dedup={**against, **normal}, until="dedup"), stream=None)
+    removed = pq.read_table(new / "run/dedup/removed.parquet").to_pylist()
+    assert [(row["own_id"], row["kept_own_id"]) for row in removed] == [("again", "n3")]

@@ -90,7 +90,7 @@ def test_a_sample_that_tells_nothing_says_so() -> None:
     content = duplicates_forecast(found, run_file("a"), share=0.01, by_chance=True)
     (line,) = duplicates_lines(content)
     assert line.startswith("duplicates: between 0.0% and ")
-    assert line.endswith("30 sampled documents say no more; a larger --sample does")
+    assert line.endswith("30 sampled documents allow no closer figure; use a larger --sample")
 
 
 @SLOW

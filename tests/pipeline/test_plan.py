@@ -13,6 +13,7 @@ from pipeline.inputs.files import InputFile
 from pipeline.planning.plan import State, StepStatus, plan_steps
 from pipeline.session.session import RunRequest, plan_session
 from pipeline.state.journal import read_log
+from stages.config import canonical_json
 from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 
@@ -32,6 +33,12 @@ def changed_steps(files: tuple[InputFile, ...] = FILES, **changes: Any) -> tuple
     before = {step.name: step.fingerprint for step in plan_steps(small_run(), FILES)}
     after = {step.name: step.fingerprint for step in plan_steps(small_run(**changes), files)}
     return tuple(name for name in STEPS if before[name] != after[name])
+
+
+def test_what_a_plan_keeps_of_settings_is_plain_values() -> None:
+    normal = small_run(dedup={"minhash": {"normalize": ["case"]}})
+    kept = {step.name: json.loads(canonical_json(step.config)) for step in plan_steps(normal, FILES)}
+    assert kept["ingest"]["signatures"][0]["normalize"] == ["case"]
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ decontaminate/items.parquet           the items
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,8 @@ class ContaminationSample(Config):
     """Its file and record."""
     id: str
     """Of the document."""
+    own_id: str | None = None
+    """That its record has, if the source names an `id_column`."""
     source: str
     words: int
     share: float
@@ -138,12 +141,13 @@ class _Counted:
         )
 
 
-def _sample(row: dict[str, str | int | float]) -> ContaminationSample:
+def _sample(row: dict[str, Any]) -> ContaminationSample:
     matched = " ".join(str(row["matched"]).split())
     return ContaminationSample(
         set=str(row["set"]),
         item=f"{row['file']}, record {row['record']}",
         id=str(row["id"]),
+        own_id=None if row["own_id"] is None else str(row["own_id"]),
         source=str(row["source"]),
         words=int(row["words"]),
         share=float(row["share"]),

@@ -116,8 +116,8 @@ def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str
         if counts.unused:
             yield (
                 f"decontamination.sets.{name}: {counts.unused:,} of {counts.items:,} items are not"
-                " looked for: their texts are shorter than min_words, or stand in more than max_items"
-                " items; decontaminate/items.parquet names them"
+                " looked for, because all their texts are shorter than min_words or stand in more than"
+                " max_items items; in decontaminate/items.parquet their verdict is unused"
             )
 
 

@@ -17,6 +17,7 @@ from pipeline.inputs.place_files import open_place
 from pipeline.inputs.places import is_url
 from pipeline.inputs.spread_records import spread_records
 from pipeline.run_file.config import Dataset, RunFile, Source
+from stages.cleaning.text import clean_text
 from stages.columns import Drop
 from stages.decontamination.config import Decontamination, EvaluationSet
 from stages.decontamination.index import passages_of
@@ -156,8 +157,8 @@ def _items(file: FoundFile, wanted: EvaluationSet, found: ItemsRead) -> Iterator
 def _fields(
     record: RawDocument, file: FoundFile, wanted: EvaluationSet, empty: Counter[str]
 ) -> tuple[str, ...]:
-    """Return the texts of an item; of lists, each string."""
-    fields = [record.text]
+    """Return the texts of an item; of lists, each string. They are cleaned, since documents are."""
+    fields = [clean_text(record.text)]
     for column, value in zip(file.fields.beside, record.values, strict=False):
         texts = list(_strings(value))
         empty[column] += not texts
@@ -170,7 +171,7 @@ def _strings(value: object) -> Iterator[str]:
     """Yield the strings of a value: itself, or those of a list."""
     if isinstance(value, str):
         if value.strip():
-            yield value
+            yield clean_text(value)
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _strings(one)

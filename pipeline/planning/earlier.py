@@ -17,7 +17,7 @@ from pipeline.run_file.fingerprints import full_settings
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
+from pipeline.steps.earlier import GENERATIONS, RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import DEDUP_NAME
 from pipeline.steps.split.step import SPLIT
@@ -27,7 +27,6 @@ from stages.config import canonical_json
 from stages.errors import ConfigError, FormatError
 from stages.store.folders import entries
 
-GENERATIONS = "generations"
 _AGAINST = "against"
 
 

@@ -14,11 +14,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.planning.earlier import GENERATIONS, generation_folders
+from pipeline.planning.earlier import generation_folders
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
 from pipeline.run_file.config import RunFile, TokenizerSection
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
+from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of

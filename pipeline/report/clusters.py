@@ -35,14 +35,14 @@ def print_clusters(clusters: list[ClusterContent], *, as_json: bool) -> None:
         return
     console = PlainConsole()
     if not clusters:
-        console.line("no document has a duplicate")
+        console.line("no document is removed as a duplicate")
     for number, cluster in enumerate(clusters, 1):
         removed = ", ".join(f"{name}: {count:,}" for name, count in cluster["removed"].items())
         gone = f", {cluster['documents'] - cluster['kept']:,} removed ({removed})" if removed else ""
         console.line(f"{number}. {cluster['documents']:,} documents, {cluster['kept']:,} kept{gone}")
         for shown in cluster["shown"]:
-            what = "kept"
+            what = "kept" if shown["kept"] else f"removed ({shown['method']})"
             if shown["similarity"] is not None:
-                what = f"removed ({shown['method']}), similarity {shown['similarity']:.3f}"
+                what += f", similarity {shown['similarity']:.3f}"
             console.line(f"   {what}: {shown['place']}")
             console.line(f"      {' '.join(shown['excerpt'].split())}")

@@ -19,7 +19,7 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.skipped import SkippedFiles
-from pipeline.planning.earlier import GENERATIONS, generation_folders, labels
+from pipeline.planning.earlier import generation_folders, labels
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
@@ -40,6 +40,7 @@ from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_i
 from pipeline.state.commits import COMMITS, SCAN, Commits
 from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import SELECTING

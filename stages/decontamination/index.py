@@ -6,7 +6,8 @@
     grams      the distinct n-grams; a passage of fewer words than n, but `min_words`, is one as a whole
 
 An n-gram that stands in more than `max_items` items of one set is the set's own form, such as its prompt
-or a list of choices, and is no evidence: it is not searched. Nor is one of which fewer than half of the
+or a list of choices, and is no evidence: it is not searched. Items of a set with the same words count as
+one there, because an item that is repeated is no form. Nor is one of which fewer than half of the
 words are different words with a letter: numbers, tables, repeats.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from stages.decontamination.config import DecontaminationRule
@@ -90,29 +92,33 @@ class IndexBuilder:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._stream, self._lengths = array("i"), array("q")
-        self._item, self._sets = array("q"), array("q")
+        self._item, self._sets, self._same = array("q"), array("q"), array("q")
+        self._firsts: dict[bytes, int] = {}
 
     def add(self, passages: Iterable[Sequence[str]], *, number_of_set: int) -> None:
         """Take the passages of one more item, each as words."""
+        digest = xxhash.xxh3_128(f"{number_of_set}\n".encode())
         for words in passages:
+            digest.update(f"{' '.join(words)}\n".encode())
             for word in words:
                 self._stream.append(self._numbers.setdefault(word, len(self._numbers)))
             self._lengths.append(len(words))
             self._item.append(len(self._sets))
+        self._same.append(self._firsts.setdefault(digest.digest(), len(self._sets)))
         self._sets.append(number_of_set)
 
     def build(self, rule: DecontaminationRule) -> EvaluationIndex:
         """Return the index of all items."""
         stream = np.array(self._stream, np.int32)
-        lengths, item, sets = (
-            np.array(one, np.int64) for one in (self._lengths, self._item, self._sets)
+        lengths, item, sets, same = (
+            np.array(one, np.int64) for one in (self._lengths, self._item, self._sets, self._same)
         )
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         sizes = _gram_sizes(lengths, len(stream), ngram=rule.ngram, min_words=rule.min_words)
         words = list(self._numbers)
         _drop_poor(stream, sizes, np.array([not word.isnumeric() for word in words], np.bool_))
         gram_of, at = _numbered(stream, sizes)
-        owner = np.repeat(item, lengths)
+        owner = np.repeat(same[item], lengths)
         _drop_forms(gram_of, owner, sets, max_items=rule.max_items)
         at = _renumber(gram_of, at)
         places = np.flatnonzero(gram_of != ABSENT)

@@ -95,7 +95,7 @@ def _best(
     text = usable[found[:, _PASSAGE]]
     whole = (text >= rule.whole_words) & (_WHOLE[1] * found[:, _COUNTED] >= _WHOLE[0] * text)
     enough = (found[:, _ENOUGH] > 0) | whole
-    evidence = enough & (found[:, _WORDS] >= np.ceil(rule.min_share * text))
+    evidence = enough & (found[:, _WORDS] / text >= rule.min_share)  # 0.56 * 25 > 14
     items = item[found[:, _PASSAGE]]
     order = np.lexsort(
         (

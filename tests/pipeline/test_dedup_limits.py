@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pipeline.report.clusters import describe_clusters
+from pipeline.report.clusters import describe_clusters, print_clusters
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
-from pipeline.steps.dedup.clusters import LargestRecord
+from pipeline.steps.dedup.clusters import LARGEST, LargestRecord
 from stages.errors import ConfigError, VerificationError
 from tests.conftest import digests
 from tests.pipeline.test_exit_codes import code_of
@@ -150,6 +150,46 @@ def test_a_large_cluster_is_warned_about_and_can_stop_a_run(tmp_path: Path) -> N
     with pytest.raises(VerificationError, match=r"^dedup\.max_cluster_size = 149: .* 150 documents"):
         run(file, corpus, tmp_path / "limited")
     run(run_file("letters", "other", dedup={"max_cluster_size": 150}), corpus, tmp_path / "limited")
+
+
+@pytest.mark.parametrize(("limit", "stops"), [(0.57, False), (0.5699, True)])
+def test_a_limit_that_is_exactly_met_stops_nothing(tmp_path: Path, limit: float, *, stops: bool) -> None:
+    corpus = write(tmp_path / "corpus", mixed=[*[LETTER] * 115, *unlike(85)])  # 0.57 * 200 < 114
+    file = run_file("mixed", dedup={"max_removed_fraction": limit, "near": False})
+    if stops:
+        with pytest.raises(VerificationError, match=r"114 of 200 .* to 0\.57 or more"):
+            run(file, corpus, tmp_path / "run")
+    else:
+        run(file, corpus, tmp_path / "run")
+
+
+def test_clusters_of_which_all_stay_hide_no_other(tmp_path: Path) -> None:
+    groups = [text for text in unlike(LARGEST) for _ in range(5)]
+    corpus = write(tmp_path / "corpus", apart=groups, letters=letters(4))
+    file = run_file("apart", "letters", apart={"dedup": False}, dedup={"max_cluster_size": 3})
+    with pytest.raises(VerificationError, match=r"^dedup\.max_cluster_size = 3: .* 4 documents"):
+        run(file, corpus, tmp_path / "run")
+    (found,) = describe_clusters(tmp_path / "run")
+    assert (found["documents"], found["kept"]) == (4, 1)
+
+
+def test_what_goes_for_its_url_is_shown_as_removed_with_a_way_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    lines = [json.dumps({"text": text, "url": "https://a.org/"}) + "\n" for text in unlike(101)]
+    (folder / "pages.jsonl").write_text("".join(lines))
+    with pytest.raises(VerificationError, match=r"leave out dedup\.url, and run again with --replace$"):
+        run(
+            run_file("pages", dedup={"url": "url", "max_removed_fraction": 0.5}),
+            folder,
+            tmp_path / "run",
+        )
+    print_clusters(describe_clusters(tmp_path / "run"), as_json=False)
+    said = capsys.readouterr().out
+    assert said.count("removed (url): pages: pages.jsonl, byte") == 3
+    assert said.count("kept: pages") == 1
 
 
 @pytest.mark.parametrize(("documents", "stops"), [(100, False), (101, True)])

@@ -28,6 +28,8 @@ INDEX_FACTOR = 200
 """Bytes for a word of the evaluation sets while their index is made."""
 JUDGING = 256 << 20
 """The hits of some documents with all items that they may be of, and the words of a block."""
+_NOTABLE, _NOTABLE_SHARE = 100, 0.01
+"""Documents that are dropped for one set, and their share of all, from which a run warns."""
 _UNDECIDED = {"paths", "exclude", "skip_unknown", "words"}
 """What of a set decides nothing, once it is resolved."""
 
@@ -91,7 +93,7 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
         languages=_languages(decided.values()),
         sets=sets,
         ngrams=index.ngrams,
-        warnings=tuple(_warnings(index, sets)),
+        warnings=(*_warnings(index, sets), *losses(sets, total.input.documents)),
     )
     return Whole(record, flows)
 
@@ -118,6 +120,17 @@ def _warnings(index: IndexRecord, sets: Mapping[str, SetCounts]) -> Iterator[str
                 f"decontamination.sets.{name}: {counts.unused:,} of {counts.items:,} items are not"
                 " looked for, because all their texts are shorter than min_words or stand in more than"
                 " max_items items; in decontaminate/items.parquet their verdict is unused"
+            )
+
+
+def losses(sets: Mapping[str, SetCounts], documents: int) -> Iterator[str]:
+    """Say which sets many documents are dropped for: such a set may hold texts of the corpus itself."""
+    for name, counts in sets.items():
+        if counts.dropped >= _NOTABLE and counts.dropped > _NOTABLE_SHARE * documents:
+            yield (
+                f"decontamination.sets.{name}: {counts.dropped:,} of {documents:,} documents,"
+                f" {counts.dropped / documents:.2%}, are dropped for its items; look at them in"
+                " decontaminate/contaminated.parquet, and set its action to report if they are to stay"
             )
 
 

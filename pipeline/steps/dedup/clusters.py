@@ -2,6 +2,8 @@
 
 Reads what resolve has written, `dedup/clusters.parquet` and `dedup/removed.parquet`, row group by row
 group. Of each document that has a duplicate, 8 bytes lie in a mapped file while clusters are counted.
+Clusters of which all stay, such as equal texts of a source with `dedup = false`, are passed over, so
+that they cannot hide one that loses documents.
 
 What is shown of a cluster: its first document, and the removed documents that are the least like the
 document they went for, each after that document. If these are duplicates, the others are.
@@ -34,6 +36,8 @@ _CANDIDATES = 4 * LARGEST
 """Clusters that are counted again by their whole names: 8 bytes of two names may be the same."""
 _BLOCK = 1 << 20
 """Documents that are looked at together."""
+_GONE = np.uint64(1)
+"""The last bit of half a name, in place of which stands whether the document is removed."""
 _PLACE = 300
 """Characters of a place, the last ones."""
 _CLUSTERS, _REMOVED = "dedup/clusters.parquet", "dedup/removed.parquet"
@@ -117,15 +121,16 @@ def describe_largest(workspace: Workspace, work: Clustered) -> LargestRecord:
 
 
 def _largest_names(path: Path, scratch: Path) -> NDArray[np.uint64]:
-    """Return the first halves of the names of the largest clusters."""
+    """Return the first halves, with their last bit set, of the names of the largest clusters."""
     with named_table(path), pq.ParquetFile(path) as file:
         total = file.metadata.num_rows
         if not total:
             return np.empty(0, np.uint64)
         keys = np.memmap(scratch / "clusters", np.uint64, "w+", shape=(total,))
         start = 0
-        for table in _tables(file, ["cluster"]):
-            part = _halves(table.column("cluster"))
+        for table in _tables(file, ["cluster", "kept"]):
+            kept = table.column("kept").to_numpy().astype(np.uint64)
+            part = _halves(table.column("cluster")) - kept
             keys[start : start + len(part)] = part
             start += len(part)
     keys.sort()
@@ -133,17 +138,22 @@ def _largest_names(path: Path, scratch: Path) -> NDArray[np.uint64]:
 
 
 def _most_frequent(keys: NDArray[np.uint64], most: int) -> NDArray[np.uint64]:
-    """Return the most frequent of sorted keys; of equally frequent ones the least."""
+    """Return the most frequent names of sorted keys; of equally frequent ones the least.
+
+    Names whose last key says that its document is kept have no other documents.
+    """
     names, counts, begin = np.empty(0, np.uint64), np.empty(0, np.int64), 0
     for first in range(0, len(keys), _BLOCK):
         block = np.asarray(keys[first : first + _BLOCK + 1])
-        ends = first + 1 + np.flatnonzero(block[1:] != block[:-1])
+        names_of = block | _GONE
+        ends = first + 1 + np.flatnonzero(names_of[1:] != names_of[:-1])
         if first + _BLOCK >= len(keys):
             ends = np.append(ends, len(keys))
         if not len(ends):
             continue
-        counts = np.concatenate([counts, np.diff(np.concatenate([[begin], ends]))])
-        names = np.concatenate([names, keys[ends - 1]])
+        loses = keys[ends - 1] & _GONE > 0
+        counts = np.concatenate([counts, np.diff(np.concatenate([[begin], ends]))[loses]])
+        names = np.concatenate([names, keys[ends - 1][loses]])
         begin = int(ends[-1])
         chosen = np.lexsort((names, -counts))[:most]
         names, counts = names[chosen], counts[chosen]
@@ -151,7 +161,7 @@ def _most_frequent(keys: NDArray[np.uint64], most: int) -> NDArray[np.uint64]:
 
 
 def _counted(path: Path, names: NDArray[np.uint64]) -> list[_Cluster]:
-    """Return the largest clusters among some, by the first halves of their names."""
+    """Return the largest clusters that lose documents among some, by the first halves of their names."""
     found: dict[str, _Cluster] = {}
     with named_table(path), pq.ParquetFile(path) as file:
         for table in _tables(file, ["number", "cluster", "kept"]) if len(names) else ():
@@ -167,7 +177,8 @@ def _counted(path: Path, names: NDArray[np.uint64]) -> list[_Cluster]:
                 cluster.documents += row["number_count"]
                 cluster.kept += row["kept_sum"]
                 cluster.first = min(cluster.first, row["number_min"])
-    return sorted(found.values(), key=lambda one: (-one.documents, one.first))[:LARGEST]
+    losing = [one for one in found.values() if one.kept < one.documents]
+    return sorted(losing, key=lambda one: (-one.documents, one.first))[:LARGEST]
 
 
 def _add_removals(path: Path, clusters: Mapping[str, _Cluster]) -> None:
@@ -289,6 +300,6 @@ def _tables(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.Table]:
 
 
 def _halves(column: pa.ChunkedArray) -> NDArray[np.uint64]:
-    """Return the first halves of ids that are hexadecimal strings: (N,)."""
+    """Return the first halves of ids that are hexadecimal strings, with their last bit set: (N,)."""
     found: NDArray[np.uint64] = np.ascontiguousarray(from_hex(column)).view("<u8")[:, 0]
-    return found
+    return found | _GONE

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from pipeline.run_file.config import RunFile
 from pipeline.steps.dedup.clusters import LargeCluster
+from pipeline.steps.dedup.minhash import NEAR
+from pipeline.steps.dedup.values import EXACT
+from pipeline.steps.earlier import BY_KEY, GENERATIONS, URL
 from pipeline.steps.units import Unit
 from stages.config import Config
 from stages.errors import VerificationError
@@ -41,8 +44,8 @@ class SourceRemovals(Config):
         return self.removed / max(self.documents, 1)
 
     def passes(self, limit: float) -> bool:
-        """Say whether more is removed than a limit allows."""
-        return self.removed >= FEWEST and self.removed > limit * self.documents
+        """Say whether more is removed than a limit allows; 114 of 200 are not more than 0.57."""
+        return self.removed >= FEWEST and self.share > limit
 
     def __str__(self) -> str:
         """Return both numbers and the share."""
@@ -96,8 +99,13 @@ def require_limits(file: RunFile, removals: Removals, root: Path) -> None:
             f"{passed.said}.{_culprits(removals)} No document is removed yet. Look at the documents:"
             f" shardmill inspect {root} --clusters, or {root}/dedup/removed.parquet. If they are"
             f" duplicates, {passed.way} and run again: nothing is redone. If they are not,"
-            f" {_other_way(removals)} and run again with --replace"
+            f" {_other_way(removals)} and run again with --replace{_replaced(root)}"
         )
+
+
+def _replaced(root: Path) -> str:
+    """Return what --replace does beside redoing this run."""
+    return ", which redoes all generations as one run" if root.parent.name == GENERATIONS else ""
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,7 @@ def passed_limits(file: RunFile, removals: Removals) -> Iterator[PassedLimit]:
             key = f"sources.{source.name}.max_removed_fraction"
             said = f"{key} = {limit:g}: {own}, would be removed as duplicates"
             yield PassedLimit(said, _raised(key, own))
-    largest = next((one for one in removals.largest if one.kept < one.documents), None)
+    largest = next(iter(removals.largest), None)
     if dedup.max_cluster_size and largest and largest.documents > dedup.max_cluster_size:
         said = f"dedup.max_cluster_size = {dedup.max_cluster_size:,}: a cluster is larger"
         yield PassedLimit(said, f"set dedup.max_cluster_size to {largest.documents:,} or more")
@@ -155,12 +163,14 @@ def _culprits(removals: Removals) -> str:
     if len(removals.sources) > 1:
         name, most = max(removals.sources.items(), key=lambda item: item[1].removed)
         said += f" Most are of source {name}: {most}."
-    largest = next((one for one in removals.largest if one.kept < one.documents), None)
+    largest = next(iter(removals.largest), None)
     return said + (f" The largest cluster: {_cluster(largest)}." if largest else "")
 
 
 def _cluster(cluster: LargeCluster) -> str:
     said = f"{cluster.documents:,} documents, of which {cluster.kept:,} {_stay(cluster.kept)}"
+    if not cluster.kept:
+        said = f"{cluster.documents:,} documents that go for one of an earlier run"
     if cluster.shown:
         first = cluster.shown[0]
         said += f", beginning with {first.place} ({' '.join(first.excerpt.split())[:_EXCERPT]!r})"
@@ -177,7 +187,14 @@ def _raised(key: str, removed: SourceRemovals) -> str:
 
 
 def _other_way(removals: Removals) -> str:
-    exact = removals.methods.get("exact", 0)
-    if 2 * exact > sum(removals.methods.values()):
+    """Return what keeps the documents that the method which removes the most takes for duplicates."""
+    method = max(removals.methods, key=lambda name: removals.methods[name])
+    if method == EXACT:
         return "set dedup.exact and dedup.near to false, which keeps equal texts,"
-    return "set dedup.minhash.threshold higher, or dedup.near to false,"
+    if method == NEAR:
+        return "set dedup.minhash.threshold higher, or dedup.near to false,"
+    if method == URL:
+        return "leave out dedup.url,"
+    if method.startswith(BY_KEY):
+        return f"leave {method.removeprefix(BY_KEY)} out of dedup.keys,"
+    return f"set dedup.{method}.threshold higher, or leave out dedup.{method},"

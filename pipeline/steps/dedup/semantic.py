@@ -27,7 +27,7 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job
 from pipeline.steps.units import row_groups, text_slices
-from stages.dedup.encoders import EmbedTexts, beginnings, open_encoder
+from stages.dedup.encoders import EmbedTexts, embedded, open_encoder
 from stages.dedup.semantic import (
     MAX_HEADS,
     SAMPLE,
@@ -94,7 +94,7 @@ def embed_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:
     width = rounded(encode([""])).shape[1]
     with array_writer(path, dtype="|i1", shape=(width,)) as append:
         for texts in _texts(workspace, work.run):
-            append(rounded(encode(beginnings(texts))))
+            append(rounded(embedded(encode, texts)))
     return UnitRecord()
 
 
@@ -154,71 +154,77 @@ def compare_clusters(workspace: Workspace, work: SemanticClusters) -> SemanticRe
     folder.mkdir(parents=True, exist_ok=True)
     with EdgeWriter(folder, firsts, ranks=ranks) as writer:
         for cluster in range(work.part, count, work.step):
-            heads, numbers, sources = _heads(workspace, work, cluster, ranks)
-            for block, members, own in _blocks(workspace, work, cluster, ranks):
-                places, rows, similarity = similar_pairs(heads, block, work.config)
-                same = (sources[places] == own[rows]) & (members[rows] >= work.earlier)
-                writer.add(numbers[places[same]], members[rows[same]], similarity[same])
-                compared += int(np.searchsorted(heads.ranks, block.ranks).sum())
+            for group in ("", *sorted(work.within)):
+                read = _Group(workspace, work, cluster, group)
+                heads, numbers = _heads(read, ranks)
+                for block, members in _blocks(read, ranks):
+                    places, rows, similarity = similar_pairs(heads, block, work.config)
+                    own = members[rows] >= work.earlier
+                    writer.add(numbers[places[own]], members[rows[own]], similarity[own])
+                    compared += int(np.searchsorted(heads.ranks, block.ranks).sum())
     return SemanticRecord(compared=compared)
 
 
-_Members = tuple[RankedVectors, NDArray[np.int64], NDArray[np.int64]]
-"""Documents of a cluster by rank, their numbers, and a number for each source that is apart."""
+_Members = tuple[RankedVectors, NDArray[np.int64]]
+"""Documents by rank, and their numbers."""
 
 
-def _heads(workspace: Workspace, work: SemanticClusters, cluster: int, ranks: Ranks) -> _Members:
-    """Return the best-ranked documents of a cluster, at most `MAX_HEADS`."""
+@dataclass(frozen=True)
+class _Group:
+    """The documents of a cluster that are compared with each other."""
+
+    workspace: Workspace
+    work: SemanticClusters
+    cluster: int
+    source: str
+    """A source that is compared with itself alone, or "" for all others together."""
+
+    def documents(self, run: UnitRun) -> NDArray[np.int64]:
+        """Return those of a run, ascending, the run's first being 0."""
+        folder = self.workspace.path(f"{_ASSIGNED}/{run.name}")
+        low, high = open_array(folder / "ptr.npy", dtype="<i8")[self.cluster : self.cluster + 2]
+        found = open_array(folder / "documents.npy", dtype="<u4")[low:high].astype(np.int64)
+        if not self.work.within:
+            return found
+        ends = np.cumsum([unit.documents for unit in run.units])
+        groups = [unit.source if unit.source in self.work.within else "" for unit in run.units]
+        own = np.array([group == self.source for group in groups], np.bool_)
+        return found[own[np.searchsorted(ends, found, side="right")]]
+
+    def vectors(self, run: UnitRun, rows: NDArray[np.int64]) -> NDArray[np.int8]:
+        """Return the vectors of some documents of a run."""
+        return np.asarray(_embeddings(self.workspace, run)[rows])
+
+
+def _heads(read: _Group, ranks: Ranks) -> _Members:
+    """Return the best-ranked documents of a group, at most `MAX_HEADS`."""
     numbers = np.empty(0, np.int64)
-    for run in work.runs:
-        numbers = np.concatenate([numbers, _documents(workspace, run, cluster) + run.first])
+    for run in read.work.runs:
+        numbers = np.concatenate([numbers, read.documents(run) + run.first])
         if len(numbers) > MAX_HEADS:
             best = np.argpartition(ranks.of(numbers), MAX_HEADS - 1)[:MAX_HEADS]
             numbers = numbers[best]
     numbers = np.sort(numbers)
-    parts = [np.empty(0, np.int64)]
     vectors = []
-    for run in work.runs:
+    for run in read.work.runs:
         low, high = np.searchsorted(numbers, (run.first, run.last))
-        vectors.append(np.asarray(_embeddings(workspace, run)[numbers[low:high] - run.first]))
-        parts.append(_apart(run, numbers[low:high] - run.first, work.within))
-    return _by_rank(np.concatenate(vectors), numbers, np.concatenate(parts), ranks)
+        vectors.append(read.vectors(run, numbers[low:high] - run.first))
+    return _by_rank(np.concatenate(vectors), numbers, ranks)
 
 
-def _blocks(
-    workspace: Workspace, work: SemanticClusters, cluster: int, ranks: Ranks
-) -> Iterator[_Members]:
-    """Yield all documents of a cluster, some at a time."""
-    for run in work.runs:
-        documents = _documents(workspace, run, cluster)
+def _blocks(read: _Group, ranks: Ranks) -> Iterator[_Members]:
+    """Yield all documents of a group, some at a time."""
+    for run in read.work.runs:
+        documents = read.documents(run)
         for start in range(0, len(documents), _ROWS):
             rows = documents[start : start + _ROWS]
-            vectors = np.asarray(_embeddings(workspace, run)[rows])
-            yield _by_rank(vectors, rows + run.first, _apart(run, rows, work.within), ranks)
+            yield _by_rank(read.vectors(run, rows), rows + run.first, ranks)
 
 
-def _by_rank(
-    vectors: NDArray[np.int8], numbers: NDArray[np.int64], sources: NDArray[np.int64], ranks: Ranks
-) -> _Members:
+def _by_rank(vectors: NDArray[np.int8], numbers: NDArray[np.int64], ranks: Ranks) -> _Members:
     own = ranks.of(numbers)
     order = np.argsort(own, kind="stable")
-    return RankedVectors(vectors[order], own[order]), numbers[order], sources[order]
-
-
-def _documents(workspace: Workspace, run: UnitRun, cluster: int) -> NDArray[np.int64]:
-    """Return the documents of a run that are in a cluster, ascending, the run's first being 0."""
-    folder = workspace.path(f"{_ASSIGNED}/{run.name}")
-    low, high = open_array(folder / "ptr.npy", dtype="<i8")[cluster : cluster + 2]
-    return open_array(folder / "documents.npy", dtype="<u4")[low:high].astype(np.int64)
-
-
-def _apart(run: UnitRun, rows: NDArray[np.int64], within: frozenset[str]) -> NDArray[np.int64]:
-    """Return a number for the source of each document: the same for all that are not apart."""
-    apart = sorted(within)
-    ends = np.cumsum([unit.documents for unit in run.units])
-    sources = [apart.index(unit.source) if unit.source in within else -1 for unit in run.units]
-    found: NDArray[np.int64] = np.array(sources, np.int64)[np.searchsorted(ends, rows, side="right")]
-    return found
+    return RankedVectors(vectors[order], own[order]), numbers[order]
 
 
 def _embeddings(workspace: Workspace, run: UnitRun) -> Any:

@@ -1,7 +1,5 @@
 """What the weighing of overlaps promises: the rule as it is written, in plain loops."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -51,7 +49,7 @@ def plain_verdicts(
                 sum(n <= rule.max_documents for n in most.values()),
             )
             evidence |= usable >= rule.whole_words and 5 * counted >= 4 * usable
-            evidence &= len(most) >= math.ceil(rule.min_share * usable)
+            evidence &= len(most) / usable >= rule.min_share
             verdicts[document, item] = verdicts.get((document, item), False) or evidence
     return verdicts
 
@@ -81,6 +79,13 @@ def test_the_verdicts_are_those_of_the_rule_in_plain_loops(seed: int) -> None:
     assert verdicts == plain_verdicts(texts, index, rule)
     assert len(verdicts) > 0
     assert list(verdicts) == sorted(verdicts)
+
+
+def test_a_share_that_is_exactly_met_is_enough() -> None:
+    item = " ".join(f"w{number}" for number in range(25))
+    rule = DecontaminationRule(ngram=14, min_share=0.56)  # 0.56 * 25 > 14
+    found = judged([" ".join(item.split()[:14])], index_of([[item]], rule), rule)
+    assert found.contaminated.tolist() == [True]
 
 
 RULE = DecontaminationRule()

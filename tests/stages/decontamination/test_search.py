@@ -131,6 +131,14 @@ def test_the_form_of_a_set_is_not_looked_for() -> None:
     assert len(hits_in([form], few)) == len(form.split()) - RULE.ngram + 1
 
 
+def test_an_item_that_is_repeated_is_no_form() -> None:
+    item = "which metal melts first if a candle burns"
+    repeated = [[item], ["one of the other set here"]] * 5
+    assert len(hits_in([item], index_of(repeated))) == len(item.split()) - RULE.ngram + 1
+    differing = [[f"{item} {number}"] for number in range(10)]
+    assert len(hits_in([item], index_of(differing))) == 0
+
+
 def test_numbers_and_repeats_are_not_looked_for() -> None:
     assert len(index_of([["1 2 3 4 5 6 7 8"], ["a a a a a a"]]).grams.at) == 0
     assert len(index_of([["1 2 three four"]]).grams.at) == 1

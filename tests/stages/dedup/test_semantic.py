@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from stages.dedup.encoders import open_encoder
+from stages.dedup.encoders import MAX_CHARS, embedded, open_encoder
 from stages.dedup.semantic import (
     RankedVectors,
     SemanticConfig,
@@ -168,3 +168,33 @@ def test_static_embeddings_know_what_texts_are_about() -> None:
     assert near[0, 2] < 0.5
     assert not found[3].any()
     assert np.array_equal(rounded(encode(texts[:1])), found[:1])
+
+
+def test_texts_in_scripts_without_words_have_no_vector() -> None:
+    """Sums of letters are alike: of such articles of the UDHR 97% went for another article."""
+    unknown = [
+        "மனிதப் பிறிவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்",
+        "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกัน",
+        "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι",
+        "12.5 11.2 5.21 2110 1021",
+        "ཨ་མ་ལགས།",
+    ]
+    known = [
+        "All human beings are born free and equal",
+        "Alle Menschen sind frei geboren",
+        "Все люди рождаются свободными",
+        "人人生而自由,在尊严和权利上一律平等",
+        "모든 인간은 태어날 때부터 자유로우며",
+        "def add(left, right):\n    return left + right",
+    ]
+    found = open_encoder("wordllama")([*unknown, *known]).any(axis=1)
+    assert found.tolist() == [False] * len(unknown) + [True] * len(known)
+
+
+def test_a_text_of_which_only_the_beginning_would_be_read_has_no_vector() -> None:
+    def ones(texts: list[str]) -> NDArray[np.float64]:
+        assert max(map(len, texts)) <= MAX_CHARS
+        return np.ones((len(texts), 2))
+
+    texts = ["a", "a" * MAX_CHARS, "a" * (MAX_CHARS + 1)]
+    assert embedded(ones, texts).tolist() == [[1, 1], [1, 1], [0, 0]]

@@ -141,3 +141,23 @@ def test_a_large_cluster_is_compared_with_its_best_ranked(
     assert len({kept for kept, _, _ in pairs.values()}) <= 4
     assert pairs.keys() <= whole.keys()
     assert all(order.index(pair[0]) < order.index(name) for name, pair in pairs.items())
+
+
+def test_documents_of_other_sources_take_no_place_of_a_source_within_itself(tmp_path: Path) -> None:
+    texts = ["abcdefghij abcdefghij klm", "abcdefghij abcdefghij lkm", "jihgfedcba abcdefghij mkl"]
+    for name, some in {"a": texts, "b": texts[:2]}.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in some))
+    section = {"encoder": ENCODER, "threshold": THRESHOLD, "clusters": 1, "max_candidates": 1}
+    run_small(
+        tmp_path,
+        tmp_path / "run",
+        sources=[
+            {"name": "a", "paths": ["a.jsonl"]},
+            {"name": "b", "paths": ["b.jsonl"], "dedup": "within"},
+        ],
+        dedup={"near": False, "semantic": section},
+        ingest={"min_chars": 1},
+        until="dedup",
+    )
+    rows = pq.read_table(tmp_path / "run/dedup/removed.parquet").to_pylist()
+    assert [(row["source"], row["kept_source"]) for row in rows] == [("a", "a"), ("a", "a"), ("b", "b")]

@@ -139,10 +139,7 @@ def keep_first(decisions: Decisions, kept: NDArray[np.int64]) -> None:
         kept: (K,) documents that are kept, the best-ranked first.
     """
     for links in decisions.links:
-        leaders = np.where(links[kept] > -_LEADER, kept, -_LEADER - links[kept])
-        classes, first = np.unique(leaders, return_index=True)
-        fresh = links[classes] == _NONE
-        links[classes[fresh]] = kept[first[fresh]]
+        _keep_first(links, kept)
 
 
 def decide(
@@ -241,6 +238,14 @@ def _leader(links: NDArray[np.int32], document: int) -> int:
     """Return the best-ranked document of a class."""
     link = links[document]
     return document if link > -_LEADER else -_LEADER - link
+
+
+@kernel
+def _keep_first(links: NDArray[np.int32], kept: NDArray[np.int64]) -> None:
+    for document in kept:
+        leader = _leader(links, document)
+        if links[leader] == _NONE:
+            links[leader] = document
 
 
 @kernel

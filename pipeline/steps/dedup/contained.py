@@ -45,7 +45,7 @@ from stages.dedup.containment import (
     winnowed,
 )
 from stages.dedup.keys import salted
-from stages.dedup.lsh import MAX_KEYS, MinHashConfig
+from stages.dedup.lsh import MinHashConfig, num_pieces
 from stages.dedup.normalization import compared_texts
 from stages.dedup.shingles import shingle_hashes
 from stages.store.arrays import array_writer, open_array, write_array
@@ -87,9 +87,9 @@ class ContainedPiece:
     earlier: int = 0
 
 
-def key_pieces(text_bytes: int) -> int:
-    """Return the number of ranges that selected hashes are cut into: a function of the corpus alone."""
-    return max(1, -(-text_bytes // (_BYTES_OF_KEY * MAX_KEYS)))
+def key_pieces(text_bytes: int, *, keys: int) -> int:
+    """Return the number of ranges that selected hashes are cut into, each with some number of them."""
+    return num_pieces(text_bytes // _BYTES_OF_KEY, keys=keys)
 
 
 def winnow_run(workspace: Workspace, work: ContainedRun) -> UnitRecord:

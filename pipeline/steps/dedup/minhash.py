@@ -28,7 +28,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     yield from _cut_keys(job, corpus, bands)
     found = {
         f"band-{band:03d}-{number:05d}": Piece(
-            corpus.firsts, number, band, minhash, corpus.ranked, earlier
+            corpus.firsts, number, band, minhash, corpus.ranked, earlier, corpus.keys
         )
         for band, number in itertools.product(range(bands), range(pieces))
     }

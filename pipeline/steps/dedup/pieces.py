@@ -30,7 +30,7 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from stages.dedup.buckets import BucketFiller, KeyBlock, RankedBuckets, SharedKeys, shared_keys
 from stages.dedup.keys import salted
-from stages.dedup.lsh import MAX_KEYS, MinHashConfig, band_keys, band_shape
+from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_keys, band_shape
 from stages.dedup.survivors import Ranks
 from stages.store.arrays import array_writer, open_array, write_array
 
@@ -65,6 +65,8 @@ class Piece:
     ranked: bool = False
     earlier: int = 0
     """Documents of earlier runs, which are numbered first; two of them are never compared again."""
+    keys: int = KEYS_PER_PARTITION
+    """That it holds at the most, on average."""
 
 
 class SignedRun:
@@ -133,7 +135,7 @@ def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
                 block = slice(start, min(start + BLOCK_KEYS, high))
                 yield keys[block], documents[block] + np.int64(first)
 
-    room = min(MAX_KEYS, sum(high - low for _, _, low, high in ranges))
+    room = min(piece.keys, sum(high - low for _, _, low, high in ranges))
     shared = shared_keys(blocks(), room=room)
     buckets = Buckets(shared, piece.minhash.max_candidates, piece.earlier)
     folder = workspace.create(band_key(piece.band, piece.number))

@@ -22,7 +22,7 @@ from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.blocks import BLOCK_KEYS, by_piece
 from pipeline.steps.dedup.edges import EdgeWriter, ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.expand import BATCH_PAIRS, better_of, expanded, worse_of
+from pipeline.steps.dedup.expand import BATCH_PAIRS, PLAIN, PairCode, expanded
 from pipeline.steps.dedup.hashing import (
     CandidateRun,
     HashedDocuments,
@@ -74,6 +74,8 @@ class ContainedRun:
     rules: Mapping[str, SourceRule] = field(default_factory=dict)
     earlier: int = 0
     """Documents of earlier runs: numbered first."""
+    code: PairCode = PLAIN
+    """Of its pairs."""
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,13 @@ def count_shared(workspace: Workspace, work: ContainedRun) -> UnitRecord:
         begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
         shared = np.diff(np.append(begins, len(ordered)))
         found: NDArray[np.uint64] = ordered[begins]
-        selected = counts[worse_of(found) - run.first]
+        selected = counts[work.code.worse(found) - run.first]
         return found[shared >= least_shared_of(selected, work.config.threshold)]
 
     with array_writer(folder / "pairs.npy", dtype="<u8") as append:
-        for pairs in expanded(workspace, pieces, run.first, run.last, merge=enough):
+        for pairs in expanded(workspace, pieces, run.first, run.last, code=work.code, merge=enough):
             append(pairs)
-            both = np.concatenate([better_of(pairs), worse_of(pairs)])
+            both = np.concatenate([work.code.better(pairs), work.code.worse(pairs)])
             partners = np.unique(np.concatenate([partners, both]))
     write_array(folder / "partners.npy", partners)
     return UnitRecord()
@@ -197,7 +199,7 @@ def verify_contained(workspace: Workspace, work: ContainedRun) -> PairsRecord:
             batch = np.sort(pairs[start : start + BATCH_PAIRS])
             measured = _measure(work, hashed, batch)
             high = np.flatnonzero(measured >= work.config.threshold)
-            writer.add(better_of(batch[high]), worse_of(batch[high]), measured[high])
+            writer.add(work.code.better(batch[high]), work.code.worse(batch[high]), measured[high])
             compared += len(batch)
             verified += len(high)
     return PairsRecord(compared=compared, verified=verified)
@@ -208,7 +210,7 @@ def _measure(
 ) -> NDArray[np.float64]:
     """Return the containment of each pair; pairs are ascending by their better document."""
     own = hashed(work.run.number)
-    better, worse = better_of(pairs), own.rows(worse_of(pairs))
+    better, worse = work.code.better(pairs), own.rows(work.code.worse(pairs))
     found = np.zeros(len(pairs))
     run_of = np.searchsorted(work.firsts, better, side="right") - 1
     for number in np.unique(run_of).tolist():

@@ -38,6 +38,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
             corpus.ranked,
             corpus.rules,
             corpus.earlier,
+            corpus.code_of(run),
         )
         for run in corpus.runs
     }

@@ -27,7 +27,7 @@ from pipeline.steps.earlier import (
     held_out_before,
     removed_before,
 )
-from pipeline.steps.evidence import mapped_zeros
+from pipeline.steps.evidence import mapped_rows, mapped_zeros
 from pipeline.steps.names import Names
 from pipeline.steps.units import (
     NAME,
@@ -171,8 +171,8 @@ class MemberNames:
         clustered: NDArray[np.bool_],
         scratch: Path,
     ) -> None:
-        self._row = mapped_zeros(scratch / "row", np.int32, len(clustered))
         count = int(np.count_nonzero(clustered))
+        self._row = mapped_rows(scratch / "row", len(clustered), rows=count)
         self._id = mapped_zeros(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
         self._source = mapped_zeros(scratch / "source", np.int32, count)
         self._run = mapped_zeros(scratch / "run", np.int32, count)
@@ -240,7 +240,7 @@ def write_sides(
     runs: Sequence[EarlierRun],
     *,
     clustered: NDArray[np.bool_],
-    roots: NDArray[np.int32],
+    roots: NDArray[np.integer],
     names: MemberNames,
 ) -> None:
     """Write the clusters that an earlier run put on one side; the validation side outranks the other."""

@@ -7,6 +7,7 @@ from pipeline.engine.phase import Phases
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.expand import PairCode, pair_code
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import earlier_documents, numbered
 from pipeline.steps.step import Job
@@ -40,6 +41,10 @@ class Corpus:
     def own_runs(self) -> tuple[UnitRun, ...]:
         """The runs of units of this run: an earlier document is never the worse one of a pair."""
         return tuple(run for run in self.runs if run.first >= self.earlier)
+
+    def code_of(self, run: UnitRun) -> PairCode:
+        """Return how pairs are written whose worse document is of a run."""
+        return pair_code(run.first, run.last, documents=self.units[-1].last)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
         job.task(
             f"pairs-{run.name}",
             verify_pairs,
-            PairRange(run, corpus.firsts, pieces, minhash, corpus.ranked),
+            PairRange(run, corpus.firsts, pieces, minhash, corpus.ranked, corpus.code_of(run)),
         )
         for run in corpus.own_runs
     ]

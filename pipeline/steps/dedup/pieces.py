@@ -125,17 +125,15 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
 
 def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
     """Find the candidates of one band among the documents whose key lies in one piece."""
-    ranges = list(_ranges(workspace, piece))
+    parts = list(_parts(workspace, piece))
 
     def blocks() -> Iterator[KeyBlock]:
-        for run, first, low, high in ranges:
-            keys = read_keys(workspace, run).reshape(-1)
-            documents = _open(workspace.path(keys_key(run)) / "documents.npy").reshape(-1)
-            for start in range(low, high, BLOCK_KEYS):
-                block = slice(start, min(start + BLOCK_KEYS, high))
+        for first, keys, documents in parts:
+            for start in range(0, len(keys), BLOCK_KEYS):
+                block = slice(start, start + BLOCK_KEYS)
                 yield keys[block], documents[block] + np.int64(first)
 
-    room = min(piece.keys, sum(high - low for _, _, low, high in ranges))
+    room = min(piece.keys, sum(len(keys) for _, keys, _ in parts))
     shared = shared_keys(blocks(), room=room)
     buckets = Buckets(shared, piece.minhash.max_candidates, piece.earlier)
     folder = workspace.create(band_key(piece.band, piece.number))
@@ -148,14 +146,27 @@ def read_keys(workspace: Workspace, run: int) -> NDArray[np.uint64]:
     return keys
 
 
-def _ranges(workspace: Workspace, piece: Piece) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs, the number of the first document of each, and its range of keys in one piece."""
+def _parts(
+    workspace: Workspace, piece: Piece
+) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.uint32]]]:
+    """Yield of each run the number of its first document, its keys in the piece, and their documents.
+
+    The arrays are mapped, each once: opening files is what costs most in a very large corpus.
+    """
     for run, first in enumerate(piece.firsts):
-        ptr = _open(workspace.path(keys_key(run)) / "ptr.npy")
+        folder = workspace.path(keys_key(run))
+        ptr = _open(folder / "ptr.npy")
         low, high = ptr[piece.band, piece.number : piece.number + 2].tolist()
-        begin = 0 if first < piece.earlier else piece.band * int(ptr[piece.band, -1])
-        if low < high:
-            yield run, first, begin + low, begin + high
+        if low == high:
+            continue
+        count = int(ptr[-1, -1])
+        shape: tuple[int, ...] = (count,)
+        begin = 0
+        if first >= piece.earlier:  # of each band as many
+            shape, begin = (len(ptr), count), piece.band * count
+        keys: Any = open_array(folder / "keys.npy", shape=shape, dtype="<u8").reshape(-1)
+        documents: Any = open_array(folder / "documents.npy", shape=shape, dtype="<u4").reshape(-1)
+        yield first, keys[begin + low : begin + high], documents[begin + low : begin + high]
 
 
 @dataclass(frozen=True)

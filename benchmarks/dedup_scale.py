@@ -1,11 +1,10 @@
 """What deduplication of very many documents takes, by arithmetic from two measured sizes.
 
-    dedup_scale.py SMALL.json LARGE.json [--documents 1000000000 100000000000]
+    dedup_scale.py SMALL.json LARGE.json [--documents 1000000000 100000000000] [--keys 1048576]
 
 The files are those that `synthetic_signatures.py --json` writes. The cost of a phase has two parts: one
 for each document, and one for each file of another task that a task opens. Two sizes give both. Bytes
-follow the documents. A corpus of more documents than one run takes is cut into the least number of equal
-runs, each deduplicated within itself; the figures are of one of them.
+follow the documents. `--keys` is `resources.keys_per_partition`.
 """
 
 import argparse
@@ -16,12 +15,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline.steps.dedup.runs import MAX_RUNS, RUN_BYTES
-from stages.dedup.lsh import MinHashConfig, band_shape, num_pieces
-from stages.dedup.survivors import MAX_DOCUMENTS
+from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_shape, num_pieces
+from stages.dedup.survivors import NARROW
 
 TEXT_BYTES = 2_000
-HELD_BYTES = 31
-"""Of a document in mapped files while one task decides."""
+HELD_BYTES, WIDE_BYTES = 31, 16
+"""Of a document in mapped files while one task decides, and more if numbers are int64: four of them."""
+KEY_BYTES = 100
+"""Of a key of the partition that a task works on."""
 SIGNATURE_BYTES = 4 * MinHashConfig().num_perm
 BANDS, _ = band_shape(MinHashConfig().threshold, MinHashConfig().num_perm)
 
@@ -35,10 +36,10 @@ class Size(NamedTuple):
     pieces: int
 
 
-def size_of(documents: int) -> Size:
-    """Return how a corpus is cut."""
+def size_of(documents: int, keys: int = KEYS_PER_PARTITION) -> Size:
+    """Return how a corpus is cut, and its keys."""
     text = documents * TEXT_BYTES
-    return Size(documents, min(MAX_RUNS, -(-text // RUN_BYTES)), num_pieces(documents))
+    return Size(documents, min(MAX_RUNS, -(-text // RUN_BYTES)), num_pieces(documents, keys=keys))
 
 
 def opened(phase: str, size: Size) -> int:
@@ -78,13 +79,11 @@ def fitted(small: dict[str, Any], large: dict[str, Any], phase: int) -> tuple[fl
     return each, each_file
 
 
-def markdown(small: dict[str, Any], large: dict[str, Any], documents: int) -> str:
+def markdown(small: dict[str, Any], large: dict[str, Any], documents: int, *, keys: int) -> str:
     """Return the table of one corpus."""
-    runs = -(-documents // MAX_DOCUMENTS)
-    size = size_of(-(-documents // runs))
-    cut = f"{size.runs:,} runs of units and {size.pieces:,} pieces"
+    size = size_of(documents, keys)
     lines = [
-        f"{documents:,} documents: {runs} runs of {size.documents:,}, each of {cut}\n",
+        f"{documents:,} documents: {size.runs:,} runs of units and {size.pieces:,} partitions\n",
         "| phase | tasks | CPU h | of it for opening files | a task, CPU s | TB written |",
         "|---|---:|---:|---:|---:|---:|",
     ]
@@ -102,8 +101,9 @@ def markdown(small: dict[str, Any], large: dict[str, Any], documents: int) -> st
         )
     lines.append(f"| all | | {total / 3600:,.1f} | | | {disk / 1e12:.2f} |")
     signatures = SIGNATURE_BYTES * size.documents / 1e12
-    held = HELD_BYTES * size.documents / 1e9
+    held = (HELD_BYTES + (WIDE_BYTES if documents > NARROW else 0)) * size.documents / 1e9
     lines.append(f"\nsignatures {signatures:.2f} TB; mapped while deciding {held:,.0f} GB")
+    lines.append(f"a task of a partition holds {KEY_BYTES * min(keys, documents) / 1e9:.1f} GB")
     return "\n".join(lines)
 
 
@@ -115,9 +115,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("small", type=Path, metavar="SMALL.json")
     parser.add_argument("large", type=Path, metavar="LARGE.json")
     parser.add_argument("--documents", type=int, nargs="+", default=[10**9, 10**11])
+    parser.add_argument("--keys", type=int, default=KEYS_PER_PARTITION)
     arguments = parser.parse_args(argv)
     small, large = (json.loads(path.read_bytes()) for path in (arguments.small, arguments.large))
-    print("\n\n".join(markdown(small, large, documents) for documents in arguments.documents))
+    tables = [markdown(small, large, number, keys=arguments.keys) for number in arguments.documents]
+    print("\n\n".join(tables))
     return 0
 
 

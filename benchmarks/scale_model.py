@@ -23,8 +23,6 @@ from typing import Self
 import numpy as np
 from growth import MB, Point
 
-from stages.dedup.survivors import MAX_DOCUMENTS
-
 WORKERS = 2
 """Of the points that the model is fitted to."""
 LEAST_POINTS = 3
@@ -120,9 +118,7 @@ class Projection:
 
     @property
     def most(self) -> str:
-        """What takes most time, or forbids the run."""
-        if self.documents > MAX_DOCUMENTS:
-            return "too many documents"
+        """What takes most time."""
         hours = {
             "workers": self.worker_hours,
             "driver": self.driver_hours,

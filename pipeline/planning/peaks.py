@@ -23,7 +23,7 @@ from pipeline.steps.table import step_of
 from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY
-from stages.dedup.lsh import MAX_KEYS
+from stages.dedup.lsh import KEYS_PER_PARTITION
 
 RAY = 400 * MIB
 """Ray's daemons and the driver: 380 to 415 MiB measured with ray 2.60."""
@@ -46,6 +46,8 @@ class Parts:
     """Of one shard."""
     trained: int
     """Bytes of text that its tokenizer is trained on."""
+    keys: int = KEYS_PER_PARTITION
+    """In a partition of deduplication, at the most."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def _added(name: str, *, before: Parts, after: Parts) -> int:
     if step in (TOKENIZE, DECODE):
         added += more(after.unit, before.unit, STORE_FACTOR)
     elif step is DEDUP:
-        added += more(min(MAX_KEYS, after.documents), min(MAX_KEYS, before.documents), KEY_BYTES)
+        added += more(min(after.keys, after.documents), min(before.keys, before.documents), KEY_BYTES)
     elif step in (SHARD, VERIFY):
         added += more(after.shard_documents, before.shard_documents, DOCUMENT_ROW)
     return added

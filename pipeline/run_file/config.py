@@ -13,6 +13,7 @@ from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
 from stages.decontamination.config import Decontamination
+from stages.dedup.lsh import KEYS_PER_PARTITION
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
@@ -122,6 +123,11 @@ class Resources(Config):
     """What a node may hold: anonymous and shared memory of all processes of the run, Ray's included. A
     step that does not fit is refused, workers that do not fit are not started, and a task that takes
     more is given up. The least is enough for the default settings and at most one worker."""
+    keys_per_partition: int = Field(KEYS_PER_PARTITION, ge=16, le=1 << 26)
+    """Keys in a partition of deduplication, on average. The keys of each band, and the digests of texts,
+    are cut into ranges. Each range is one task, the owner of its keys, which takes about 100 bytes for
+    each of them. Fewer keys need less memory, and make more tasks and files. No result depends on the
+    number. A deduplication that was stopped goes on with the number that it began with."""
 
 
 class Ingest(LengthFilter):

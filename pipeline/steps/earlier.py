@@ -18,8 +18,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.names import read_rows
-from pipeline.steps.units import NAME, Unit, fixed_bytes, from_hex, read_table, rows_of_bytes
+from pipeline.steps.names import READ_ROWS
+from pipeline.steps.units import (
+    NAME,
+    Unit,
+    fixed_bytes,
+    from_hex,
+    kept_mask,
+    named_table,
+    read_table,
+    rows_of_bytes,
+)
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
 from stages.mixing.placement import ValidationConfig, is_candidate
@@ -36,6 +45,8 @@ RANKS_UNIT = "ranks"
 URL, BY_KEY = "url", "key:"
 """Methods by which a document goes for another value than its text; the second begins their names."""
 _VALIDATION = "split/validation.parquet"
+NumberedRows = tuple[NDArray[np.int64], pa.Table]
+"""Numbers of documents, (R,), and a row of each."""
 
 
 @dataclass(frozen=True)
@@ -110,33 +121,107 @@ def behind(units: Iterable[Unit], earlier: int) -> tuple[Unit, ...]:
 
 def removed_before(
     workspace: Workspace,
-    unit: Unit,
+    run: EarlierRun,
     columns: Sequence[str],
     *,
-    mask: NDArray[np.bool_],
-    before: int,
-) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """Yield what an earlier run says of the documents that it removed of a unit, some at a time.
+    wanted: NDArray[np.bool_] | None = None,
+) -> Iterator[NumberedRows]:
+    """Yield what an earlier run says of the documents that it removed, some at a time.
 
     Args:
         workspace: of this run.
-        unit: of the earlier run.
+        run: the earlier one.
         columns: of its removed.parquet; one that it lacks is left out.
-        mask: (N,) which documents of the unit it kept.
-        before: documents that it removed of the units before; removed.parquet is in canonical order.
+        wanted: (N,) of which documents of the run; by default of all.
 
     Returns:
-        Which documents of the unit, (R,) ascending, and their rows.
+        Numbers of documents in their run, (R,) ascending, and their rows.
     """
-    gone, place = np.flatnonzero(~mask), 0
-    if not len(gone):
+
+    def gone() -> Iterator[NDArray[np.int64]]:
+        for unit in run.units:
+            yield np.flatnonzero(~kept_mask(workspace, unit)) + unit.first
+
+    path = workspace.path(f"{run.folder}/dedup/removed.parquet")
+    with named_table(path), pq.ParquetFile(path) as file:
+        there = [name for name in columns if name in file.schema_arrow.names]
+        units, held = gone(), np.empty(0, np.int64)
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            parts = [held]
+            while sum(map(len, parts)) < count:
+                parts.append(next(units))
+            held = np.concatenate(parts)
+            yield from _wanted_rows(file, group, there, numbers=held[:count], wanted=wanted)
+            held = held[count:]
+
+
+def clusters_before(
+    workspace: Workspace, run: EarlierRun, wanted: NDArray[np.bool_]
+) -> Iterator[NumberedRows]:
+    """Yield the names of the clusters of some documents of an earlier run, some at a time.
+
+    Args:
+        workspace: of this run.
+        run: the earlier one.
+        wanted: (N,) of which documents of the run; one that has no duplicate has no row.
+
+    Returns:
+        Numbers of documents in their run, (R,) ascending, and their rows with the column `cluster`.
+    """
+    path = workspace.path(f"{run.folder}/dedup/clusters.parquet")
+    with named_table(path), pq.ParquetFile(path) as file:
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=["number"], use_threads=False)
+            numbers = table.column("number").to_numpy()
+            yield from _wanted_rows(file, group, ["cluster"], numbers=numbers, wanted=wanted)
+
+
+def _wanted_rows(
+    file: pq.ParquetFile,
+    group: int,
+    columns: Sequence[str],
+    *,
+    numbers: NDArray[np.int64],
+    wanted: NDArray[np.bool_] | None,
+) -> Iterator[NumberedRows]:
+    """Yield the wanted rows of a row group, some at a time; none is read if there are none."""
+    chosen = np.ones(len(numbers), np.bool_) if wanted is None else wanted[numbers]
+    if not chosen.any():
         return
-    path = workspace.path(f"{unit.folder}/dedup/removed.parquet")
-    there = pq.read_schema(path).names
-    wanted = [name for name in columns if name in there]
-    for table in read_rows(path, wanted, before, before + len(gone)):
-        yield gone[place : place + table.num_rows], table
-        place += table.num_rows
+    place = 0
+    for batch in file.iter_batches(READ_ROWS, [group], columns=columns, use_threads=False):
+        rows = slice(place, place + batch.num_rows)
+        place = rows.stop
+        if chosen[rows].any():
+            found = pa.Table.from_batches([batch]).filter(pa.array(chosen[rows]))
+            yield numbers[rows][chosen[rows]], found
+
+
+class InOrder:
+    """Rows of numbered documents, ascending, taken range by range.
+
+    Args:
+        rows: (R,) numbers and a table, ascending from one to the next.
+    """
+
+    def __init__(self, rows: Iterator[NumberedRows]) -> None:
+        self._rows = rows
+        self._held: NumberedRows | None = None
+
+    def before(self, number: int) -> Iterator[NumberedRows]:
+        """Yield the next rows as far as those of a number."""
+        while True:
+            held, self._held = self._held or next(self._rows, None), None
+            if held is None:
+                return
+            numbers, table = held
+            cut = int(np.searchsorted(numbers, number))
+            if cut:
+                yield numbers[:cut], table.slice(0, cut)
+            if cut < len(numbers):
+                self._held = numbers[cut:], table.slice(cut)
+                return
 
 
 def removed_for_values(workspace: Workspace, unit: Unit) -> NDArray[np.bool_]:

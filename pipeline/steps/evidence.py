@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import Names
 from pipeline.steps.units import Unit, fixed_bytes, hex_strings, row_groups
+from stages.dedup.survivors import NARROW
 from stages.identity import ID_BYTES
 
 EVIDENCE_ROWS = 1 << 16
@@ -36,8 +37,8 @@ class DocumentNames:
     def __init__(
         self, workspace: Workspace, units: Sequence[Unit], wanted: NDArray[np.bool_], scratch: Path
     ) -> None:
-        self._row = mapped_zeros(scratch / "row", np.int32, len(wanted))
         count = int(np.count_nonzero(wanted))
+        self._row = mapped_rows(scratch / "row", len(wanted), rows=count)
         self._id = mapped_zeros(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
         self._source = mapped_zeros(scratch / "source", np.int32, count)
         self._sources = sorted({unit.source for unit in units})
@@ -88,3 +89,15 @@ def mapped_zeros(path: Path, kind: type[np.generic], length: int) -> NDArray[Any
     if not length:
         return np.zeros(0, kind)
     return np.memmap(path, kind, "w+", shape=(length,)).view(np.ndarray)
+
+
+def mapped_rows(path: Path, length: int, *, rows: int) -> NDArray[np.integer]:
+    """Return room for the row of each of some documents in a table, in a mapped file: zeros, (N,).
+
+    Args:
+        path: the file.
+        length: N.
+        rows: of the table.
+    """
+    found: NDArray[np.integer] = mapped_zeros(path, np.int32 if rows <= NARROW else np.int64, length)
+    return found

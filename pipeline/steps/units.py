@@ -204,9 +204,8 @@ def hex_strings(values: NDArray[np.uint8]) -> pa.Array:
 
 def digest_halves(workspace: Workspace, unit: Unit) -> NDArray[np.uint64]:
     """Return the digests of a unit's documents as (N, 2) uint64."""
-    column = pq.read_table(workspace.path(unit.table), columns=["digest"], use_threads=False).column(
-        "digest"
-    )
+    with pq.ParquetFile(workspace.path(unit.table)) as file:  # a quarter of the time of pq.read_table
+        column = file.read(columns=["digest"], use_threads=False).column("digest")
     return np.ascontiguousarray(fixed_bytes(column, 16)).view("<u8")
 
 

@@ -9,7 +9,8 @@ best-ranked of its class, and at most one of a class is kept. *Similar texts* ar
 documents of their texts alone. A repeat of a text goes for what its first document went for as a text;
 if that went for its URL or a key alone, the next document of the text stands in its place.
 
-Memory: `Decisions` takes 17 bytes a document, and 4 for each sort of equal values. The pipeline puts
+Memory: `Decisions` takes 17 bytes a document, and 4 for each sort of equal values; of more than 2^31
+documents 25, and 8. The pipeline puts
 them in files that are mapped, so that the system holds of them what memory it has to spare.
 """
 
@@ -23,14 +24,15 @@ from numpy.typing import NDArray
 
 from stages.kernels import kernel
 
-MAX_DOCUMENTS = (1 << 31) - 1
+NARROW = (1 << 31) - 1
+"""Of at most so many documents, numbers are int32; of more, int64."""
 KEPT = -1
 _NONE = -1
 """Of a class: no document of it is kept, so far."""
 _LEADER = 2
 """A link to the best-ranked of a class is -2 - its number."""
 _FILL = 1 << 20
-Number = TypeVar("Number", np.int32, np.float64, np.uint8)
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ NO_EDGES = Edges(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.e
 class Witnesses:
     """For whom N documents go."""
 
-    witness: NDArray[np.int32]
+    witness: NDArray[np.integer]
     """(N,) the kept document for which each goes, or KEPT."""
     similarity: NDArray[np.float64]
     """(N,) similarity with the witness; undefined where kept."""
@@ -66,9 +68,9 @@ class Witnesses:
 class Decisions(Witnesses):
     """What was decided about each of N documents; `decide` fills it range after range of ranks."""
 
-    cluster: NDArray[np.int32]
+    cluster: NDArray[np.integer]
     """(N,) union-find parents over all edges; `settle_clusters` gives clusters."""
-    links: NDArray[np.int32]
+    links: NDArray[np.integer]
     """(Q, N) for each sort of equal values: of the best-ranked of a class, the one of it that is kept,
     or -1; of each other, -2 - the number of the best-ranked. The first sort is texts."""
     equal: tuple[int, ...]
@@ -86,7 +88,7 @@ def undecided(documents: int, folder: Path | None = None, *, equal: Sequence[int
         folder: where to put the arrays as mapped files; by default they are in memory.
         equal: the methods that compare values; the first compares texts.
     """
-    assert documents <= MAX_DOCUMENTS, documents
+    wide: type[np.integer] = np.int32 if documents <= NARROW else np.int64
 
     def array(name: str, kind: type[Number], rows: int = 1) -> NDArray[Number]:
         if folder is None or not documents:
@@ -95,7 +97,7 @@ def undecided(documents: int, folder: Path | None = None, *, equal: Sequence[int
 
     def witnesses(name: str) -> Witnesses:
         found = Witnesses(
-            array(f"{name}witness", np.int32)[0],
+            array(f"{name}witness", wide)[0],
             array(f"{name}similarity", np.float64)[0],
             array(f"{name}method", np.uint8)[0],
         )
@@ -108,8 +110,8 @@ def undecided(documents: int, folder: Path | None = None, *, equal: Sequence[int
         own.witness,
         own.similarity,
         own.method,
-        cluster=array("cluster", np.int32)[0],
-        links=array("links", np.int32, len(equal)),
+        cluster=array("cluster", wide)[0],
+        links=array("links", wide, len(equal)),
         equal=tuple(equal),
         texts=witnesses("text-") if len(equal) > 1 else own,
     )
@@ -139,10 +141,7 @@ def keep_first(decisions: Decisions, kept: NDArray[np.int64]) -> None:
         kept: (K,) documents that are kept, the best-ranked first.
     """
     for links in decisions.links:
-        leaders = np.where(links[kept] > -_LEADER, kept, -_LEADER - links[kept])
-        classes, first = np.unique(leaders, return_index=True)
-        fresh = links[classes] == _NONE
-        links[classes[fresh]] = kept[first[fresh]]
+        _keep_first(links, kept)
 
 
 def decide(
@@ -207,8 +206,8 @@ def join_clusters(decisions: Decisions, repeats: NDArray[np.int64], *, ranks: Ra
     _join(repeats, decisions.cluster, ranks.ranks)
 
 
-def settle_clusters(decisions: Decisions) -> NDArray[np.int32]:
-    """Make each document's cluster its best-ranked member, in place, and give them: (N,) int32."""
+def settle_clusters(decisions: Decisions) -> NDArray[np.integer]:
+    """Make each document's cluster its best-ranked member, in place, and give them: (N,)."""
     _roots(decisions.cluster)
     return decisions.cluster
 
@@ -219,7 +218,7 @@ def _rank(ranks: NDArray[np.uint32], document: int) -> int:
 
 
 @kernel
-def _find(parent: NDArray[np.int32], document: int) -> int:
+def _find(parent: NDArray[np.integer], document: int) -> int:
     while parent[document] != document:
         parent[document] = parent[parent[document]]
         document = parent[document]
@@ -227,7 +226,7 @@ def _find(parent: NDArray[np.int32], document: int) -> int:
 
 
 @kernel
-def _union(parent: NDArray[np.int32], a: int, b: int, ranks: NDArray[np.uint32]) -> None:
+def _union(parent: NDArray[np.integer], a: int, b: int, ranks: NDArray[np.uint32]) -> None:
     """Join two clusters under the better-ranked root."""
     a, b = _find(parent, a), _find(parent, b)
     if _rank(ranks, a) < _rank(ranks, b):
@@ -237,10 +236,18 @@ def _union(parent: NDArray[np.int32], a: int, b: int, ranks: NDArray[np.uint32])
 
 
 @kernel
-def _leader(links: NDArray[np.int32], document: int) -> int:
+def _leader(links: NDArray[np.integer], document: int) -> int:
     """Return the best-ranked document of a class."""
     link = links[document]
     return document if link > -_LEADER else -_LEADER - link
+
+
+@kernel
+def _keep_first(links: NDArray[np.integer], kept: NDArray[np.int64]) -> None:
+    for document in kept:
+        leader = _leader(links, document)
+        if links[leader] == _NONE:
+            links[leader] = document
 
 
 @kernel
@@ -248,7 +255,7 @@ def _best_text(
     document: int,
     edge: int,
     edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.uint8]],
-    ranked: tuple[NDArray[np.uint32], NDArray[np.int32], NDArray[np.int32]],
+    ranked: tuple[NDArray[np.uint32], NDArray[np.integer], NDArray[np.integer]],
 ) -> tuple[int, int, int]:
     """Return the best-ranked kept document that a text is like, its edge, and the one after its last.
 
@@ -274,9 +281,9 @@ def _best_text(
 def _decide(
     span: tuple[int, int, NDArray[np.uint32], NDArray[np.uint32]],
     edges: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.uint8]],
-    found: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.uint8]],
-    texts: tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.uint8]],
-    classes: tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]],
+    found: tuple[NDArray[np.integer], NDArray[np.float64], NDArray[np.uint8]],
+    texts: tuple[NDArray[np.integer], NDArray[np.float64], NDArray[np.uint8]],
+    classes: tuple[NDArray[np.integer], NDArray[np.uint8], NDArray[np.integer]],
 ) -> None:
     first, last, order, ranks = span
     links, equal, parent = classes
@@ -308,12 +315,12 @@ def _decide(
 
 
 @kernel
-def _join(repeats: NDArray[np.int64], parent: NDArray[np.int32], ranks: NDArray[np.uint32]) -> None:
+def _join(repeats: NDArray[np.int64], parent: NDArray[np.integer], ranks: NDArray[np.uint32]) -> None:
     for row in range(len(repeats)):
         _union(parent, repeats[row, 1], repeats[row, 0], ranks)
 
 
 @kernel
-def _roots(parent: NDArray[np.int32]) -> None:
+def _roots(parent: NDArray[np.integer]) -> None:
     for document in range(len(parent)):
         parent[document] = _find(parent, document)

@@ -22,7 +22,7 @@ from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.blocks import BLOCK_KEYS, by_piece
 from pipeline.steps.dedup.edges import EdgeWriter, ranks_of
 from pipeline.steps.dedup.equal import WITHIN, compared_documents
-from pipeline.steps.dedup.expand import BATCH_PAIRS, better_of, expanded, worse_of
+from pipeline.steps.dedup.expand import BATCH_PAIRS, PLAIN, PairCode, expanded
 from pipeline.steps.dedup.hashing import (
     CandidateRun,
     HashedDocuments,
@@ -45,7 +45,7 @@ from stages.dedup.containment import (
     winnowed,
 )
 from stages.dedup.keys import salted
-from stages.dedup.lsh import MAX_KEYS, MinHashConfig
+from stages.dedup.lsh import MinHashConfig, num_pieces
 from stages.dedup.normalization import compared_texts
 from stages.dedup.shingles import shingle_hashes
 from stages.store.arrays import array_writer, open_array, write_array
@@ -74,6 +74,8 @@ class ContainedRun:
     rules: Mapping[str, SourceRule] = field(default_factory=dict)
     earlier: int = 0
     """Documents of earlier runs: numbered first."""
+    code: PairCode = PLAIN
+    """Of its pairs."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,9 @@ class ContainedPiece:
     earlier: int = 0
 
 
-def key_pieces(text_bytes: int) -> int:
-    """Return the number of ranges that selected hashes are cut into: a function of the corpus alone."""
-    return max(1, -(-text_bytes // (_BYTES_OF_KEY * MAX_KEYS)))
+def key_pieces(text_bytes: int, *, keys: int) -> int:
+    """Return the number of ranges that selected hashes are cut into, each with some number of them."""
+    return num_pieces(text_bytes // _BYTES_OF_KEY, keys=keys)
 
 
 def winnow_run(workspace: Workspace, work: ContainedRun) -> UnitRecord:
@@ -157,13 +159,13 @@ def count_shared(workspace: Workspace, work: ContainedRun) -> UnitRecord:
     def enough(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
         """Return the pairs that stand often enough, ascending."""
         found, shared = _counted(parts)
-        selected = counts[worse_of(found) - run.first]
+        selected = counts[work.code.worse(found) - run.first]
         return found[shared >= least_shared_of(selected, work.config.threshold)]
 
     with array_writer(folder / "pairs.npy", dtype="<u8") as append:
-        for pairs in expanded(workspace, pieces, run.first, run.last, merge=enough):
+        for pairs in expanded(workspace, pieces, run.first, run.last, code=work.code, merge=enough):
             append(pairs)
-            both = np.concatenate([better_of(pairs), worse_of(pairs)])
+            both = np.concatenate([work.code.better(pairs), work.code.worse(pairs)])
             partners = np.unique(np.concatenate([partners, both]))
     write_array(folder / "partners.npy", partners)
     return UnitRecord()
@@ -209,7 +211,7 @@ def verify_contained(workspace: Workspace, work: ContainedRun) -> PairsRecord:
             batch = np.sort(pairs[start : start + BATCH_PAIRS])
             measured = _measure(work, hashed, batch)
             high = np.flatnonzero(measured >= work.config.threshold)
-            writer.add(better_of(batch[high]), worse_of(batch[high]), measured[high])
+            writer.add(work.code.better(batch[high]), work.code.worse(batch[high]), measured[high])
             compared += len(batch)
             verified += len(high)
     return PairsRecord(compared=compared, verified=verified)
@@ -220,7 +222,7 @@ def _measure(
 ) -> NDArray[np.float64]:
     """Return the containment of each pair; pairs are ascending by their better document."""
     own = hashed(work.run.number)
-    better, worse = better_of(pairs), own.rows(worse_of(pairs))
+    better, worse = work.code.better(pairs), own.rows(work.code.worse(pairs))
     found = np.zeros(len(pairs))
     run_of = np.searchsorted(work.firsts, better, side="right") - 1
     for number in np.unique(run_of).tolist():

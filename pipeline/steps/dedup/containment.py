@@ -26,7 +26,7 @@ CONTAINED = "containment"
 def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
     config = job.file.dedup.containment
     assert config is not None, "it applies"
-    cut = key_pieces(sum(unit.text_bytes for unit in corpus.units))
+    cut = key_pieces(sum(unit.text_bytes for unit in corpus.units), keys=corpus.keys)
     works = {
         run.name: ContainedRun(
             run,
@@ -38,6 +38,7 @@ def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:
             corpus.ranked,
             corpus.rules,
             corpus.earlier,
+            corpus.code_of(run),
         )
         for run in corpus.runs
     }

@@ -8,7 +8,7 @@ what stands in the table of its own run is read when the evidence is written.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,23 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
-from pipeline.steps.earlier import KEPT_RUN, EarlierRun, held_out_before, removed_before
-from pipeline.steps.evidence import mapped_zeros
+from pipeline.steps.earlier import (
+    KEPT_RUN,
+    EarlierRun,
+    InOrder,
+    clusters_before,
+    held_out_before,
+    removed_before,
+)
+from pipeline.steps.evidence import mapped_rows, mapped_zeros
 from pipeline.steps.names import Names
 from pipeline.steps.units import (
     NAME,
     Unit,
-    clusters_of,
     fixed_array,
     fixed_bytes,
     from_hex,
     hex_strings,
-    kept_mask,
     row_groups,
 )
 from stages.dedup.survivors import KEPT, Decisions, Ranks, keep_first
@@ -68,16 +73,12 @@ def take_decisions(
     """
     first, known = 0, pa.array(methods)
     for run in runs:
-        removed = 0
-        for unit in run.units:
-            mask = kept_mask(workspace, unit)
-            for rows, table in removed_before(workspace, unit, _WHY, mask=mask, before=removed):
-                numbers, method = first + unit.first + rows, table.column("method")
-                for taken in (decisions, decisions.texts):
-                    taken.witness[numbers] = numbers
-                    taken.similarity[numbers] = table.column("similarity").to_numpy()
-                    taken.method[numbers] = pc.index_in(method, known).to_numpy()
-            removed += int(np.count_nonzero(~mask))
+        for rows, table in removed_before(workspace, run, _WHY):
+            numbers, method = first + rows, table.column("method")
+            for taken in (decisions, decisions.texts):
+                taken.witness[numbers] = numbers
+                taken.similarity[numbers] = table.column("similarity").to_numpy()
+                taken.method[numbers] = pc.index_in(method, known).to_numpy()
         first += run.documents
     for start in range(0, first, _BLOCK):
         block = ranks.at(np.arange(start, min(start + _BLOCK, first)))
@@ -103,56 +104,51 @@ def _earlier_names(
     """Yield the names of some earlier documents, unit by unit."""
     first = 0
     for run in runs:
-        removed = 0
+        own = wanted[first : first + run.documents]
+        removed = InOrder(removed_before(workspace, run, _KEPT, wanted=own))
+        clusters = InOrder(clusters_before(workspace, run, own))
         for unit in run.units:
-            mask = kept_mask(workspace, unit)
-            begin = first + unit.first
-            members = np.flatnonzero(wanted[begin : begin + unit.documents])
+            members = np.flatnonzero(own[unit.first : unit.last]) + unit.first
             if len(members):
-                yield _of_unit(workspace, run, unit, members, mask=mask, removed=removed, begin=begin)
-            removed += int(np.count_nonzero(~mask))
+                found = _of_unit(workspace, run, unit, members, (removed, clusters))
+                yield replace(found, numbers=first + members)
         first += run.documents
 
 
-def _removals(
-    workspace: Workspace,
-    unit: Unit,
-    members: NDArray[np.int64],
-    *,
-    mask: NDArray[np.bool_],
-    removed: int,
-) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
-    """Yield for what the removed documents of a unit went, if one of some members is removed."""
-    if not mask[members].all():
-        yield from removed_before(workspace, unit, _KEPT, mask=mask, before=removed)
-
-
-def _of_unit(  # a unit, and what of it
+def _of_unit(
     workspace: Workspace,
     run: EarlierRun,
     unit: Unit,
     members: NDArray[np.int64],
-    *,
-    mask: NDArray[np.bool_],
-    removed: int,
-    begin: int,
+    rows: tuple[InOrder, InOrder],
 ) -> _EarlierNames:
+    """Return the names of some documents of a unit.
+
+    Args:
+        workspace: of this run.
+        run: the earlier one.
+        unit: of it.
+        members: (M,) numbers of documents in their run, ascending.
+        rows: what their run says of those of them that it removed, and of their clusters.
+    """
     parts = []
     for start, table in row_groups(workspace, unit, ["id", "own_id"]):
-        low, high = np.searchsorted(members, np.array([0, table.num_rows]) + start - unit.first)
-        parts.append(table.take(pa.array(members[low:high] - (start - unit.first))))
+        low, high = np.searchsorted(members, (start, start + table.num_rows))
+        parts.append(table.take(pa.array(members[low:high] - start)))
     table = pa.concat_tables(parts)
-    ids, own_ids = fixed_bytes(table.column("id"), ID_BYTES), table.column("own_id").to_pylist()
-    clusters = clusters_of(workspace, unit).of(ids)
-    ids, sources, names = ids.copy(), [unit.source] * len(members), [run.dedup] * len(members)
-    for gone, removals in _removals(workspace, unit, members, mask=mask, removed=removed):
-        _, rows, places = np.intersect1d(members, gone, assume_unique=True, return_indices=True)
-        chosen = removals.take(pa.array(places))
-        ids[rows] = from_hex(chosen.column("kept_id"))
-        for row, kept in zip(rows.tolist(), chosen.drop_columns(["kept_id"]).to_pylist(), strict=True):
+    ids, own_ids = fixed_bytes(table.column("id"), ID_BYTES).copy(), table.column("own_id").to_pylist()
+    removed, clustered = rows
+    clusters = ids.copy()
+    for numbers, found in clustered.before(unit.last):
+        clusters[np.searchsorted(members, numbers)] = from_hex(found.column("cluster"))
+    sources, names = [unit.source] * len(members), [run.dedup] * len(members)
+    for numbers, found in removed.before(unit.last):
+        places = np.searchsorted(members, numbers)
+        ids[places] = from_hex(found.column("kept_id"))
+        for row, kept in zip(places.tolist(), found.drop_columns(["kept_id"]).to_pylist(), strict=True):
             own_ids[row], sources[row] = kept["kept_own_id"], kept["kept_source"]
             names[row] = kept.get(KEPT_RUN) or run.dedup
-    return _EarlierNames(begin + members, ids, pa.array(own_ids, pa.string()), sources, names, clusters)
+    return _EarlierNames(members, ids, pa.array(own_ids, pa.string()), sources, names, clusters)
 
 
 class MemberNames:
@@ -175,8 +171,8 @@ class MemberNames:
         clustered: NDArray[np.bool_],
         scratch: Path,
     ) -> None:
-        self._row = mapped_zeros(scratch / "row", np.int32, len(clustered))
         count = int(np.count_nonzero(clustered))
+        self._row = mapped_rows(scratch / "row", len(clustered), rows=count)
         self._id = mapped_zeros(scratch / "id", np.uint8, ID_BYTES * count).reshape(-1, ID_BYTES)
         self._source = mapped_zeros(scratch / "source", np.int32, count)
         self._run = mapped_zeros(scratch / "run", np.int32, count)
@@ -244,7 +240,7 @@ def write_sides(
     runs: Sequence[EarlierRun],
     *,
     clustered: NDArray[np.bool_],
-    roots: NDArray[np.int32],
+    roots: NDArray[np.integer],
     names: MemberNames,
 ) -> None:
     """Write the clusters that an earlier run put on one side; the validation side outranks the other."""

@@ -25,7 +25,7 @@ from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, digest_halves, kept_mask
 from stages.dedup.exact import DigestBlock, ranked_duplicates, stream_duplicates
 from stages.dedup.keys import salted
-from stages.dedup.lsh import num_pieces, piece_of
+from stages.dedup.lsh import piece_of
 from stages.store.arrays import array_writer, open_array, write_array
 
 TEXT = -1
@@ -132,12 +132,13 @@ def find_exact(workspace: Workspace, piece: DigestPiece) -> ExactRecord:
     return ExactRecord(repeats=repeats)
 
 
-def equal_texts(workspace: Workspace, units: Sequence[Unit]) -> Iterator[NDArray[np.int64]]:
+def equal_texts(
+    workspace: Workspace, units: Sequence[Unit], *, pieces: int
+) -> Iterator[NDArray[np.int64]]:
     """Yield the repeats of all texts, each with the first of it, where no phase has looked for them all.
 
     What is not removed belongs to one side of the split with its equal texts still.
     """
-    pieces = num_pieces(units[-1].last if units else 0)
 
     def blocks(piece: int) -> Iterator[DigestBlock]:
         def parts() -> Iterator[DigestBlock]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from stages.errors import DataError
 from stages.store.arrays import open_array
 
 BATCH_PAIRS = 1 << 20
@@ -27,8 +28,7 @@ OPEN_PIECES = 256
 MergePairs = Callable[[Iterable[NDArray[np.uint64]]], NDArray[np.uint64]]
 _Piece = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Members (M, 3) and heads (H,) of a piece."""
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-"""A pair is one number: its better document above, its worse one below. Documents fit in 31 bits."""
+_PAIR_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,49 @@ class _Members:
     heads: NDArray[np.int64]
 
 
-def as_pairs(better: NDArray[np.int64], worse: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return each pair as one number, so that pairs are sorted as fast as numbers."""
-    return better.astype(np.uint64) << _HALF | worse.astype(np.uint64)
+@dataclass(frozen=True)
+class PairCode:
+    """How a pair is one number, so that pairs are sorted as fast as numbers.
+
+    Its better document stands above, its worse one below, counted from a first one.
+    """
+
+    first: int = 0
+    bits: int = 32
+    """Of the worse document."""
+
+    def join(self, better: NDArray[np.int64], worse: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Return each pair as one number."""
+        return better.astype(np.uint64) << np.uint64(self.bits) | (worse - self.first).astype(np.uint64)
+
+    def better(self, pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the better document of each pair."""
+        return (pairs >> np.uint64(self.bits)).astype(np.int64)
+
+    def worse(self, pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the worse document of each pair."""
+        return (pairs & np.uint64((1 << self.bits) - 1)).astype(np.int64) + self.first
 
 
-def better_of(pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the better document of each pair."""
-    return (pairs >> _HALF).astype(np.int64)
+PLAIN = PairCode()
+"""Both documents by their numbers, of 32 bits."""
 
 
-def worse_of(pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the worse document of each pair."""
-    return (pairs & _LOW).astype(np.int64)
+def pair_code(first: int, last: int, *, documents: int) -> PairCode:
+    """Return how the pairs are written whose worse document is in [first, last), of some documents.
+
+    Raises:
+        DataError: no 64 bits hold two of the documents.
+    """
+    if documents <= 1 << 32:
+        return PLAIN
+    code = PairCode(first, (last - first).bit_length())
+    if (documents - 1).bit_length() + code.bits > _PAIR_BITS:
+        raise DataError(
+            f"{documents:,} documents, of which {last - first:,} lie in one run of units: a pair of them"
+            f" does not fit in {_PAIR_BITS} bits; lower ingest.unit_size"
+        )
+    return code
 
 
 def all_distinct(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
@@ -82,6 +112,7 @@ def expanded(
     first: int,
     last: int,
     *,
+    code: PairCode,
     merge: MergePairs = all_distinct,
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield the candidate pairs of documents [first, last), of some documents at a time.
@@ -93,6 +124,7 @@ def expanded(
         pieces: their folders, each with members.npy and heads.npy.
         first: number of the first document.
         last: number after the last one.
+        code: how pairs are written.
         merge: makes the pairs of some documents, in parts and repeated over pieces, ascending and
             distinct.
     """
@@ -107,9 +139,9 @@ def expanded(
             ranges += [(middle, high), (low, middle)]
             continue
         if parts and high - low > 1:
-            yield from _pairs_of(_members(parts), low, high, merge)
+            yield from _pairs_of(_members(parts), low, high, code, merge)
         elif parts:
-            pairs = merge(_expand(_members([part]), low, high) for part in _cut_parts(parts))
+            pairs = merge(_expand(_members([part]), low, high, code) for part in _cut_parts(parts))
             if len(pairs):
                 yield pairs
 
@@ -122,12 +154,12 @@ def _cut_parts(parts: Sequence[_Piece]) -> Iterator[_Piece]:
 
 
 def _pairs_of(
-    members: _Members, first: int, last: int, merge: MergePairs
+    members: _Members, first: int, last: int, code: PairCode, merge: MergePairs
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield the pairs of documents [first, last), ascending by worse from array to array."""
     counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
     for low, high in _cuts(counts):
-        pairs = _expand(members, first + low, first + high)
+        pairs = _expand(members, first + low, first + high, code)
         if len(pairs):
             yield merge([pairs])
 
@@ -185,11 +217,11 @@ def _with_heads(members: NDArray[np.int64], heads: NDArray[np.int64]) -> _Piece:
     return np.column_stack([members[:, 0], (ends - sizes)[bucket], members[:, 2]]), heads[places]
 
 
-def _expand(members: _Members, first: int, last: int) -> NDArray[np.uint64]:
+def _expand(members: _Members, first: int, last: int, code: PairCode) -> NDArray[np.uint64]:
     """Write out the pairs whose worse document lies in [first, last)."""
     chosen = np.flatnonzero((members.document >= first) & (members.document < last))
     counts = members.count[chosen]
     ends = np.cumsum(counts)
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
     better = members.heads[np.repeat(members.start[chosen], counts) + within]
-    return as_pairs(better, np.repeat(members.document[chosen], counts))
+    return code.join(better, np.repeat(members.document[chosen], counts))

@@ -7,10 +7,12 @@ from pipeline.engine.phase import Phases
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.deduplication import SourceRule
 from pipeline.steps.dedup.edges import FoundEdges
+from pipeline.steps.dedup.expand import PairCode, pair_code
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import earlier_documents, numbered
 from pipeline.steps.step import Job
 from pipeline.steps.units import Unit
+from stages.dedup.lsh import num_pieces
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,8 @@ class Corpus:
     runs: tuple[UnitRun, ...]
     pieces: int
     """That the range of digests or keys of one for each document is cut into."""
+    keys: int
+    """In each of them, at the most, on average."""
     ranked: bool
     """Whether ranks are an array, and not the numbers of documents."""
     earlier: int
@@ -37,6 +41,10 @@ class Corpus:
     def own_runs(self) -> tuple[UnitRun, ...]:
         """The runs of units of this run: an earlier document is never the worse one of a pair."""
         return tuple(run for run in self.runs if run.first >= self.earlier)
+
+    def code_of(self, run: UnitRun) -> PairCode:
+        """Return how pairs are written whose worse document is of a run."""
+        return pair_code(run.first, run.last, documents=self.units[-1].last)
 
 
 @dataclass(frozen=True)
@@ -55,11 +63,12 @@ def rules_of(file: RunFile) -> dict[str, SourceRule]:
     return {source.name: source.dedup for source in file.sources if source.dedup is not True}
 
 
-def corpus_of(job: Job, units: tuple[Unit, ...], pieces: int) -> Corpus:
-    """Return the documents of a run, behind those of earlier runs."""
+def corpus_of(job: Job, units: tuple[Unit, ...], keys: int) -> Corpus:
+    """Return the documents of a run, behind those of earlier runs, in pieces of some number of keys."""
     every = (*numbered(job.scope.earlier), *units)
     runs, earlier = tuple(unit_runs(every)), earlier_documents(job.scope.earlier)
-    return Corpus(every, runs, pieces, is_ranked(job), earlier, rules_of(job.file))
+    pieces = num_pieces(units[-1].last, keys=keys)
+    return Corpus(every, runs, pieces, keys, is_ranked(job), earlier, rules_of(job.file))
 
 
 def is_ranked(job: Job) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.dedup.edges import EdgeWriter, ranks_of
-from pipeline.steps.dedup.expand import BATCH_PAIRS, better_of, distinct, expanded, worse_of
+from pipeline.steps.dedup.expand import BATCH_PAIRS, PLAIN, PairCode, distinct, expanded
 from pipeline.steps.dedup.hashing import HashedDocuments, open_hashed
 from pipeline.steps.dedup.pieces import band_key
 from pipeline.steps.dedup.runs import UnitRun
@@ -37,6 +37,7 @@ class PairRange:
     pieces: int
     minhash: MinHashConfig
     ranked: bool = False
+    code: PairCode = PLAIN
 
 
 class PairsRecord(UnitRecord):
@@ -61,7 +62,7 @@ def verify_pairs(workspace: Workspace, work: PairRange) -> PairsRecord:
         for pairs in _batches(workspace, work):
             measured = _measure(work, hashed, pairs)
             high = np.flatnonzero(measured >= work.minhash.threshold)
-            writer.add(better_of(pairs[high]), worse_of(pairs[high]), measured[high])
+            writer.add(work.code.better(pairs[high]), work.code.worse(pairs[high]), measured[high])
             compared += len(pairs)
             verified += len(high)
     return PairsRecord(compared=compared, verified=verified)
@@ -76,7 +77,7 @@ def _batches(workspace: Workspace, work: PairRange) -> Iterator[NDArray[np.uint6
     pieces = [band_key(band, piece) for band, piece in product(range(bands), range(work.pieces))]
     held: list[NDArray[np.uint64]] = []
     size = 0
-    for pairs in expanded(workspace, pieces, work.run.first, work.run.last):
+    for pairs in expanded(workspace, pieces, work.run.first, work.run.last, code=work.code):
         if held and size + len(pairs) > BATCH_PAIRS:
             yield distinct(np.concatenate(held))
             held, size = [], 0
@@ -97,7 +98,7 @@ def _measure(
         pairs: (P,) uint64.
     """
     own = hashed(work.run.number)
-    better, worse = better_of(pairs), own.rows(worse_of(pairs))
+    better, worse = work.code.better(pairs), own.rows(work.code.worse(pairs))
     similarity = np.zeros(len(pairs))
     run_of = np.searchsorted(work.firsts, better, side="right") - 1
     for number in np.unique(run_of).tolist():

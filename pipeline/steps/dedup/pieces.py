@@ -30,7 +30,7 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from stages.dedup.buckets import BucketFiller, KeyBlock, RankedBuckets, SharedKeys, shared_keys
 from stages.dedup.keys import salted
-from stages.dedup.lsh import MAX_KEYS, MinHashConfig, band_keys, band_shape
+from stages.dedup.lsh import KEYS_PER_PARTITION, MinHashConfig, band_keys, band_shape
 from stages.dedup.survivors import Ranks
 from stages.store.arrays import array_writer, open_array, write_array
 
@@ -65,6 +65,29 @@ class Piece:
     ranked: bool = False
     earlier: int = 0
     """Documents of earlier runs, which are numbered first; two of them are never compared again."""
+    keys: int = KEYS_PER_PARTITION
+    """That it holds at the most, on average."""
+
+
+class SignedRun:
+    """The band keys of all documents of a run of units, computed from their signatures.
+
+    Args:
+        workspace: where they are.
+        work: the run.
+    """
+
+    def __init__(self, workspace: Workspace, work: RunKeys) -> None:
+        units, minhash = work.run.units, work.minhash
+        self.bands, self._rows = band_shape(minhash.threshold, minhash.num_perm)
+        self._signatures = [open_array(workspace.path(unit.signatures), dtype="<u4") for unit in units]
+        self._salts = [unit.source if work.rules.get(unit.source) == WITHIN else None for unit in units]
+
+    def keys(self, band: int) -> NDArray[np.uint64]:
+        """Return the key of each document in one band: (N,)."""
+        lanes = slice(band * self._rows, (band + 1) * self._rows)
+        parts = zip(self._signatures, self._salts, strict=True)
+        return np.concatenate([_band_keys(part[lanes], salt) for part, salt in parts])
 
 
 def keys_key(run: int) -> str:
@@ -82,23 +105,16 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
 
     keys (B, M), documents (B, M) and where each piece begins in each band, ptr (B, P + 1).
     """
-    run = work.run
-    bands, rows = band_shape(work.minhash.threshold, work.minhash.num_perm)
-    documents = compared_documents(workspace, run, pieces=work.pieces, rules=work.rules)
-    signatures = [open_array(workspace.path(unit.signatures), dtype="<u4") for unit in run.units]
-    within = [unit.source if work.rules.get(unit.source) == WITHIN else None for unit in run.units]
-    folder = workspace.create(keys_key(run.number))
+    documents = compared_documents(workspace, work.run, pieces=work.pieces, rules=work.rules)
+    signed = SignedRun(workspace, work)
+    folder = workspace.create(keys_key(work.run.number))
     pointers = []
     with (
         array_writer(folder / "keys.npy", dtype="<u8", shape=documents.shape) as append_keys,
         array_writer(folder / "documents.npy", dtype="<u4", shape=documents.shape) as append_documents,
     ):
-        for band in range(bands):
-            lanes = slice(band * rows, (band + 1) * rows)
-            parts = [
-                _band_keys(part[lanes], salt) for part, salt in zip(signatures, within, strict=True)
-            ]
-            keys = np.concatenate(parts)[documents]
+        for band in range(signed.bands):
+            keys = signed.keys(band)[documents]
             order, ptr = by_piece(keys, work.pieces)
             append_keys(keys[order][None])
             append_documents(documents[order].astype("<u4")[None])
@@ -109,26 +125,48 @@ def cut_keys(workspace: Workspace, work: RunKeys) -> UnitRecord:
 
 def find_candidates(workspace: Workspace, piece: Piece) -> CandidatesRecord:
     """Find the candidates of one band among the documents whose key lies in one piece."""
-
-    def ranges() -> Iterator[tuple[Path, int, int, int]]:
-        """Yield the folder of each run, the number of its first document, and its range of keys."""
-        for run, first in enumerate(piece.firsts):
-            folder = workspace.path(keys_key(run))
-            low, high = _open(folder / "ptr.npy")[piece.band, piece.number : piece.number + 2]
-            yield folder, first, int(low), int(high)
+    parts = list(_parts(workspace, piece))
 
     def blocks() -> Iterator[KeyBlock]:
-        for folder, first, low, high in ranges():
-            keys, documents = _open(folder / "keys.npy"), _open(folder / "documents.npy")
-            for start in range(low, high, BLOCK_KEYS):
-                block = piece.band, slice(start, min(start + BLOCK_KEYS, high))
+        for first, keys, documents in parts:
+            for start in range(0, len(keys), BLOCK_KEYS):
+                block = slice(start, start + BLOCK_KEYS)
                 yield keys[block], documents[block] + np.int64(first)
 
-    room = min(MAX_KEYS, sum(high - low for _, _, low, high in ranges()))
+    room = min(piece.keys, sum(len(keys) for _, keys, _ in parts))
     shared = shared_keys(blocks(), room=room)
     buckets = Buckets(shared, piece.minhash.max_candidates, piece.earlier)
     folder = workspace.create(band_key(piece.band, piece.number))
     return write_buckets(folder, buckets, blocks, ranks_of(workspace, piece.ranked))
+
+
+def read_keys(workspace: Workspace, run: int) -> NDArray[np.uint64]:
+    """Return the band keys of a run, mapped: (B, M), or (K,) of an earlier run."""
+    keys: NDArray[np.uint64] = _open(workspace.path(keys_key(run)) / "keys.npy")
+    return keys
+
+
+def _parts(
+    workspace: Workspace, piece: Piece
+) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.uint32]]]:
+    """Yield of each run the number of its first document, its keys in the piece, and their documents.
+
+    The arrays are mapped, each once: opening files is what costs most in a very large corpus.
+    """
+    for run, first in enumerate(piece.firsts):
+        folder = workspace.path(keys_key(run))
+        ptr = _open(folder / "ptr.npy")
+        low, high = ptr[piece.band, piece.number : piece.number + 2].tolist()
+        if low == high:
+            continue
+        count = int(ptr[-1, -1])
+        shape: tuple[int, ...] = (count,)
+        begin = 0
+        if first >= piece.earlier:  # of each band as many
+            shape, begin = (len(ptr), count), piece.band * count
+        keys: Any = open_array(folder / "keys.npy", shape=shape, dtype="<u8").reshape(-1)
+        documents: Any = open_array(folder / "documents.npy", shape=shape, dtype="<u4").reshape(-1)
+        yield first, keys[begin + low : begin + high], documents[begin + low : begin + high]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.config import RunFile
-from pipeline.steps.earlier import ORDER, RANKS, EarlierRun, earlier_order
+from pipeline.steps.earlier import ORDER, RANKS, EarlierRun, earlier_documents, earlier_order
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, row_groups
 from stages.dedup.ranking import KeepColumn, KeepPolicy, best_first
-from stages.dedup.survivors import MAX_DOCUMENTS
+from stages.errors import ConfigError
 from stages.store.arrays import open_array, write_array
 
 
@@ -36,6 +36,10 @@ class RanksRecord(UnitRecord):
     """Documents that have no value to rank by."""
 
 
+_MAX_RANKED = (1 << 32) - 1
+"""Ranks are uint32."""
+
+
 def ranked_sources(file: RunFile) -> tuple[str, ...]:
     """Return all sources of a run, the best-ranked first; none if sources rank nothing."""
     named = file.dedup.source_order
@@ -46,7 +50,12 @@ def ranked_sources(file: RunFile) -> tuple[str, ...]:
 def rank_documents(workspace: Workspace, work: Ranking) -> RanksRecord:
     """Write the rank of each document, and the documents by rank: (N,) uint32 each."""
     total = work.units[-1].last if work.units else 0
-    assert total <= MAX_DOCUMENTS, total
+    documents = total + earlier_documents(work.earlier)
+    if documents > _MAX_RANKED:
+        raise ConfigError(
+            f"dedup.keep, dedup.source_order: {documents:,} documents, and at most {_MAX_RANKED:,} can"
+            ' be ranked by more than their order; use keep = "first" without source_order'
+        )
     with workspace.scratch() as scratch:
         values = np.zeros(total) if not total else np.memmap(scratch / "v", "f8", "w+", shape=(total,))
         values = values.view(np.ndarray)

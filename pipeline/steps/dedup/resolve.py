@@ -138,7 +138,8 @@ def _decided(workspace: Workspace, work: Resolution, total: int, scratch: Path) 
     for run in work.runs:
         edges = read_edges(workspace, work.found, run.number, runs=len(work.every), ranks=ranks)
         decide(decisions, run.first, run.last, edges=edges, ranks=ranks)
-    for pairs in equal_texts(workspace, (*numbered(work.earlier), *work.units)) if work.alike else ():
+    every = (*numbered(work.earlier), *work.units)
+    for pairs in equal_texts(workspace, every, pieces=work.pieces) if work.alike else ():
         join_clusters(decisions, pairs, ranks=ranks)
     return decisions
 

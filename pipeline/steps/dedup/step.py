@@ -23,6 +23,7 @@ from pipeline.steps.dedup.limits import (
 )
 from pipeline.steps.dedup.method import Corpus, corpus_of, is_ranked, rules_of
 from pipeline.steps.dedup.methods import METHODS
+from pipeline.steps.dedup.partitions import PartitionsRecord, note_partitions
 from pipeline.steps.dedup.ranks import Ranking, RanksRecord, rank_documents, ranked_sources
 from pipeline.steps.dedup.recount import EvidenceRecount, recount_evidence, recount_kept
 from pipeline.steps.dedup.resolve import (
@@ -39,7 +40,6 @@ from pipeline.steps.recount import of_units
 from pipeline.steps.selection import DEDUP_NAME, SelectionRecord
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
 from pipeline.steps.units import Unit, units_of
-from stages.dedup.lsh import MAX_KEYS, num_pieces
 from stages.dedup.normalization import unicode_version
 from stages.dedup.ranking import KeepColumn
 from stages.ledger import Flow
@@ -106,8 +106,11 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 def _need(scope: Scope) -> Need:
     compared = compared_factor(scope.file) * int(scope.file.ingest.max_document_bytes)
-    most = max(KEY_BYTES * MAX_KEYS, PAIRS, SHINGLES + text_need(scope.file) + compared)
-    return Need(most, "lower ingest.max_document_bytes")
+    keys = KEY_BYTES * scope.file.resources.keys_per_partition
+    texts = SHINGLES + text_need(scope.file) + compared
+    others = max(PAIRS, texts)
+    setting = "resources.keys_per_partition" if keys > others else "ingest.max_document_bytes"
+    return Need(max(keys, others), f"lower {setting}")
 
 
 def section_loss(scope: Scope) -> str | None:
@@ -160,7 +163,7 @@ def _work(job: Job) -> Work[DedupRecord]:
     units = behind(own, earlier_documents(earlier))
     where = Where.ALONE if units[-1].last > FEW_DOCUMENTS else Where.WORKERS
     warnings = yield from _rank(job, where)
-    corpus = corpus_of(job, units, num_pieces(units[-1].last))
+    corpus = corpus_of(job, units, (yield from _keys_per_partition(job)))
     found = yield from _find(job, corpus)
     alike = not config.exact or bool(corpus.rules)
     whole = Resolution(units, corpus.pieces, found, corpus.ranked, kept, alike, earlier)
@@ -190,6 +193,16 @@ def _work(job: Job) -> Work[DedupRecord]:
 def _keep(job: Job, unit: Unit) -> Task:
     name = unit.commit_name
     return job.task(f"{KEEP}{name}", keep_all, unit, after=[(INGEST.name, name)])
+
+
+def _keys_per_partition(job: Job) -> Phases[int]:
+    """Return the keys of a partition: what a run that was stopped began with, or the run file's number.
+
+    Results do not depend on it, but the files of different numbers do not fit together.
+    """
+    task = job.task("partitions", note_partitions, job.file.resources.keys_per_partition)
+    noted = yield Phase("cut into partitions", [task])
+    return noted[task.unit].read(PartitionsRecord).keys
 
 
 def _find(job: Job, corpus: Corpus) -> Phases[tuple[FoundEdges, ...]]:

@@ -6,6 +6,7 @@ it does for units of any size and for files in any order.
 """
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from pyarrow import feather
 
 from pipeline.planning.plan import plan_steps
 from pipeline.run_file.deduplication import Dedup
-from pipeline.steps.dedup import contained, runs
-from stages.dedup import lsh
+from pipeline.steps.dedup import runs
+from stages.dedup.lsh import KEYS_PER_PARTITION
 from stages.errors import ConfigError
 from tests.conftest import digests, run_small, small_run
 from tests.stages.dedup.policy_rule import Decided, Record, decide_plainly
@@ -100,7 +101,9 @@ def settings_of(seed: int) -> tuple[dict[str, Any], dict[str, object]]:
     return dedup, rules
 
 
-def run(root: Path, seed: int, *, unit_size: str = "1MiB", workers: int = 0) -> tuple[Path, list[str]]:
+def run(
+    root: Path, seed: int, *, unit_size: str = "1MiB", workers: int = 0, keys: int = KEYS_PER_PARTITION
+) -> tuple[Path, list[str]]:
     """Run the step over a trial; return where, and the ids of documents by number."""
     dedup, rules = settings_of(seed)
     corpus = root / "corpus"
@@ -122,6 +125,7 @@ def run(root: Path, seed: int, *, unit_size: str = "1MiB", workers: int = 0) -> 
         sources=sources,
         dedup=dedup,
         ingest={"unit_size": unit_size, "min_chars": 5},
+        resources={"keys_per_partition": keys},
         until="dedup",
         workers=workers,
     )
@@ -165,9 +169,7 @@ def test_units_and_pieces_change_nothing(
 ) -> None:
     whole, _ = run(tmp_path / "whole", seed)
     monkeypatch.setattr(runs, "RUN_BYTES", 1000)
-    monkeypatch.setattr(lsh, "MAX_KEYS", 16)
-    monkeypatch.setattr(contained, "MAX_KEYS", 16)
-    small, _ = run(tmp_path / "small", seed, unit_size="1KiB")
+    small, _ = run(tmp_path / "small", seed, unit_size="1KiB", keys=16)
     names = ("dedup/removed.parquet", "dedup/clusters.parquet")
     assert [digests(whole, "dedup")[name] for name in names] == [
         digests(small, "dedup")[name] for name in names
@@ -176,6 +178,20 @@ def test_units_and_pieces_change_nothing(
         list((whole / "ingest").rglob("documents.parquet"))
     )
     assert found_by(small).removed
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_partitions_that_it_began_with(tmp_path: Path) -> None:
+    output, _ = run(tmp_path, 3, keys=16)
+    pieces = len(list((output / "dedup/exact").iterdir()))
+    names = ("dedup/removed.parquet", "dedup/clusters.parquet")
+    before = [digests(output, "dedup")[name] for name in names]
+    for unit in ("_step", "largest", "resolve"):
+        (output / f"commits/dedup/{unit}.json").unlink()
+    (output / "dedup/removed.parquet").unlink()
+    shutil.rmtree(tmp_path / "corpus")
+    run(tmp_path, 3)
+    assert [digests(output, "dedup")[name] for name in names] == before
+    assert len(list((output / "dedup/exact").iterdir())) == pieces > 1
 
 
 @pytest.mark.parametrize("seed", [2, 11])

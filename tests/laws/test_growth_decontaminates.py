@@ -39,6 +39,7 @@ def test_each_dump_is_judged_as_in_one_run_over_it_and_all_before(tmp_path: Path
     for name, count in (("a", 9), ("b", 3), ("c", 2)):
         texts = [f"text {name}{n} begins here and goes on. {PHRASE}" for n in range(count)]
         texts[0] = f"another text {name}. {LEAK}"
+        texts.append(f"and text {name} has nothing of them")
         records = [{"text": text, "name": f"{name}{n}"} for n, text in enumerate(texts)]
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     found_in(tmp_path, "run-a", "a")

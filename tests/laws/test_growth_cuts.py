@@ -5,6 +5,8 @@ cut of the dumps before stays as it is.
 """
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from stages.errors import ConfigError
+from stages.errors import ConfigError, ShardmillError
 from tests.conftest import digests, run_small
 from tests.laws.test_law2_cuts import texts
 
@@ -166,3 +168,48 @@ def test_earlier_runs_without_cuts_or_with_others(tmp_path: Path) -> None:
     write(tmp_path, "c", [f"{own[2]}\n{string}"])
     with pytest.raises(ConfigError, match="step cut of that run is not done"):
         cut(tmp_path, "run-c", "c", "a2", dedup=substrings)
+
+
+@pytest.fixture(scope="module")
+def old_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a dump, of its run and of a later dump."""
+    folder = tmp_path_factory.mktemp("old")
+    for name, documents in zip(NAMES, dumps_of(7), strict=True):
+        write(folder, name, [*documents, documents[0]])
+    cut(folder, "run-a", "a")
+    return folder
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("dedup/removed.parquet", flip),
+        ("dedup/removed.parquet", cut_short),
+        ("dedup/keep/s/*.npy", flip),
+        ("cut/keep/s/*.npy", flip),
+        ("ingest/s/*/documents.parquet", flip),
+        ("dedup/clusters.parquet", Path.unlink),
+        ("commits/dedup/resolve.json", flip),
+    ],
+)
+def test_a_changed_file_of_an_earlier_run_is_refused_by_name(
+    old_run: Path, name: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(old_run, folder)
+    file = min((folder / "run-a").glob(name))
+    damage(file)
+    with pytest.raises(ShardmillError, match=f"dedup.against: run-a: .*{file.name}") as refused:
+        cut(folder, "run-b", "b", "a")
+    assert "restore it, or make that run again with --replace" in str(refused.value)
+    assert not (folder / "run-b/dedup/removed.parquet").exists()

@@ -188,5 +188,6 @@ CUT = Step(
     takes=Takes(SELECTING[: SELECTING.index(CUT_NAME)]),
     evidence=_evidence,
     folders=(CUT_NAME,),
+    earlier=("ingest", *SELECTING),
     unread=("cut/spans/", "cut/filters/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
 )

@@ -298,9 +298,9 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
         if request.before:
             raise ConfigError(
-                f"{request.output}: this generation was begun with other files or settings; these would"
-                f" be redone: {listed}. Restore them; or, if no training has read this generation, delete"
-                " its folder and run again: earlier generations stay. --replace may redo those too"
+                f"{request.output}: this generation was begun with other files or settings; these"
+                f" would be redone: {listed}. Restore them; or, if no training has read this generation,"
+                " delete its folder and run again: earlier ones stay. --replace may redo those too"
             )
         raise ConfigError(
             f"{request.output}: holds a run of another config; these would be redone: {listed}."

@@ -33,7 +33,7 @@ def dumps_of(seed: int) -> list[list[str]]:
     """Return documents of three dumps, made of lines and strings that stand in several of them."""
     rng = np.random.default_rng([seed, 11])
 
-    def words(count: int) -> str:
+    def words(count: int | np.integer) -> str:
         return " ".join(f"w{word}" for word in rng.integers(0, 5_000, count))
 
     lines = [words(rng.integers(4, 30)) for _ in range(12)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
+from pipeline.planning.kept_plan import KeptPlan, KeptStep, read_kept_plan
 from pipeline.planning.outputs import PLAN, require_local
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import full_settings
@@ -19,7 +19,7 @@ from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.earlier import GENERATIONS, RANKS_UNIT, EarlierRun
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.selection import DEDUP_NAME
+from pipeline.steps.selection import CUT_NAME, DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Scope
 from pipeline.steps.units import units_of
@@ -83,9 +83,14 @@ def recorded_or_found(
     if recorded is None or anew:
         return found
     there = {run.dedup: run for run in found}
-    return tuple(
-        replace(there[run.dedup], split=run.split) if run.dedup in there else run for run in recorded
-    )
+    return tuple(_as_recorded(run, there.get(run.dedup)) for run in recorded)
+
+
+def _as_recorded(run: EarlierRun, there: EarlierRun | None) -> EarlierRun:
+    """Return a recorded run with what is there of it now."""
+    if there is None:
+        return run
+    return replace(there, split=run.split, selected=run.selected or there.selected)
 
 
 def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
@@ -117,7 +122,12 @@ def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
     assert ingest is not None
     assert dedup is not None
     place, ranked = folder.resolve(), commits.get(DEDUP_NAME, RANKS_UNIT, dedup) is not None
-    return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked)
+    selecting = tuple(name for name in SELECTING if name in kept.steps)
+    last = kept.steps[selecting[-1]].fingerprint
+    selected = None if commits.get(selecting[-1], STEP_COMMIT, last) is None else last
+    if selected is None and file.dedup.cuts:
+        raise ConfigError(f"{key}: step {selecting[-1]} of that run is not done; finish that run first")
+    return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked, selecting, selected)
 
 
 def _require_signatures(kept: KeptPlan, file: RunFile, key: str) -> None:
@@ -190,19 +200,27 @@ def _recorded(output: Path, file: RunFile) -> tuple[EarlierRun, ...] | None:
         kept = read_kept_plan(output)
     except (ConfigError, FormatError):
         return None
-    step = kept.steps.get(DEDUP_NAME)
+    step, cut = kept.steps.get(DEDUP_NAME), kept.steps.get(CUT_NAME)
     before = kept.run.get(DEDUP_NAME, {}).get(_AGAINST, [])
     if step is None or tuple(before) != file.dedup.against:
         return None
-    if Commits(LocalStorage(output)).get(DEDUP_NAME, STEP_COMMIT, step.fingerprint) is None:
+    commits = Commits(LocalStorage(output))
+    if commits.get(DEDUP_NAME, STEP_COMMIT, step.fingerprint) is None:
         return None
-    return EarlierRun.recorded(step.config.get(_AGAINST, ()))
+    if cut is not None and commits.get(CUT_NAME, STEP_COMMIT, cut.fingerprint) is None:
+        cut = None  # what it is made against is still to be found
+    return _named(step, cut)
 
 
 def against_of(kept: KeptPlan) -> tuple[EarlierRun, ...]:
     """Return the names of the runs that run.json says its run was deduplicated against."""
     step = kept.steps.get(DEDUP_NAME)
-    return () if step is None else EarlierRun.recorded(step.config.get(_AGAINST, ()))
+    return () if step is None else _named(step, kept.steps.get(CUT_NAME))
+
+
+def _named(dedup: KeptStep, cut: KeptStep | None) -> tuple[EarlierRun, ...]:
+    selected = () if cut is None else cut.config.get(_AGAINST, ())
+    return EarlierRun.recorded(dedup.config.get(_AGAINST, ()), selected)
 
 
 def labels(runs: Sequence[EarlierRun]) -> Iterator[str]:

@@ -186,14 +186,29 @@ class _PhaseBar:
         self.progress.end()
 
 
-def comparison(step: StepPlan, files: Mapping[str, FileDigest], changed: dict[str, str]) -> Phase:
-    """Return work that compares files with what was committed and notes what was found instead."""
+def comparison(
+    step: StepPlan,
+    files: Mapping[str, FileDigest],
+    changed: dict[str, str],
+    *,
+    folder: Path | None = None,
+    name: str = "held",
+) -> Phase:
+    """Return work that compares files with what was committed and notes what was found instead.
+
+    Args:
+        step: whose workers do it.
+        files: by key.
+        changed: what was found, by key; filled.
+        folder: of the run that the files are of; None is this one.
+        name: begins the names of its tasks, no other's of the step.
+    """
 
     def take(_: Task, outcome: Outcome) -> None:
         changed.update(HeldRecord.model_validate(outcome.record).changed)
 
     tasks = [
-        Task(step.name, f"held-{number:05d}", compare_files, part, step.fingerprint)
-        for number, part in enumerate(held_files(files))
+        Task(step.name, f"{name}-{number:05d}", compare_files, part, step.fingerprint)
+        for number, part in enumerate(held_files(files, folder=folder))
     ]
     return Phase("compare files", tasks, take=take)

@@ -11,6 +11,7 @@ from typing import Any
 from pipeline.engine.phase import Phases
 from pipeline.engine.step_run import StepRun
 from pipeline.planning.plan import steps_before
+from pipeline.session.earlier_files import checks_of_earlier
 from pipeline.session.execution import Execution, comparison
 from pipeline.state.commits import Commit, way_out
 from pipeline.state.ledger import let_out, settle, settle_total
@@ -44,7 +45,9 @@ class Runner:
                     runs[plan.name] = self._run_of(step, scope, plan)
                 else:
                     self._recall(step, scope, whole)
-        self.execution.do([*self._checks(runs), *runs.values()])
+        checks = [*self._checks(runs)]
+        checks += checks_of_earlier(runs, self.scope.earlier, plan=self.plan, execution=self.execution)
+        self.execution.do([*checks, *runs.values()])
         self.records.sort(list(self.plan))
 
     def _run_of(self, step: Step[Any], scope: Scope, plan: StepPlan) -> StepRun:

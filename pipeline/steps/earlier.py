@@ -68,6 +68,10 @@ class EarlierRun:
     """Of its deduplication."""
     ranked: bool = False
     """Whether it has ranks that are not numbers."""
+    selecting: tuple[str, ...] = ("dedup",)
+    """Names of its steps that decide what is kept, in the order of the flow."""
+    selected: str | None = None
+    """Fingerprint of the last of these; None if it is not known, or not done."""
 
     @property
     def identity(self) -> dict[str, str | None]:
@@ -80,9 +84,20 @@ class EarlierRun:
         return self.units[-1].last if self.units else 0
 
     @classmethod
-    def recorded(cls, content: Iterable[Mapping[str, str | None]]) -> "tuple[EarlierRun, ...]":
-        """Return the runs that run.json names, without their folders."""
-        return tuple(cls("", str(one["ingest"]), str(one["dedup"]), one.get("split")) for one in content)
+    def recorded(
+        cls, content: Sequence[Mapping[str, str | None]], selected: Sequence[str | None] = ()
+    ) -> "tuple[EarlierRun, ...]":
+        """Return the runs that run.json names, without their folders.
+
+        Args:
+            content: what dedup was made against.
+            selected: what the cuts were made against, one for each run.
+        """
+        known = selected if len(selected) == len(content) else [None] * len(content)
+        return tuple(
+            cls("", str(one["ingest"]), str(one["dedup"]), one.get("split"), selected=last)
+            for one, last in zip(content, known, strict=True)
+        )
 
 
 def earlier_documents(runs: Iterable[EarlierRun]) -> int:

@@ -45,6 +45,8 @@ class DocumentNames:
         self._own = Names(scratch / "names", ["own_id"])
         rows = 0
         for unit in units:
+            if not wanted[unit.first : unit.last].any():
+                continue
             for first, table in row_groups(workspace, unit, ["id", "own_id"]):
                 members = np.flatnonzero(wanted[first : first + table.num_rows])
                 if not len(members):

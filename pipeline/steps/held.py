@@ -5,7 +5,7 @@ by whichever worker is free; files made in the session count as checked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.engine.tasks import Workspace
@@ -24,9 +24,11 @@ class HeldFiles:
     """Some committed files."""
 
     files: Mapping[str, FileDigest]
+    folder: Path | None = None
+    """Of the earlier run that they are of; None is this run."""
 
 
-def held_files(files: Mapping[str, FileDigest]) -> Iterator[HeldFiles]:
+def held_files(files: Mapping[str, FileDigest], *, folder: Path | None = None) -> Iterator[HeldFiles]:
     """Yield files in parts, one for each task."""
     part: dict[str, FileDigest] = {}
     size = 0
@@ -34,10 +36,10 @@ def held_files(files: Mapping[str, FileDigest]) -> Iterator[HeldFiles]:
         part[key] = digest
         size += digest.bytes
         if size >= _BYTES or len(part) >= _FILES:
-            yield HeldFiles(part)
+            yield HeldFiles(part, folder)
             part, size = {}, 0
     if part:
-        yield HeldFiles(part)
+        yield HeldFiles(part, folder)
 
 
 class HeldRecord(Config):
@@ -49,6 +51,8 @@ class HeldRecord(Config):
 
 def compare_files(workspace: Workspace, work: HeldFiles) -> HeldRecord:
     """Return the files that are not what was committed, each with what was found instead."""
+    if work.folder is not None:
+        workspace = replace(workspace, root=work.folder)
     changed = {key: _fault(workspace, key, digest) for key, digest in work.files.items()}
     return HeldRecord(changed={key: fault for key, fault in changed.items() if fault})
 

@@ -233,6 +233,8 @@ class Step(Generic[R]):
     """Where it writes, beside the ledger."""
     unread: tuple[str, ...] = ()
     """Where files of it lie that no later step reads."""
+    earlier: tuple[str, ...] = ()
+    """Names of the steps of earlier runs whose files it reads."""
     sole: str | None = None
     """A folder in which nothing may lie but its files: a kill may have left others."""
     of_datasets: bool = False

@@ -18,6 +18,8 @@ from stages.kernels import lean_kernel
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
+GONE = np.uint64(1 << 63)
+"""The bit of a place whose document is gone: it counts, and ranks behind all others."""
 
 
 class SpanBlock(NamedTuple):

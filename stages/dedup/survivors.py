@@ -308,7 +308,9 @@ def _decide(
             if before < own or (before == own and equal[sort] < method):
                 chosen, similarity, method = held, 1.0, equal[sort]
         found[0][document], found[1][document], found[2][document] = chosen, similarity, method
-        if chosen == _NONE:
+        if chosen != _NONE:  # of documents of earlier runs, those that agree were not joined here
+            _union(parent, chosen, document, ranks)
+        else:
             for sort in range(len(links)):
                 links[sort][_leader(links[sort], document)] = document
     assert edge == len(edges[1])

@@ -1,20 +1,24 @@
 """Evidence: dedup/cuts.parquet, all that was cut, with the names of the documents."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.cut.ranges import found_key
+from pipeline.steps.earlier import EarlierRun, numbered
 from pipeline.steps.evidence import DocumentNames, mapped_zeros, write_tables
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import CUT_EVIDENCE
 
 CUTS = "dedup/cuts.parquet"
+_FIRST_RUN = pa.field("first_run", pa.string())
+"""The column that names the earlier run of the first copy, if there are earlier runs."""
 _ROWS = 8_192
 """Of evidence that is read at a time."""
 
@@ -25,6 +29,8 @@ class CutEvidence:
 
     units: tuple[Unit, ...]
     runs: int
+    earlier: tuple[EarlierRun, ...] = ()
+    """Runs whose documents are numbered before those of the units."""
 
 
 class CutEvidenceRecord(UnitRecord):
@@ -42,9 +48,11 @@ def write_cuts(workspace: Workspace, work: CutEvidence) -> CutEvidenceRecord:
             rows += part.num_rows
             for column in ("document", "first_document"):
                 named[part.column(column).to_numpy()] = True
-        names = DocumentNames(workspace, work.units, named, scratch)
-        tables = (_named(part, names) for part in _parts(workspace, work))
-        write_tables(workspace.create(CUTS), CUT_EVIDENCE, tables)
+        units = (*numbered(work.earlier), *work.units)
+        names = DocumentNames(workspace, units, named, scratch)
+        tables = (_named(part, names, work.earlier) for part in _parts(workspace, work))
+        schema = CUT_EVIDENCE.append(_FIRST_RUN) if work.earlier else CUT_EVIDENCE
+        write_tables(workspace.create(CUTS), schema, tables)
     return CutEvidenceRecord(rows=rows)
 
 
@@ -55,7 +63,7 @@ def _parts(workspace: Workspace, work: CutEvidence) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([batch])
 
 
-def _named(part: pa.Table, names: DocumentNames) -> pa.Table:
+def _named(part: pa.Table, names: DocumentNames, earlier: Sequence[EarlierRun]) -> pa.Table:
     documents, firsts = (part.column(name).to_numpy() for name in ("document", "first_document"))
     columns = {
         "id": names.ids(documents),
@@ -66,4 +74,12 @@ def _named(part: pa.Table, names: DocumentNames) -> pa.Table:
         "first_source": names.sources(firsts),
     }
     every = columns | {name: part.column(name) for name in CUT_EVIDENCE.names if name not in columns}
-    return pa.table([every[name] for name in CUT_EVIDENCE.names], schema=CUT_EVIDENCE)
+    table = pa.table([every[name] for name in CUT_EVIDENCE.names], schema=CUT_EVIDENCE)
+    return table.append_column(_FIRST_RUN, _runs(firsts, earlier)) if earlier else table
+
+
+def _runs(numbers: NDArray[np.int64], earlier: Sequence[EarlierRun]) -> pa.Array:
+    """Return the name of the earlier run of each document; null of this run."""
+    ends = np.cumsum([run.documents for run in earlier])
+    named = pa.array([*(run.dedup for run in earlier), None], pa.string())
+    return named.take(pa.array(np.searchsorted(ends, numbers, side="right")))

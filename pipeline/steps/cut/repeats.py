@@ -1,6 +1,8 @@
 """Repeats: the spans of one piece of the range of keys that stand more than once.
 
 cut/repeats/METHOD/PIECE.npy   (N, 2) uint64: the place of each, ascending, and the first place of it
+
+Those of earlier runs are counted and may be first places; they are not listed.
 """
 
 from collections.abc import Iterator
@@ -11,10 +13,11 @@ import numpy as np
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.cut.earlier import earlier_key
 from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.spans import PIECE_SPANS, spans_key
 from pipeline.steps.records import UnitRecord
-from stages.dedup.repeats import SpanBlock, documents_of, find_repeats, places_of
+from stages.dedup.repeats import GONE, SpanBlock, documents_of, find_repeats, places_of
 from stages.store.arrays import array_writer, open_array
 
 _BLOCK = 1 << 19
@@ -30,6 +33,8 @@ class SpanPiece:
     method: str
     dedup: Dedup
     number: int
+    earlier: tuple[int, ...] = ()
+    """As `firsts`, of the runs of units of earlier runs."""
 
 
 class RepeatsRecord(UnitRecord):
@@ -49,8 +54,10 @@ def write_repeats(workspace: Workspace, work: SpanPiece) -> RepeatsRecord:
     min_documents = method.min_documents(method.config(work.dedup))
 
     def ranges() -> Iterator[tuple[int, Any, int, int]]:
-        for run, first in enumerate(work.firsts):
-            folder = workspace.path(spans_key(work.method, run))
+        folders = [(first, earlier_key(work.method, run)) for run, first in enumerate(work.earlier)]
+        folders += [(first, spans_key(work.method, run)) for run, first in enumerate(work.firsts)]
+        for first, key in folders:
+            folder = workspace.path(key)
             low, high = _opened(folder / "ptr.npy")[work.number : work.number + 2]
             yield first, folder, int(low), int(high)
 
@@ -65,12 +72,13 @@ def write_repeats(workspace: Workspace, work: SpanPiece) -> RepeatsRecord:
                 yield SpanBlock(np.array(keys[part]), np.array(checks[part]), own, documents_of(own))
 
     room = min(PIECE_SPANS, sum(high - low for *_, low, high in ranges()))
-    count = 0
+    count, begin = 0, places_of(work.firsts[0], np.zeros(1, np.int64))
     path = workspace.create(repeats_key(work.method, work.number))
     with array_writer(path, dtype="<u8", shape=(2,)) as append:
         for found in find_repeats(blocks, min_documents=min_documents, room=room):
-            append(found)
-            count += len(found)
+            own = found[(found[:, 0] >= begin) & (found[:, 0] < GONE)]
+            append(own)
+            count += len(own)
     return RepeatsRecord(repeats=count)
 
 

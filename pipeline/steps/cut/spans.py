@@ -86,7 +86,9 @@ def cut_spans(workspace: Workspace, work: SpanRun) -> SpansRecord:
     ptr = np.concatenate([[0], np.cumsum(counts)])
     write_array(folder / "ptr.npy", ptr)
     count, ends = int(ptr[-1]), ptr[:-1].copy()
-    filled = tuple(_array(folder / f"{name}.npy", kind, count) for name, kind in SPAN_FILES.items())
+    filled = tuple(
+        mapped_array(folder / f"{name}.npy", kind, count) for name, kind in SPAN_FILES.items()
+    )
     for document, spans in _spans(workspace, work):
         _scatter(spans.keys, spans.checks, document - work.run.first, ends, filled)
     return SpansRecord(spans=int(ptr[-1]))
@@ -105,7 +107,7 @@ def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[int, Spans]]:
                     yield unit.first + int(row), spans
 
 
-def _array(path: Path, dtype: str, length: int) -> Any:
+def mapped_array(path: Path, dtype: str, length: int) -> Any:
     """Return an array to fill, in a mapped file."""
     if not length:
         write_array(path, np.empty(0, dtype))

@@ -1,6 +1,7 @@
 """Cut: repeated paragraphs, lines and substrings go from the texts of kept documents; one copy stays.
 
 spans     runs of units    -> the spans of each text, cut into pieces of the range of their keys
+earlier   runs of units    -> of earlier runs, the spans that this run may have, too, likewise
 repeats   pieces           -> spans that stand more than once, each with its first place
 ranges    runs of units    -> what goes of each text, masks
 evidence  once             -> dedup/cuts.parquet
@@ -10,9 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase
+from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Task
 from pipeline.run_file.fingerprints import Some
+from pipeline.steps.cut.earlier import (
+    EarlierSpans,
+    FilteredRuns,
+    earlier_runs,
+    find_earlier_spans,
+    write_filter,
+)
 from pipeline.steps.cut.evidence import CutEvidence, write_cuts
 from pipeline.steps.cut.methods import methods_of
 from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
@@ -21,6 +29,7 @@ from pipeline.steps.cut.repeats import SpanPiece, write_repeats
 from pipeline.steps.cut.spans import PIECE_SPANS, SpanRun, cut_spans, span_pieces
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.dedup.step import text_need
+from pipeline.steps.earlier import behind, earlier_documents, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.recount import of_units
 from pipeline.steps.selection import CUT_NAME, SELECTING, SelectionRecord, cut_units, selecting_before
@@ -46,7 +55,13 @@ class CutRecord(SelectionRecord):
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
-    return {"dedup": Some(scope.file.dedup, _CUTTING), "ingest": Some(scope.file.ingest, ("min_chars",))}
+    settings: dict[str, object] = {
+        "dedup": Some(scope.file.dedup, _CUTTING),
+        "ingest": Some(scope.file.ingest, ("min_chars",)),
+    }
+    if scope.earlier:  # what they keep, and what their own cuts left of it
+        settings["against"] = [run.selected for run in scope.earlier]
+    return settings
 
 
 def _reads(scope: Scope) -> Sequence[str]:
@@ -69,7 +84,9 @@ def _warning(scope: Scope) -> str | None:
 
 
 def _work(job: Job) -> Work[CutRecord]:
-    dedup, units = job.file.dedup, cut_units(job)
+    dedup, earlier = job.file.dedup, job.scope.earlier
+    require_found(earlier)
+    units = behind(cut_units(job), earlier_documents(earlier))
     runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
     firsts = tuple(run.first for run in runs)
     pieces = span_pieces(sum(unit.text_bytes for unit in units))
@@ -79,18 +96,45 @@ def _work(job: Job) -> Work[CutRecord]:
         for run in runs
     ]
     yield Phase("hash lines and strings", tasks)
+    before = yield from _earlier_spans(job, methods, len(runs), pieces)
     tasks = [
-        job.task(f"repeats-{method}-{piece:05d}", write_repeats, SpanPiece(firsts, method, dedup, piece))
+        job.task(
+            f"repeats-{method}-{piece:05d}",
+            write_repeats,
+            SpanPiece(firsts, method, dedup, piece, before),
+        )
         for method in methods
         for piece in range(pieces)
     ]
     yield Phase("find repeated text", tasks)
     found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
-    task = job.task("evidence", write_cuts, CutEvidence(units, len(runs)))
+    task = job.task("evidence", write_cuts, CutEvidence(units, len(runs), earlier))
     yield Phase("list what was cut", [task])
     parts = list(read_all(found, CutsRecord).values())
     flows = {unit: flow for part in parts for unit, flow in part.flows.items()}
     return Whole(_summed(parts, flows, methods), flows)
+
+
+def _earlier_spans(job: Job, methods: Sequence[str], runs: int, pieces: int) -> Phases[tuple[int, ...]]:
+    """Find spans of this run in earlier documents; return the first of each run of their units."""
+    earlier, dedup = earlier_runs(job.scope.earlier), job.file.dedup
+    if not earlier:
+        return ()
+    tasks = [
+        job.task(f"filter-{method}", write_filter, FilteredRuns(runs, method)) for method in methods
+    ]
+    yield Phase("prepare the search of earlier documents", tasks)
+    tasks = [
+        job.task(
+            f"earlier-{method}-{run.name}",
+            find_earlier_spans,
+            EarlierSpans(run, method, dedup, pieces, cut),
+        )
+        for method in methods
+        for run, cut in earlier
+    ]
+    yield Phase("search earlier documents", tasks)
+    return tuple(run.first for run, _ in earlier)
 
 
 def _ranges(job: Job, run: UnitRun, pieces: int) -> Task:
@@ -144,5 +188,6 @@ CUT = Step(
     takes=Takes(SELECTING[: SELECTING.index(CUT_NAME)]),
     evidence=_evidence,
     folders=(CUT_NAME,),
-    unread=("cut/spans/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
+    earlier=("ingest", *SELECTING),
+    unread=("cut/spans/", "cut/filters/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
 )

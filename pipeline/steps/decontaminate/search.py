@@ -2,6 +2,9 @@
 
 decontaminate/hits/RUN.npy    (H, 5) int64, of a run of units: by document, see `stages.decontamination`
 decontaminate/documents.npy   (G,) int64: in how many kept documents each n-gram stands
+
+Documents of earlier runs are searched too, because a phrase that is common in them is common. Hits in
+them are counted and nothing else: `hits/earlier-RUN.npy`.
 """
 
 from dataclasses import dataclass
@@ -30,6 +33,20 @@ class SearchRecord(UnitRecord):
 
 
 @dataclass(frozen=True)
+class SearchedRun:
+    """A run of units whose documents are searched."""
+
+    run: UnitRun
+    earlier: bool = False
+    """Whether it is of an earlier run."""
+
+    @property
+    def name(self) -> str:
+        """Name of its hits and commits."""
+        return f"earlier-{self.run.name}" if self.earlier else self.run.name
+
+
+@dataclass(frozen=True)
 class SearchedRuns:
     """The runs whose hits are counted."""
 
@@ -41,13 +58,13 @@ def hits_key(run: str) -> str:
     return f"decontaminate/hits/{run}.npy"
 
 
-def search_run(workspace: Workspace, run: UnitRun) -> SearchRecord:
+def search_run(workspace: Workspace, work: SearchedRun) -> SearchRecord:
     """Search the kept documents of a run of units."""
     opened = open_index(workspace)
     searcher = Searcher(opened.folding, opened.index)
     count = 0
-    with array_writer(workspace.create(hits_key(run.name)), dtype="<i8", shape=(5,)) as append:
-        for unit in run.units:
+    with array_writer(workspace.create(hits_key(work.name)), dtype="<i8", shape=(5,)) as append:
+        for unit in work.run.units:
             mask = kept_mask(workspace, unit)
             for first, table in row_groups(workspace, unit, ["text"]):
                 rows = np.flatnonzero(mask[first - unit.first :][: table.num_rows])

@@ -12,9 +12,10 @@ from pipeline.steps.decontaminate.decide import REASON, DecidedRecord, DecidedRu
 from pipeline.steps.decontaminate.gather import GatheredRecord, Gathering, SetCounts, gather
 from pipeline.steps.decontaminate.index import IndexRecord, make_index
 from pipeline.steps.decontaminate.recount import recount_decontaminated
-from pipeline.steps.decontaminate.search import SearchedRuns, count_documents, search_run
+from pipeline.steps.decontaminate.search import SearchedRun, SearchedRuns, count_documents, search_run
 from pipeline.steps.dedup.runs import unit_runs
 from pipeline.steps.dedup.step import DEDUP, text_need
+from pipeline.steps.earlier import numbered, require_found
 from pipeline.steps.records import read_all
 from pipeline.steps.selection import DECONTAMINATE_NAME, SelectionRecord, kept_units
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work, always
@@ -70,9 +71,13 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     names = tuple(run.name for run in runs)
     made = yield Phase("read the evaluation sets", [job.task("index", make_index, config)])
     index = made["index"].read(IndexRecord)
-    tasks = [job.task(f"search-{run.name}", search_run, run) for run in runs]
+    require_found(job.scope.earlier)
+    searched = [SearchedRun(run, earlier=True) for run in unit_runs(numbered(job.scope.earlier))]
+    searched += [SearchedRun(run) for run in runs]
+    tasks = [job.task(f"search-{one.name}", search_run, one) for one in searched]
     yield Phase("search for evaluation sets", tasks)
-    yield Phase("count documents", [job.task("count", count_documents, SearchedRuns(names))])
+    every = SearchedRuns(tuple(one.name for one in searched))
+    yield Phase("count documents", [job.task("count", count_documents, every)])
     tasks = [job.task(f"decide-{run.name}", decide_run, DecidedRun(run, config)) for run in runs]
     decided = read_all((yield Phase("decide what is contaminated", tasks)), DecidedRecord)
     task = job.task("gather", gather, Gathering(names, config))
@@ -81,7 +86,7 @@ def _work(job: Job) -> Work[DecontaminateRecord]:
     flows = {unit: flow for one in decided.values() for unit, flow in one.flows.items()}
     total = total_flow(flows.values())
     assert total is not None, "ingest refuses to leave no document"
-    if not total.output.documents:
+    if not total.output.documents and not job.scope.earlier:  # of a later dump nothing may be new
         raise DataError(
             f"decontamination: all {total.input.documents:,} documents hold items of the evaluation sets"
             " and none is left; check that sources.paths and decontamination.sets name different files,"
@@ -158,5 +163,6 @@ DECONTAMINATE = Step(
     takes=Takes((DEDUP.name,)),
     evidence=_evidence,
     folders=(DECONTAMINATE_NAME,),
+    earlier=("ingest", "dedup"),
     unread=("decontaminate/hits/", "decontaminate/found/", "decontaminate/index/"),
 )

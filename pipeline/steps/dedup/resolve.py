@@ -219,6 +219,7 @@ def _write_evidence(
             for rows in _blocks(np.flatnonzero(gone) + run.first, READ_ROWS):
                 removal = _removed(names, rows, decisions, work)
                 kept = decisions.witness[rows]
+                assert clustered[kept].all(), "a document without a duplicate has no name here"
                 yield removal.append_column(_KEPT_RUN, names.runs(kept)) if work.earlier else removal
 
     def members(names: MemberNames) -> Iterator[pa.Table]:

@@ -271,5 +271,6 @@ DEDUP = Step(
     takes=Takes((INGEST.name,)),
     evidence=_evidence,
     folders=("dedup",),
+    earlier=("ingest", "dedup", "split"),
     unread=tuple(folder for method in METHODS for folder in method.unread),
 )

@@ -1,0 +1,90 @@
+"""Earlier files: the files of earlier runs that steps read, held to what was committed there.
+
+As the files of this run that an earlier session made: presence and size as the session begins to work,
+and the digest of each file once, before a step reads it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pipeline.engine.phase import Phases
+from pipeline.engine.step_run import StepRun
+from pipeline.session.execution import Execution, comparison
+from pipeline.state.commits import Commits
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.step import StepPlan
+from pipeline.steps.table import STEPS, step_of
+from stages.errors import DataError
+from stages.store.digests import FileDigest
+
+
+def checks_of_earlier(
+    runs: Mapping[str, StepRun],
+    earlier: Sequence[EarlierRun],
+    *,
+    plan: Mapping[str, StepPlan],
+    execution: Execution,
+) -> Iterator[StepRun]:
+    """Yield the checks of files of earlier runs; the steps that read them wait for the checks.
+
+    Args:
+        runs: the steps to be done, by name.
+        earlier: the earlier runs.
+        plan: steps by name.
+        execution: the session.
+
+    Raises:
+        DataError: a file is gone, or has another size.
+    """
+    for step in STEPS:  # as the earlier runs have them
+        waiting = [run for name, run in runs.items() if step.name in step_of(name).earlier]
+        for number, one in enumerate(earlier):
+            if not waiting or one.folder is None:  # what needs a folder says so itself
+                continue
+            files = _files_of(one, step.name, one.folder)
+            name = f"earlier-{number}-{step.name}"
+            for run in waiting:
+                run.after |= {name}
+            own = plan[waiting[0].name]
+            work = _compare(one, files, own, name=name)
+            yield StepRun(name, execution.needs[own.name], work)
+
+
+def _files_of(run: EarlierRun, step: str, folder: Path) -> dict[str, FileDigest]:
+    """Return the files of a step of an earlier run that others read.
+
+    Raises:
+        DataError: one is gone, or has another size.
+    """
+    survey = Commits(LocalStorage(folder)).survey(step)
+    for fault in survey.damaged.values():
+        raise _refusal(run, fault)
+    unread = step_of(step).unread
+    files = (item for commit in survey.commits.values() for item in commit.files.items())
+    return {key: digest for key, digest in files if not key.startswith(unread)}
+
+
+def _compare(
+    run: EarlierRun,
+    files: Mapping[str, FileDigest],
+    step: StepPlan,
+    *,
+    name: str,
+) -> Phases[None]:
+    """Refuse files that are not what was committed.
+
+    Raises:
+        DataError: one is not.
+    """
+    changed: dict[str, str] = {}
+    if files:
+        yield comparison(step, files, changed, folder=run.folder, name=name)
+    for key, fault in changed.items():
+        raise _refusal(run, f"{run.folder}/{key}: {fault}")
+
+
+def _refusal(run: EarlierRun, fault: str) -> DataError:
+    return DataError(
+        f"dedup.against: {run.label}: {fault}; restore it, or make that run again with --replace"
+    )

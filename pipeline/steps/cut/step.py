@@ -1,6 +1,8 @@
 """Cut: repeated paragraphs, lines and substrings go from the texts of kept documents; one copy stays.
 
 spans     runs of units    -> the spans of each text, cut into pieces of the range of their keys
+shared    pieces           -> of strings of bytes alone: which may stand more than once
+windows   runs of units    -> the spans of these, cut into pieces likewise
 repeats   pieces           -> spans that stand more than once, each with its first place
 ranges    runs of units    -> what goes of each text, masks
 evidence  once             -> dedup/cuts.parquet
@@ -10,9 +12,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
-from pipeline.engine.phase import Phase
+from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Task
 from pipeline.run_file.fingerprints import Some
+from pipeline.steps.cut.byte_windows import (
+    WINDOWS,
+    SharedRecord,
+    WindowRun,
+    cut_windows,
+    window_pieces,
+    write_shared,
+)
 from pipeline.steps.cut.evidence import CutEvidence, write_cuts
 from pipeline.steps.cut.methods import methods_of
 from pipeline.steps.cut.ranges import EMPTIED, CutRun, CutsRecord, find_cuts
@@ -72,17 +82,26 @@ def _work(job: Job) -> Work[CutRecord]:
     dedup, units = job.file.dedup, cut_units(job)
     runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
     firsts = tuple(run.first for run in runs)
-    pieces = span_pieces(sum(unit.text_bytes for unit in units))
+    pieces = dict.fromkeys(methods, span_pieces(sum(unit.text_bytes for unit in units)))
     tasks = [
-        job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces))
+        job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces[method]))
         for method in methods
         for run in runs
     ]
     yield Phase("hash lines and strings", tasks)
+    spans = {method: method for method in methods}
+    for method in methods_of(dedup):
+        if method.sampled:
+            pieces[method.name] = yield from _windows(job, method.name, runs, pieces[method.name])
+            spans[method.name] = WINDOWS
     tasks = [
-        job.task(f"repeats-{method}-{piece:05d}", write_repeats, SpanPiece(firsts, method, dedup, piece))
+        job.task(
+            f"repeats-{method}-{piece:05d}",
+            write_repeats,
+            SpanPiece(firsts, method, dedup, piece, spans[method]),
+        )
         for method in methods
-        for piece in range(pieces)
+        for piece in range(pieces[method])
     ]
     yield Phase("find repeated text", tasks)
     found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
@@ -93,7 +112,24 @@ def _work(job: Job) -> Work[CutRecord]:
     return Whole(_summed(parts, flows, methods), flows)
 
 
-def _ranges(job: Job, run: UnitRun, pieces: int) -> Task:
+def _windows(job: Job, method: str, runs: Sequence[UnitRun], pieces: int) -> Phases[int]:
+    """Hash the windows of bytes that may stand more than once; return their pieces."""
+    dedup, firsts = job.file.dedup, tuple(run.first for run in runs)
+    tasks = [
+        job.task(f"shared-{piece:05d}", write_shared, SpanPiece(firsts, method, dedup, piece, method))
+        for piece in range(pieces)
+    ]
+    found = yield Phase("find strings that may be repeated", tasks)
+    count = window_pieces(sum(one.windows for one in read_all(found, SharedRecord).values()))
+    tasks = [
+        job.task(f"windows-{run.name}", cut_windows, WindowRun(run, dedup, pieces, count))
+        for run in runs
+    ]
+    yield Phase("hash strings that may be repeated", tasks)
+    return count
+
+
+def _ranges(job: Job, run: UnitRun, pieces: Mapping[str, int]) -> Task:
     work = CutRun(run, job.file.dedup, job.file.ingest, pieces)
     return job.task(f"ranges-{run.name}", find_cuts, work)
 
@@ -144,5 +180,5 @@ CUT = Step(
     takes=Takes(SELECTING[: SELECTING.index(CUT_NAME)]),
     evidence=_evidence,
     folders=(CUT_NAME,),
-    unread=("cut/spans/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
+    unread=("cut/spans/", "cut/shared/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
 )

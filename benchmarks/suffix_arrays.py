@@ -1,6 +1,6 @@
 """Which strings stand twice: the step `cut` beside a suffix array of pydivsufsort, in time and memory.
 
-    python -m benchmarks.suffix_arrays RUN --min-bytes 200 --min-words 50
+    python benchmarks/suffix_arrays.py RUN --min-bytes 200 --min-words 50
 
 RUN has finished its step `dedup`; its kept documents are read. Each program works in a process of its
 own and writes which bytes, or words, lie in a string of the given length that stands at least twice. The
@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from repeated_strings import covered, kept_texts
 
-from benchmarks.repeated_strings import covered, kept_texts
 from pipeline.engine.tasks import Workspace
 from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.run_file.deduplication import Dedup
@@ -184,7 +184,7 @@ def _compare(run: Path, name: str, least: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for program in PROGRAMS:
             answer = Path(folder) / f"{program}.npy"
-            command = [sys.executable, "-m", "benchmarks.suffix_arrays", str(run), f"--min-{name}"]
+            command = [sys.executable, __file__, str(run), f"--min-{name}"]
             command += [str(least), "--program", program, "--answer", str(answer)]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own
             spent = json.loads(output)

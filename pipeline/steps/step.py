@@ -233,6 +233,9 @@ class Step(Generic[R]):
     """Where it writes, beside the ledger."""
     unread: tuple[str, ...] = ()
     """Where files of it lie that no later step reads."""
+    passing: tuple[str, ...] = ()
+    """Beginnings of the names of units that only its own tasks read: when it is whole, their files and
+    commits are removed."""
     sole: str | None = None
     """A folder in which nothing may lie but its files: a kill may have left others."""
     of_datasets: bool = False

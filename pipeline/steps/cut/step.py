@@ -180,5 +180,6 @@ CUT = Step(
     takes=Takes(SELECTING[: SELECTING.index(CUT_NAME)]),
     evidence=_evidence,
     folders=(CUT_NAME,),
+    passing=("spans-", "shared-", "windows-", "repeats-"),
     unread=("cut/spans/", "cut/shared/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
 )

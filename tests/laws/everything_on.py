@@ -48,7 +48,8 @@ FOLDERS = (
 """Those whose bytes follow from the run file and the inputs alone."""
 SIGNATURE = (
     "He that reads these pages in the evening, by a lamp and with a cup of tea beside him, will find"
-    " that they were written in the same manner, and that nothing in them was meant to trouble his sleep."
+    " that they were written in the same manner, and that nothing in them was meant to trouble his"
+    " sleep."
 )
 """Stands in many texts of sources of one section, from which it is cut: as a line, or at its end."""
 QUESTIONS = "questions.txt"

@@ -344,6 +344,8 @@ def test_a_stray_file_of_ranks_says_nothing_of_an_earlier_run(grown: Path) -> No
         assert not open_earlier(grown / "run", grown_run(), label="run").ranked
     finally:
         stray.unlink()
+
+
 def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_path: Path) -> None:
     old, new, known = tmp_path / "old", tmp_path / "new", lines()
     normal: dict[str, object] = {"minhash": {"normalize": ["case"]}}

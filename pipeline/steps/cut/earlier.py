@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.methods import method_of
-from pipeline.steps.cut.spans import SPAN_FILES, SpansRecord, kept_texts, mapped_array, spans_key
+from pipeline.steps.cut.spans import (
+    SPAN_FILES,
+    SpansRecord,
+    earlier_key,
+    kept_texts,
+    mapped_array,
+    spans_key,
+)
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import EarlierRun, numbered
 from pipeline.steps.records import UnitRecord
@@ -68,11 +75,6 @@ def earlier_runs(runs: Sequence[EarlierRun]) -> list[tuple[UnitRun, bool]]:
     return [(run, cut[run.units[0].folder]) for run in unit_runs(numbered(found))]
 
 
-def earlier_key(method: str, run: int) -> str:
-    """Return the folder of the spans of a run of units of earlier runs."""
-    return f"cut/spans/{method}/earlier-{run:05d}"
-
-
 def filter_key(method: str) -> str:
     """Return the key of the filter of one method."""
     return f"cut/filters/{method}.npy"
@@ -111,6 +113,7 @@ def find_earlier_spans(workspace: Workspace, work: EarlierSpans) -> SpansRecord:
 def _gather(workspace: Workspace, work: EarlierSpans, scratch: Path, counts: NDArray[np.int64]) -> None:
     """Write the spans that pass the filter in the order of documents, and count those of each piece."""
     bits: Any = open_array(workspace.path(filter_key(work.method)), dtype="<u8")
+    sampled = method_of(work.dedup, work.method).sampled
     keys, checks, places = (array_writer(scratch / name, dtype=k) for name, k in SPAN_FILES.items())
     with keys as add_key, checks as add_check, places as add_place:
         for place, spans in _spans(workspace, work):
@@ -119,12 +122,13 @@ def _gather(workspace: Workspace, work: EarlierSpans, scratch: Path, counts: NDA
                 _count_pieces(spans.keys[chosen], counts)
                 add_key(spans.keys[chosen])
                 add_check(spans.checks[chosen])
-                add_place(place + chosen.astype(np.uint64))
+                ordinals = spans.starts[chosen] if sampled else chosen
+                add_place(place + ordinals.astype(np.uint64))
 
 
 def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64, Spans]]:
     """Yield the spans of each document, with the place that the first one has in its run of units."""
-    method = method_of(work.method)
+    method = method_of(work.dedup, work.method)
     config = method.config(work.dedup)
     for unit in work.run.units:
         if not unit.cut:

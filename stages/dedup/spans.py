@@ -8,7 +8,9 @@ A word is a token of `stages.dedup.shingles`: a run between white space, or one 
 that is written without spaces. The n-th span of a text is known by n, its ordinal.
 
 A span is known by 96 bits: a key of 64, by which it is looked up, and a check of 32. Two different spans
-of 10^11 have both in common with a probability of 10^-7.
+of 10^11 have both in common with a probability of 10^-7. The key is a polynomial modulo 2^64: fast, but
+there are texts (Thue-Morse words of 1,024 symbols) that have the same key under any base. The check is
+one modulo the prime 2^61 - 1, where there are none.
 """
 
 from typing import NamedTuple
@@ -25,7 +27,10 @@ _OTHER, _SPACE, _ALONE = 0, 1, 2  # as in KINDS
 _NEWLINE = 0x0A
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_BASES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
+_BASE, _CHECK_BASE = np.uint64(0x9E3779B97F4A7C15), np.uint64(0x11B54A32D192ED03)
+_PRIME = np.uint64((1 << 61) - 1)
+_PRIME_BITS = np.uint64(61)
+_ONE = np.uint64(1)
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _SHIFT, _HALF = np.uint64(33), np.uint64(32)
 
@@ -128,6 +133,29 @@ def _mixed(value: np.uint64) -> np.uint64:
 
 
 @lean_kernel
+def _reduced(value: np.uint64) -> np.uint64:
+    """Return a number modulo 2^61 - 1."""
+    value = (value >> _PRIME_BITS) + (value & _PRIME)
+    return value - _PRIME if value >= _PRIME else value
+
+
+@lean_kernel
+def _product(a: np.uint64, b: np.uint64) -> np.uint64:
+    """Return a product modulo 2^61 - 1 of two numbers below it: from halves of 31 bits, as 2^61 is 1."""
+    low, middle = np.uint64(31), np.uint64(30)
+    mask, rest = np.uint64(0x7FFFFFFF), np.uint64(0x3FFFFFFF)
+    crossed = (a & mask) * (b >> low) + (a >> low) * (b & mask)
+    whole = (a >> low) * (b >> low) * np.uint64(2) + (a & mask) * (b & mask)
+    return _reduced(_reduced(whole) + (crossed >> middle) + ((crossed & rest) << low))
+
+
+@lean_kernel
+def _next_check(check: np.uint64, symbol: np.uint64) -> np.uint64:
+    """Return the check of a string with one more symbol below 2^61 - 1."""
+    return _reduced(_product(check, _CHECK_BASE) + symbol)
+
+
+@lean_kernel
 def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: WordPlaces) -> int:
     """Fill in the words of a text, and return how many there are."""
     count, begin, place = 0, -1, 0
@@ -157,20 +185,21 @@ def _fill_windows(
     hashes: NDArray[np.uint64], size: int, keys: NDArray[np.uint64], checks: NDArray[np.uint32]
 ) -> None:
     """Hash each window of `size` words: two polynomials that roll from one window to the next."""
-    first, second = np.uint64(0), np.uint64(0)
-    tops = np.uint64(1), np.uint64(1)
+    key, check = np.uint64(0), np.uint64(0)
+    top, check_top = _ONE, _ONE  # what the first word of a window is multiplied with
     for word in range(size):
-        first = first * _BASES[0] + hashes[word]
-        second = second * _BASES[1] + hashes[word]
+        key = key * _BASE + hashes[word]
+        check = _next_check(check, _reduced(hashes[word]))
         if word:
-            tops = tops[0] * _BASES[0], tops[1] * _BASES[1]
+            top, check_top = top * _BASE, _product(check_top, _CHECK_BASE)
     for window in range(len(keys)):
-        keys[window] = _mixed(first)
-        checks[window] = np.uint32(_mixed(second) >> _HALF)
+        keys[window] = _mixed(key)
+        checks[window] = np.uint32(_mixed(check) >> _HALF)
         if window + size < len(hashes):
             old, new = hashes[window], hashes[window + size]
-            first = (first - old * tops[0]) * _BASES[0] + new
-            second = (second - old * tops[1]) * _BASES[1] + new
+            key = (key - old * top) * _BASE + new
+            rest = check + _PRIME - _product(_reduced(old), check_top)
+            check = _next_check(_reduced(rest), _reduced(new))
 
 
 @lean_kernel
@@ -199,12 +228,12 @@ def _fill_blocks(
         if begin < 0:
             begin, characters, first, second = low, 0, np.uint64(0), np.uint64(0)
         else:
-            first = first * _BASES[0] + np.uint64(_NEWLINE + 1)
-            second = second * _BASES[1] + np.uint64(_NEWLINE + 1)
+            first = first * _BASE + np.uint64(_NEWLINE + 1)
+            second = _next_check(second, np.uint64(_NEWLINE + 1))
         for offset in range(low, high):
-            byte = np.uint64(text[offset])
-            first = first * _BASES[0] + byte + np.uint64(1)
-            second = second * _BASES[1] + byte + np.uint64(1)
+            symbol = np.uint64(text[offset]) + _ONE
+            first = first * _BASE + symbol
+            second = _next_check(second, symbol)
             characters += (text[offset] & 0xC0) != 0x80  # noqa: PLR2004 - the first byte of a character
         end = high
     if begin >= 0:

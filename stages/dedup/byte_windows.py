@@ -25,11 +25,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.dedup.spans import hash_mixed  # windows of bytes are spans, too
+from stages.dedup.polynomials import (  # the hashes of all spans
+    BASE,
+    ONE,
+    check_of,
+    mixed,
+    next_check,
+    rolled_check,
+    top_powers,
+)
 from stages.kernels import lean_kernel
 
-_BASES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
-_ONE, _HALF = np.uint64(1), np.uint64(32)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ROOM = 8
 """Times as many stretches as text has on average are there room for at first."""
@@ -107,20 +113,19 @@ def _fill_stretches(
         found: filled.
     """
     within = len(grams)
-    value, top = np.uint64(0), _ONE
+    value, top = np.uint64(0), top_powers(gram)[0]
     for offset in range(gram):
-        value = value * _BASES[0] + np.uint64(text[offset]) + _ONE
-        top = top * _BASES[0] if offset else top
+        value = value * BASE + np.uint64(text[offset]) + ONE
     count, low, place, tied = 0, _LAST, -within - 1, False
     for number in range(len(text) - gram + 1):
         if number:
-            old, new = np.uint64(text[number - 1]) + _ONE, np.uint64(text[number + gram - 1]) + _ONE
-            value = (value - old * top) * _BASES[0] + new
-        mixed = hash_mixed(value)
-        grams[number % within] = mixed
-        if mixed <= low:
-            tied = mixed == low and number > 0
-            low, place = mixed, number
+            old, new = np.uint64(text[number - 1]) + ONE, np.uint64(text[number + gram - 1]) + ONE
+            value = (value - old * top) * BASE + new
+        hashed = mixed(value)
+        grams[number % within] = hashed
+        if hashed <= low:
+            tied = hashed == low and number > 0
+            low, place = hashed, number
         elif place <= number - within:
             low, tied = _LAST, False
             for other in range(number - within + 1, number + 1):
@@ -162,23 +167,21 @@ def _fill_windows(
     found: ByteWindows,
 ) -> None:
     """Hash windows: two polynomials that roll from one window to the next."""
-    tops = _ONE, _ONE
-    for _ in range(size - 1):
-        tops = tops[0] * _BASES[0], tops[1] * _BASES[1]
-    first, second = np.uint64(0), np.uint64(0)
+    top, check_top = top_powers(size)
+    key, check = np.uint64(0), np.uint64(0)
     row, at = 0, -1
     for stretch in range(len(starts)):
         for window in range(starts[stretch], starts[stretch] + counts[stretch]):
             if at >= 0 and at == window - 1:
-                old, new = np.uint64(text[at]) + _ONE, np.uint64(text[at + size]) + _ONE
-                first = (first - old * tops[0]) * _BASES[0] + new
-                second = (second - old * tops[1]) * _BASES[1] + new
+                old, new = np.uint64(text[at]) + ONE, np.uint64(text[at + size]) + ONE
+                key = (key - old * top) * BASE + new
+                check = rolled_check(check, old, new, check_top)
             else:
-                first, second = np.uint64(0), np.uint64(0)
+                key, check = np.uint64(0), np.uint64(0)
                 for offset in range(window, window + size):
-                    first = first * _BASES[0] + np.uint64(text[offset]) + _ONE
-                    second = second * _BASES[1] + np.uint64(text[offset]) + _ONE
+                    symbol = np.uint64(text[offset]) + ONE
+                    key, check = key * BASE + symbol, next_check(check, symbol)
             at = window
-            found.keys[row], found.starts[row] = hash_mixed(first), window
-            found.checks[row] = np.uint32(hash_mixed(second) >> _HALF)
+            found.keys[row], found.starts[row] = mixed(key), window
+            found.checks[row] = check_of(check)
             row += 1

@@ -18,6 +18,8 @@ from stages.kernels import lean_kernel
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
+MAX_DOCUMENTS = 1 << 31
+"""That places can tell apart; a bit is left for those that are gone."""
 GONE = np.uint64(1 << 63)
 """The bit of a place whose document is gone: it counts, and ranks behind all others."""
 

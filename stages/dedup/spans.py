@@ -6,9 +6,6 @@
 
 A word is a token of `stages.dedup.shingles`: a run between white space, or one character of a script
 that is written without spaces. The n-th span of a text is known by n, its ordinal.
-
-A span is known by 96 bits: a key of 64, by which it is looked up, and a check of 32. Two different spans
-of 10^11 have both in common with a probability of 10^-7.
 """
 
 from typing import NamedTuple
@@ -18,6 +15,16 @@ from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from stages.config import Config
+from stages.dedup.polynomials import (  # the hashes of all spans
+    BASE,
+    ONE,
+    check_of,
+    mixed,
+    next_check,
+    reduced,
+    rolled_check,
+    top_powers,
+)
 from stages.dedup.shingles import KINDS  # one definition of a word for shingles and spans
 from stages.kernels import lean_kernel
 
@@ -25,9 +32,6 @@ _OTHER, _SPACE, _ALONE = 0, 1, 2  # as in KINDS
 _NEWLINE = 0x0A
 _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 0xC0, 0xE0, 0xF0  # least lead bytes in UTF-8
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_BASES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
-_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
-_SHIFT, _HALF = np.uint64(33), np.uint64(32)
 
 
 class RepeatedLines(Config):
@@ -137,14 +141,6 @@ def _code_at(text: NDArray[np.uint8], place: int) -> tuple[np.uint32, int]:
 
 
 @lean_kernel
-def hash_mixed(value: np.uint64) -> np.uint64:
-    """Return a hash of a number of 64 bits."""
-    value = (value ^ (value >> _SHIFT)) * _MIX[0]
-    value = (value ^ (value >> _SHIFT)) * _MIX[1]
-    return value ^ (value >> _SHIFT)
-
-
-@lean_kernel
 def _fill_words(text: NDArray[np.uint8], kinds: NDArray[np.uint8], words: WordPlaces) -> int:
     """Fill in the words of a text, and return how many there are."""
     count, begin, place = 0, -1, 0
@@ -174,20 +170,18 @@ def _fill_windows(
     hashes: NDArray[np.uint64], size: int, keys: NDArray[np.uint64], checks: NDArray[np.uint32]
 ) -> None:
     """Hash each window of `size` words: two polynomials that roll from one window to the next."""
-    first, second = np.uint64(0), np.uint64(0)
-    tops = np.uint64(1), np.uint64(1)
+    key, check = np.uint64(0), np.uint64(0)
+    top, check_top = top_powers(size)
     for word in range(size):
-        first = first * _BASES[0] + hashes[word]
-        second = second * _BASES[1] + hashes[word]
-        if word:
-            tops = tops[0] * _BASES[0], tops[1] * _BASES[1]
+        key = key * BASE + hashes[word]
+        check = next_check(check, reduced(hashes[word]))
     for window in range(len(keys)):
-        keys[window] = hash_mixed(first)
-        checks[window] = np.uint32(hash_mixed(second) >> _HALF)
+        keys[window] = mixed(key)
+        checks[window] = check_of(check)
         if window + size < len(hashes):
             old, new = hashes[window], hashes[window + size]
-            first = (first - old * tops[0]) * _BASES[0] + new
-            second = (second - old * tops[1]) * _BASES[1] + new
+            key = (key - old * top) * BASE + new
+            check = rolled_check(check, reduced(old), reduced(new), check_top)
 
 
 @lean_kernel
@@ -216,12 +210,12 @@ def _fill_blocks(
         if begin < 0:
             begin, characters, first, second = low, 0, np.uint64(0), np.uint64(0)
         else:
-            first = first * _BASES[0] + np.uint64(_NEWLINE + 1)
-            second = second * _BASES[1] + np.uint64(_NEWLINE + 1)
+            first = first * BASE + np.uint64(_NEWLINE + 1)
+            second = next_check(second, np.uint64(_NEWLINE + 1))
         for offset in range(low, high):
-            byte = np.uint64(text[offset])
-            first = first * _BASES[0] + byte + np.uint64(1)
-            second = second * _BASES[1] + byte + np.uint64(1)
+            symbol = np.uint64(text[offset]) + ONE
+            first = first * BASE + symbol
+            second = next_check(second, symbol)
             characters += (text[offset] & 0xC0) != 0x80  # noqa: PLR2004 - the first byte of a character
         end = high
     if begin >= 0:
@@ -255,7 +249,7 @@ def _close(
     """Fill in one block if it is long enough, and return how many there are."""
     if not long:
         return count
-    spans.keys[count] = hash_mixed(first)
-    spans.checks[count] = np.uint32(hash_mixed(second) >> _HALF)
+    spans.keys[count] = mixed(first)
+    spans.checks[count] = check_of(second)
     spans.starts[count], spans.ends[count] = begin, end
     return count + 1

@@ -45,12 +45,16 @@ from pipeline.steps.recount import of_units
 from pipeline.steps.selection import CUT_NAME, SELECTING, SelectionRecord, cut_units, selecting_before
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.units import LanguageSize
+from stages.dedup.repeats import MAX_DOCUMENTS
+from stages.errors import ConfigError
 from stages.ledger import Flow
 
 SPAN_BYTES = 100
 """Of a span while its piece is worked on."""
 RUN_REPEATS = 256 << 20
 """The repeats of a run of units: 16 bytes each, while they are sorted."""
+_WORKED = ("spans", "filters", "shared", "repeats", "found")
+"""Folders that only tasks of the step read."""
 _CUTTING = ("lines", "paragraphs", "substrings")
 
 
@@ -97,6 +101,11 @@ def _work(job: Job) -> Work[CutRecord]:
     dedup, earlier = job.file.dedup, job.scope.earlier
     require_found(earlier)
     units = behind(cut_units(job), earlier_documents(earlier))
+    if units[-1].last > MAX_DOCUMENTS:
+        raise ConfigError(
+            f"dedup.lines, paragraphs and substrings: {units[-1].last:,} documents, those of earlier"
+            f" runs included; a run with cuts has at most {MAX_DOCUMENTS:,}, so make several runs"
+        )
     runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
     firsts = tuple(run.first for run in runs)
     pieces = dict.fromkeys(methods, span_pieces(sum(unit.text_bytes for unit in units)))
@@ -232,12 +241,5 @@ CUT = Step(
     folders=(CUT_NAME,),
     earlier=("ingest", *SELECTING),
     passing=("spans-", "filter-", "earlier-", "shared-", "windows-", "repeats-"),
-    unread=(
-        "cut/spans/",
-        "cut/filters/",
-        "cut/shared/",
-        "cut/repeats/",
-        "cut/found/",
-        "dedup/cuts.parquet",
-    ),
+    unread=(*(f"cut/{name}/" for name in _WORKED), "dedup/cuts.parquet"),
 )

@@ -69,3 +69,34 @@ def test_windows_are_equal_where_their_words_are(words: list[str], size: int) ->
     pairs = [*zip(spans.keys.tolist(), spans.checks.tolist(), strict=True)]
     assert [known[window] for window in windows] == pairs
     assert len({key for key, _ in known.values()}) == len(known)
+
+
+def thue_morse(size: int, letters: str) -> list[str]:
+    """Return a word of which two forms, with letters exchanged, have one hash modulo any power of 2."""
+    return [letters[place.bit_count() % 2] for place in range(size)]
+
+
+@pytest.mark.parametrize("letters", ["ab", "Zq"])
+def test_lines_that_defeat_polynomials_modulo_a_power_of_two_are_told_apart(letters: str) -> None:
+    one, other = ("".join(thue_morse(2048, form)) for form in (letters, letters[::-1]))
+    found = lines_of(data_of(f"{one}\n{other}\n{one}"), min_chars=1)
+    assert len(set(found.keys.tolist())) == 1  # which is why there is a check
+    assert found.checks[0] == found.checks[2] != found.checks[1]
+
+
+def test_windows_that_defeat_polynomials_modulo_a_power_of_two_are_told_apart() -> None:
+    one, other = (" ".join(thue_morse(2048, form)) for form in ("ab", "ba"))
+    checks = [substrings_of(words_of(data_of(text)), min_words=2048).checks[0] for text in (one, other)]
+    assert checks[0] != checks[1]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "b", "猫", "\U0001f600"]), min_size=30, max_size=60),
+    st.integers(1, 30),
+)
+def test_a_window_has_one_hash_wherever_it_stands(words: list[str], size: int) -> None:
+    found = substrings_of(words_of(data_of(" ".join(words))), min_words=size)
+    for place in range(len(found.keys)):
+        alone = substrings_of(words_of(data_of(" ".join(words[place : place + size]))), min_words=size)
+        assert (alone.keys[0], alone.checks[0]) == (found.keys[place], found.checks[place])

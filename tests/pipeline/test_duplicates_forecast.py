@@ -59,7 +59,7 @@ def test_groups_are_those_of_a_run_overall_and_by_source(tmp_path: Path) -> None
     output = tmp_path / "run"
     file = run_file("a", "b", dedup={"near": False})
     report = run_session(RunRequest(file, corpus, output, 0, until="dedup"), stream=None)
-    groups = sampled_groups(output, report)
+    groups = sampled_groups(output, report, file)
     assert groups is not None
     # unlike 0 and 1 three times, 2 and a letter twice, 3 and another letter once
     assert groups.overall == {1: 2, 2: 2, 3: 2}

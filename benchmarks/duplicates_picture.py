@@ -9,6 +9,7 @@ _NAME, _BAR, _GAP = 110, 170, 80
 _LINE, _HEAD = 22, 58
 _COLORS = ("#2b6cb0", "#a0aec0")
 """Of this program, and of others."""
+_TITLES = ("recall: more is better", "precision: more is better", "CPU seconds: fewer is better")
 _FONT = 'font-family="sans-serif" font-size="13"'
 _WIDTH = _NAME + 3 * (_BAR + _GAP)
 
@@ -16,8 +17,9 @@ _WIDTH = _NAME + 3 * (_BAR + _GAP)
 def draw(corpora: Mapping[str, Sequence[Bar]]) -> str:
     """Return the picture; bars of one column have one scale in a corpus."""
     height = sum(_HEAD + _LINE * len(bars) for bars in corpora.values()) + 12
+    size = f'width="{_WIDTH}" height="{height}" viewBox="0 0 {_WIDTH} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" {_FONT}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {_FONT}>',
         f'<rect width="{_WIDTH}" height="{height}" fill="white"/>',
     ]
     top = 0
@@ -31,7 +33,7 @@ def _corpus(name: str, bars: Sequence[Bar], top: int) -> list[str]:
     """Return the bars of one corpus, from a height on."""
     parts = [_text(8, top + 24, name, "bold")]
     most = max((values[2] for _, values in bars), default=1.0)
-    for column, title in enumerate(("recall", "precision", "CPU seconds")):
+    for column, title in enumerate(_TITLES):
         left = _NAME + column * (_BAR + _GAP)
         parts.append(_text(left, top + 48, title, "normal"))
         for line, (_, values) in enumerate(bars):

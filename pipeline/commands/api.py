@@ -13,9 +13,11 @@ from pipeline.commands.forecast import forecast_run
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
-from pipeline.report.content import ExportReport, Forecast, RowContent, RunReport
+from pipeline.report.content import ExportReport, RunReport
 from pipeline.report.duplicates import ClusterContent
+from pipeline.report.forecast_content import Forecast
 from pipeline.report.inspection import describe_row
+from pipeline.report.row_content import RowContent
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.system.disk_faults import disk_faults

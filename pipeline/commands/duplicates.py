@@ -2,18 +2,25 @@
 
     inputs -> each record with the same chance -> a run until dedup -> groups -> stages.dedup.thinning
 
+Three kinds of documents are counted apart. Those that go for a document of an earlier run go whatever
+else is in the sample, so their share is that of the sample. Those of sources with `dedup = false` stay.
+Only the others are what thinning is about.
+
 The sample of the rest of the forecast will not do. It takes records at even distances, and of a few of
 many small files; duplicates that stand near each other would be seen too seldom or too often. So if the
 inputs are not too large to be read, another sample is drawn here, from all of them.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from pipeline.commands.limits_forecast import ENOUGH_SEEN, limits_told
 from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import FoundFile
 from pipeline.inputs.place_files import open_place
@@ -21,19 +28,17 @@ from pipeline.inputs.sample import sample_line, sample_source
 from pipeline.report.content import RunReport
 from pipeline.report.duplicates import DuplicatesForecast, RemovalForecast
 from pipeline.run_file.config import RunFile, Source
-from pipeline.steps.dedup.limits import FEWEST
+from pipeline.steps.earlier import KEPT_RUN
 from stages.columns import Drop
-from stages.dedup.thinning import removed_share
+from stages.dedup.thinning import RemovedShare, removed_share
 from stages.reading.decompress import reading_stream
 
 WALKED = 1 << 29
 """Bytes on disk of inputs that are read as a whole for this: some seconds."""
 MAX_FILES = 20_000
 """Files that are opened for this."""
-_TELLING = 0.5
-"""Width of an interval from which it does not say that a limit may be passed."""
-_ENOUGH_SEEN = 5
-"""Documents of the largest cluster in the sample, from which its size is told."""
+_Z = 1.96
+"""Standard deviations on each side of an interval of 95%."""
 
 
 def draws_anew(files: Sequence[FoundFile]) -> bool:
@@ -45,15 +50,15 @@ def draws_anew(files: Sequence[FoundFile]) -> bool:
 def draw_by_chance(
     run: RunFile, files: Sequence[FoundFile], folder: Path, *, share: float
 ) -> tuple[Source, ...]:
-    """Write each record of the inputs with the same chance, and return the sources of these samples.
+    """Write each record of the inputs with the same chance; return the sources, none if none was drawn.
 
     Raises:
         ShardmillError: an input cannot be read.
     """
     limit = int(run.ingest.max_document_bytes)
-    drawn = []
+    count = 0
     for source in run.sources:
-        place, count = folder / f"{source.name}.jsonl", 0
+        place = folder / f"{source.name}.jsonl"
         with place.open("wb") as target:
             for file in sorted((f for f in files if f.source == source.name), key=lambda f: f.path):
                 key = f"sources.{file.source}"
@@ -62,9 +67,9 @@ def draw_by_chance(
                         if not isinstance(record, Drop):
                             target.write(sample_line(record, file))
                             count += 1
-        if count:
-            drawn.append(sample_source(source, place))
-    return tuple(drawn)
+    if not count:
+        return ()
+    return tuple(sample_source(source, folder / f"{source.name}.jsonl") for source in run.sources)
 
 
 @dataclass(frozen=True)
@@ -76,30 +81,58 @@ class SampledGroups:
     """Those of each source alone."""
     largest: int
     """Documents of the largest cluster."""
+    earlier: Mapping[str, int] = field(default_factory=dict)
+    """Documents of each source that go for one of an earlier run; they are in no group."""
+    untouched: Mapping[str, int] = field(default_factory=dict)
+    """Documents of each source that is not deduplicated; they are in no group."""
 
 
-def sampled_groups(folder: Path, report: RunReport) -> SampledGroups | None:
-    """Return the groups of duplicates that a run over a sample found; None if it looked for none."""
+def sampled_groups(folder: Path, report: RunReport, run: RunFile) -> SampledGroups | None:
+    """Return the groups of duplicates that a run over a sample found; None if it looked for none.
+
+    Args:
+        folder: of the sample's run.
+        report: of it.
+        run: what the sample is of.
+    """
     documents = report["documents"]
     if "removed_by_source" not in documents:
         return None
-    names = ["source", "kept_id", "kept_source"]
-    table = pq.read_table(folder / "dedup" / "removed.parquet", columns=names)
-    overall, by_source = Counter[str](), dict[str, Counter[str]]()
-    columns = (table.column(name).to_pylist() for name in names)
-    for source, kept, kept_source in zip(*columns, strict=True):
+    overall, by_source, earlier = Counter[str](), dict[str, Counter[str]](), Counter[str]()
+    for source, kept, kept_source, kept_run in _removed(folder / "dedup" / "removed.parquet"):
+        if kept_run is not None:
+            earlier[source] += 1
+            continue
         overall[kept] += 1
         own = by_source.setdefault(source, Counter())
         own[kept] += 1 if own[kept] or source != kept_source else 2
     sizes = {name: one["documents"] for name, one in documents["removed_by_source"].items()}
-    clusters = documents.get("clusters", [])
+    untouched = {
+        source.name: sizes.pop(source.name)
+        for source in run.sources
+        if source.dedup is False and source.name in sizes
+    }
+    compared = {name: size - earlier[name] for name, size in sizes.items()}
     return SampledGroups(
-        overall=_by_size([n + 1 for n in overall.values()], sum(sizes.values())),
+        overall=_by_size([n + 1 for n in overall.values()], sum(compared.values())),
         sources={
-            name: _by_size(by_source.get(name, Counter()).values(), size) for name, size in sizes.items()
+            name: _by_size(by_source.get(name, Counter()).values(), size)
+            for name, size in compared.items()
         },
-        largest=max((one["documents"] for one in clusters), default=1),
+        largest=max((one["documents"] for one in documents.get("clusters", [])), default=1),
+        earlier=earlier,
+        untouched=untouched,
     )
+
+
+def _removed(path: Path) -> Iterator[tuple[str, str, str, str | None]]:
+    """Yield of each removed document its source, what it went for, its source and its earlier run."""
+    with pq.ParquetFile(path) as file:
+        there = KEPT_RUN in file.schema_arrow.names
+        names = ["source", "kept_id", "kept_source", *([KEPT_RUN] if there else [])]
+        for batch in file.iter_batches(columns=names):
+            runs = batch.column(KEPT_RUN).to_pylist() if there else repeat(None)
+            yield from zip(*(batch.column(name).to_pylist() for name in names[:3]), runs, strict=False)
 
 
 def _by_size(groups: Iterable[int], documents: int) -> dict[int, int]:
@@ -120,52 +153,83 @@ def duplicates_forecast(
         share: of the documents that are in the sample.
         by_chance: whether each record was drawn with the same chance.
     """
+    sources = {
+        name: _forecast(own, share, earlier=groups.earlier.get(name, 0))
+        for name, own in groups.sources.items()
+    }
+    sources |= {name: _forecast({}, share, untouched=count) for name, count in groups.untouched.items()}
+    earlier, untouched = sum(groups.earlier.values()), sum(groups.untouched.values())
+    found = sum(size * count for size, count in groups.overall.items())
     content: DuplicatesForecast = {
-        "sampled": sum(size * count for size, count in groups.overall.items()),
+        "sampled": found + earlier + untouched,
         "sample_share": share,
         "by_chance": by_chance,
-        "all": _forecast(groups.overall, share),
-        "sources": {name: _forecast(own, share) for name, own in groups.sources.items()},
-        "largest_cluster": round(groups.largest / share) if groups.largest >= _ENOUGH_SEEN else None,
+        "all": _forecast(groups.overall, share, earlier=earlier, untouched=untouched),
+        "sources": dict(sorted(sources.items())),
+        "largest_cluster": round(groups.largest / share) if groups.largest >= ENOUGH_SEEN else None,
         "limits": [],
+        "untold": list(_untold(run, share)),
     }
-    content["limits"] = list(_limits(content, run))
+    content["limits"] = list(limits_told(content, run, largest=groups.largest))
     return content
 
 
-def _forecast(groups: Mapping[int, int], share: float) -> RemovalForecast:
-    documents = sum(size * count for size, count in groups.items()) / share
-    found = removed_share(groups, share=share)
+def _forecast(
+    groups: Mapping[int, int], share: float, *, earlier: int = 0, untouched: int = 0
+) -> RemovalForecast:
+    """Return what goes of some documents.
+
+    Args:
+        groups: of duplicates.
+        share: of the documents that are in the sample.
+        earlier: documents of the sample that go for one of an earlier run.
+        untouched: documents of it that stay whatever they are.
+    """
+    seen = sum(size * count for size, count in groups.items())
+    found = removed_share(groups, share=share) if seen else RemovedShare(0.0, 0.0, 0.0)
+    gone = share_of(earlier, seen + earlier, whole=share >= 1)
+    likely, low, high = (
+        (own + (1 - own) * rest) * (seen + earlier) / max(seen + earlier + untouched, 1)
+        for own, rest in zip(gone, (found.likely, found.low, found.high), strict=True)
+    )
+    documents = (seen + earlier + untouched) / share
     return {
         "documents": round(documents),
-        "removed": round(found.likely * documents),
-        "likely": round(found.likely, 4),
-        "low": round(found.low, 4),
-        "high": round(found.high, 4),
+        "removed": round(likely * documents),
+        "likely": round(likely, 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
     }
 
 
-def _limits(content: DuplicatesForecast, run: RunFile) -> Iterator[str]:
-    """Say which limits the run would pass, or may pass."""
-    held: list[tuple[str, float | None, RemovalForecast | None]] = [
-        ("dedup.max_removed_fraction", run.dedup.max_removed_fraction, content["all"])
-    ]
-    for source in run.sources:
-        own = content["sources"].get(source.name)
-        held.append((f"sources.{source.name}.max_removed_fraction", source.max_removed_fraction, own))
-    for key, limit, found in held:
-        if limit is None or found is None or found["high"] * found["documents"] < FEWEST:
-            continue
-        between = f"between {found['low']:.1%} and {found['high']:.1%} of the documents"
-        if found["low"] > limit:
-            yield f"the run would stop at {key} = {limit:g}: {between} go"
-        elif found["likely"] > limit:
-            yield f"the run would probably stop at {key} = {limit:g}: {between} go"
-        elif found["high"] > limit and found["high"] - found["low"] <= _TELLING:
-            yield f"the run may stop at {key} = {limit:g}: {between} go"
-    most, largest = run.dedup.max_cluster_size, content["largest_cluster"]
-    if most is not None and largest is not None and largest > most:
+def share_of(count: int, total: int, *, whole: bool) -> tuple[float, float, float]:
+    """Return a share, likely, low and high: Wilson's interval of 95%.
+
+    Source: Wilson 1927, "Probable inference, the law of succession, and statistical inference".
+    """
+    likely = count / max(total, 1)
+    if whole or not count:
+        return likely, likely, likely
+    middle = likely + _Z**2 / (2 * total)
+    width = _Z * math.sqrt(likely * (1 - likely) / total + _Z**2 / (4 * total**2))
+    scale = 1 + _Z**2 / total
+    return likely, (middle - width) / scale, (middle + width) / scale
+
+
+def _untold(run: RunFile, share: float) -> Iterator[str]:
+    """Say what of the rule a sample cannot show."""
+    dedup, rules = run.dedup, [source.dedup for source in run.sources]
+    if share >= 1:
+        return
+    if rules.count(True) > 1:
+        yield "within a source its own duplicates count alone; those of other sources come on top"
+    if dedup.containment is not None:
         yield (
-            f"the run would probably stop at dedup.max_cluster_size = {most:,}: the largest cluster has"
-            f" about {largest:,} documents"
+            "where one long document holds many short ones (dedup.containment), more of these go than"
+            " the interval says, because the long one must be in the sample too"
+        )
+    if dedup.semantic is not None:
+        yield (
+            "a sample has fewer clusters of embeddings (dedup.semantic), so a few more pairs are found"
+            " in it than in the run"
         )

@@ -21,13 +21,15 @@ from pipeline.commands.duplicates import (
     duplicates_forecast,
     sampled_groups,
 )
+from pipeline.commands.sample_fields import drawn_fields
 from pipeline.commands.sample_notes import BYTES_A_PIECE, sample_notes, vocabulary_note
 from pipeline.commands.sample_roles import drawn_roles
 from pipeline.commands.scaled_up import MeasuredSample, library_seconds, scaled_up
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.sample import InputSample, draw_sample
-from pipeline.report.content import Forecast, RunReport
+from pipeline.report.content import RunReport
 from pipeline.report.duplicates import DuplicatesForecast
+from pipeline.report.forecast_content import Forecast
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.faults import explain
@@ -66,10 +68,12 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
         folder = Path(name)
         sample = draw_sample(request.file, request.base, folder, share=share)
         notes = sample_notes(sample, request.file, share=share)
+        known = request.file
         if not sample.is_whole:
             sample.sources, unseen = drawn_roles(sample.sources)
-            notes += unseen
-        file, report, most = _first_run(request, sample, folder / "run", stream)
+            known, without = drawn_fields(known, sample.sources)
+            notes += [*unseen, *without]
+        file, report, most = _first_run(replace(request, file=known), sample, folder / "run", stream)
         first, pieces = report, file.tokenizer.train.vocab_size
         if pieces < request.file.tokenizer.train.vocab_size:
             text = round(sum(row["bytes"] for row in report["languages"]) * sample.times)
@@ -101,9 +105,9 @@ def _duplicates(
         if not sources:
             return None
         content = replace(sample, sources=sources)
-        drawn = _run_of(file, content, file.tokenizer.train.vocab_size)
+        drawn = _run_of(drawn_fields(file, sources)[0], content, file.tokenizer.train.vocab_size)
         report = run_session(RunRequest(drawn, request.base, run, 0, until="dedup"), stream=None)
-    groups = sampled_groups(run, report)
+    groups = sampled_groups(run, report, file)
     if groups is None:
         return None
     return duplicates_forecast(groups, file, share=share, by_chance=by_chance)

@@ -14,18 +14,20 @@ from pipeline.engine.memory import BASE, WORKER
 from pipeline.inputs.bundles import MEAN
 from pipeline.inputs.sample import InputSample
 from pipeline.planning.peaks import Parts, peaks_of
-from pipeline.report.content import (
+from pipeline.report.content import LanguageContent, RunReport
+from pipeline.report.duplicates import DuplicatesForecast, is_vague
+from pipeline.report.forecast_content import (
+    ContaminationForecast,
+    CutsForecast,
     Forecast,
-    LanguageContent,
     MemoryForecast,
-    RunReport,
     StepForecast,
 )
-from pipeline.report.duplicates import DuplicatesForecast, is_vague
 from pipeline.run_file.config import RunFile
 from pipeline.state.journal import read_log
 from pipeline.steps.decode.sample import sampled_bytes
 from pipeline.steps.decode.step import DECODE, SAMPLED
+from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
@@ -90,6 +92,8 @@ def scaled_up(
         removed=removed,
         kept=sample.scaled(decided) - sum(removed.values()),
         duplicates=duplicates,
+        cuts=_cuts(sample),
+        contamination=_contamination(sample),
         tokens=sum(row["tokens"] for row in languages),
         languages=languages,
         steps=steps,
@@ -115,6 +119,32 @@ def _removed(sample: MeasuredSample, duplicates: DuplicatesForecast | None) -> d
     total = duplicates["all"]["likely"] * sample.scaled(flow["input"]["documents"])
     found = sum(own.values()) or 1
     return every | {why: round(total * count / found) for why, count in own.items()}
+
+
+def _cuts(sample: MeasuredSample) -> CutsForecast | None:
+    """Return what is cut of the sample, scaled."""
+    documents = sample.report["documents"]
+    if "cut_bytes" not in documents:
+        return None
+    left, cut = sum(row["bytes"] for row in sample.report["languages"]), documents["cut_bytes"]
+    return {
+        "bytes": {what: sample.scaled(size) for what, size in cut.items()},
+        "share": round(sum(cut.values()) / max(left + sum(cut.values()), 1), 4),
+        "documents": sample.scaled(documents["cut_documents"]),
+    }
+
+
+def _contamination(sample: MeasuredSample) -> ContaminationForecast | None:
+    """Return what stands of evaluation sets in the sample."""
+    sets = sample.report["documents"].get("evaluation_sets")
+    flow = sample.report["ledger"].get(DECONTAMINATE.name)
+    if sets is None or flow is None:
+        return None
+    return {
+        "documents": {name: one["dropped"] + one["reported"] for name, one in sets.items()},
+        "sampled": flow["input"]["documents"],
+        "items": {name: one["found"] for name, one in sets.items()},
+    }
 
 
 def _languages(sample: MeasuredSample) -> Iterator[LanguageContent]:

@@ -250,7 +250,10 @@ def _plain(value: object) -> object:
 
 
 def sample_source(source: Source, place: Path) -> Source:
-    """Return a source of the run as one of its sample."""
+    """Return a source of the run as one of its sample: all of it that decides what becomes of documents.
+
+    Limits are not carried: they would be held against the sample.
+    """
     sections = tuple(_SECTION.format(number) for number in range(len(source.section_columns)))
     chat = None if source.chat is None else source.chat.model_copy(update={"column": _DIALOGUE})
     return Source(
@@ -262,4 +265,5 @@ def sample_source(source: Source, place: Path) -> Source:
         chat=chat,
         id_column=_ID if source.id_column is not None else None,
         language=LanguageColumn(column=_LANGUAGE),
+        dedup=source.dedup,
     )

@@ -1,11 +1,14 @@
-"""What the commands return and print with --json: the keys of each report, and what stands there."""
+"""What the commands return and print with --json: the keys of each report, and what stands there.
+
+What a forecast and a row hold stands in `forecast_content` and `row_content`.
+"""
 
 from typing import NotRequired, TypedDict
 
 from pydantic import JsonValue
 
 from pipeline.report.contamination import EvaluationSetContent
-from pipeline.report.duplicates import ClusterContent, DuplicatesForecast, SourceRemovalsContent
+from pipeline.report.duplicates import ClusterContent, SourceRemovalsContent
 
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
@@ -258,47 +261,6 @@ class PlannedContent(TypedDict):
     fingerprint: str | None
 
 
-class StepForecast(TypedDict):
-    """What is expected of one step."""
-
-    step: str
-    cpu_seconds: float
-
-
-class MemoryForecast(TypedDict):
-    """What all processes of a run are expected to hold at its peak."""
-
-    workers: int
-    bytes: int
-
-
-class Forecast(TypedDict):
-    """What is expected of a run, scaled from a sample."""
-
-    share: float
-    """Of the bytes of the inputs, which the sample stands for; more may have been read."""
-    records: int
-    """Of the sample."""
-    read: int
-    dropped: dict[str, int]
-    """By reason; `unreadable` are records that give no document."""
-    removed: dict[str, int]
-    kept: int
-    duplicates: DuplicatesForecast | None
-    """None without deduplication."""
-    tokens: int
-    languages: list[LanguageContent]
-    steps: list[StepForecast]
-    cpu_seconds: float
-    disk: dict[str, int]
-    """Bytes by folder of the run."""
-    memory: list[MemoryForecast]
-    """By workers, up to a few."""
-    most_workers: int
-    """For which every step has room in `resources.memory`, as steps reserve it."""
-    notes: list[str]
-
-
 class ExportReport(TypedDict):
     """What an export holds, and how it is read."""
 
@@ -322,56 +284,3 @@ class QuickReport(TypedDict):
     work: str
     run: RunReport
     export: ExportReport
-
-
-class PieceContent(TypedDict):
-    """A piece of a document in a row."""
-
-    start: int
-    length: int
-    doc_offset: int
-    own_id: str | None
-    id: str
-    source: str
-    language: str
-    path: str
-    position: int
-    tokens: int
-    record: NotRequired[dict[str, str | None]]
-    """Of the document's record, what goes along with it, if anything does."""
-
-
-class TokenContent(TypedDict):
-    """A token, and what stood there if it is not what is shown."""
-
-    id: int
-    piece: str
-    role: str
-    loss: NotRequired[bool]
-    """Whether it is to be predicted, where labels are the tokens themselves."""
-    was_id: NotRequired[int]
-    was: NotRequired[str]
-
-
-class SequenceContent(TypedDict):
-    """The tokens of one column, padding left out."""
-
-    name: str
-    padding: int
-    tokens: list[TokenContent]
-
-
-class RowContent(TypedDict):
-    """A row as a person reads it."""
-
-    dataset: str
-    split: str
-    row: int
-    shard: str
-    row_in_shard: int
-    epoch: int
-    objective: JsonObject
-    numbers: dict[str, int]
-    """Columns that are one number a row."""
-    documents: list[PieceContent]
-    sequences: list[SequenceContent]

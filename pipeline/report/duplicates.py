@@ -60,14 +60,17 @@ class DuplicatesForecast(TypedDict):
     """Documents."""
     sample_share: float
     by_chance: bool
-    """Whether each record of the inputs had the same chance; if not, the interval is too narrow."""
+    """Whether each record of the inputs had the same chance; if not, the truth may lie outside of the
+    interval."""
     all: RemovalForecast
     sources: dict[str, RemovalForecast]
     """Of duplicates within each source; those of other sources come on top."""
     largest_cluster: int | None
     """Documents, about; None if the sample has too few of them to tell."""
     limits: list[str]
-    """Limits at which the run would or may stop."""
+    """Limits at which the run would or may stop; of those that the run file sets, also the others."""
+    untold: list[str]
+    """What of the rule a sample cannot show."""
 
 
 def duplicates_lines(content: DuplicatesForecast) -> Iterator[str]:
@@ -81,6 +84,13 @@ def duplicates_lines(content: DuplicatesForecast) -> Iterator[str]:
     if content["largest_cluster"] is not None:
         yield f"  the largest cluster has about {content['largest_cluster']:,} documents"
     yield from (f"  {line}" for line in content["limits"])
+    if not content["by_chance"]:
+        yield (
+            "  the inputs are too large to draw from all of them, so the sample is of fewer files or of"
+            " records that stand apart: duplicates that stand side by side are seen too seldom, and"
+            " those of one file too often; the truth may lie outside of these figures"
+        )
+    yield from (f"  not forecast: {line}" for line in content["untold"])
 
 
 def is_vague(found: RemovalForecast) -> bool:

@@ -1,8 +1,10 @@
 """What `plan --sample` prints: what is expected of a run."""
 
+from collections.abc import Iterator
+
 from pipeline.engine.memory import MIB
-from pipeline.report.content import Forecast
 from pipeline.report.duplicates import duplicates_lines
+from pipeline.report.forecast_content import Forecast
 from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.terminal import MAX_LANGUAGES
@@ -28,6 +30,8 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     console.show(table)
     for line in [] if found["duplicates"] is None else duplicates_lines(found["duplicates"]):
         console.line(line)
+    for line in (*_cuts_lines(found), *_contamination_lines(found)):
+        console.line(line)
     console.line()
     table = PlainTable("language", "documents", "bytes", "tokens")
     shown, others = first_languages(found["languages"], MAX_LANGUAGES)
@@ -49,3 +53,31 @@ def print_forecast(found: Forecast, *, as_json: bool) -> None:
     console.line(f"resources.memory has room for {room:,} worker{'s' * (room != 1)} in every step")
     for note in found["notes"]:
         console.line(f"note: {note}")
+
+
+def _cuts_lines(found: Forecast) -> Iterator[str]:
+    cuts = found["cuts"]
+    if cuts is None:
+        return
+    by = ", ".join(f"{what} {size / 1e6:,.1f} MB" for what, size in cuts["bytes"].items())
+    least = "" if found["share"] == 1 else " at least: what repeats outside of the sample comes on top"
+    yield (
+        f"cuts: {cuts['share']:.1%} of the text ({by}), in {cuts['documents']:,} documents"
+        f"{',' * bool(least)}{least}"
+    )
+
+
+def _contamination_lines(found: Forecast) -> Iterator[str]:
+    content = found["contamination"]
+    if content is None:
+        return
+    for name, count in content["documents"].items():
+        yield (
+            f"evaluation set {name}: {content['items'][name]:,} of its items are found, in {count:,} of"
+            f" {content['sampled']:,} sampled documents"
+        )
+    if content["documents"] and found["share"] < 1:
+        yield (
+            "  more items are found in all documents; but a phrase that is common there may be rare in"
+            " the sample, and then is taken for an item"
+        )

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.text import Text
 
-from pipeline.report.content import PieceContent, RowContent, SequenceContent, TokenContent
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
+from pipeline.report.row_content import PieceContent, RowContent, SequenceContent, TokenContent
 from pipeline.run_file.datasets import find_dataset
 from pipeline.steps.tokenizer.load import model_key
 from pipeline.system.printable import printable

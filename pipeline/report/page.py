@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import PurePath
 from typing import Any, TypedDict
 
 import jinja2
@@ -32,6 +33,7 @@ def render_page(report: RunReport) -> str:
         .from_string(source)
         .render(
             report=report,
+            generation=_generation(report["output"]),
             chart=loss_chart,
             suspected_leak=suspected_leak,
             languages=languages,
@@ -40,6 +42,12 @@ def render_page(report: RunReport) -> str:
             most_packed=MAX_PACKED,
         )
     )
+
+
+def _generation(output: str) -> int | None:
+    """Return the number of a generation of another run, by its folder; None for a run of its own."""
+    place = PurePath(output)
+    return int(place.name) if place.parent.name == "generations" and place.name.isdecimal() else None
 
 
 def page_environment() -> jinja2.Environment:

@@ -13,11 +13,15 @@ of characters see one space for each run of it.
 For shingles of characters a text is written with each character a word of its own, and "␣" for a space:
 "ab c" -> "a b ␣ c". So one definition of a shingle serves both. Spaces at the ends of a text are left
 out, so a text of which nothing else is left has no shingle.
+
+A long text is compared a part at a time, because what is compared of it may be 19 times as long: U+FDFA,
+3 bytes, is 18 characters in NFKC. Parts begin where what is before changes nothing behind, nor the other
+way round: at white space, at a character of an unspaced script, or at a letter.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Literal
 
@@ -26,6 +30,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from stages.config import Config
+from stages.dedup.shingles import KINDS
 
 NormalForm = Literal["quotes", "unicode", "case", "punctuation", "digits"]
 _QUOTES = re.compile(r"^[ \t]*(?:[>|][ \t]*)+", re.MULTILINE)
@@ -36,15 +41,24 @@ _SPACES = re.compile(r"\s+")
 _SPACE = "\u2423"
 _SPACE_UNIT = f"{_SPACE} ".encode()
 _SPACE_UNITS = re.compile(b"(?:%b){2,}" % _SPACE_UNIT)
-"""What the parts of a long text, and a text with such a character of its own, have."""
+"""What a text with such a character of its own has."""
 CHARACTERS = 20
 """Of a shingle of characters; strings of 5 words have some 25."""
-_CHUNK = 1 << 20
-"""Bytes of a text that are a Python string at once, unless one of its words is longer."""
-_ASCII_SPACE = (0x20, 0x0A)
-CUTS = re.compile(rb"[\n ]|[\xe5-\xe8]|\xe3\x81[\x81-\xbf]|\xe3\x82[\xa1-\xbf]|\xe0\xb8[\x81-\xae]")
-"""In UTF-8: white space, Han (U+5000 to U+8FFF), some Kana, Thai consonants. What is before them changes
-none of these, and they change nothing before them. A page without spaces is cut there."""
+_CHUNK = 1 << 16
+"""Bytes of a text that are a Python string at once, unless no part can begin in it. Python may hold 80
+bytes for each character that it writes apart, and U+FDFA becomes 18: 30 MiB."""
+_LINE, _BLANK = 0x0A, 0x20
+_NO_QUOTE = tuple(b" \t>|")
+"""What no blank stands before at which a text is cut: it would begin a line of a quote."""
+_LOOK = 1 << 12
+"""Bytes in which a letter is looked for at a time."""
+_JAMO = frozenset([*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)])
+"""Vowels and final consonants of Hangul, which join what is before them."""
+CUTS = re.compile(
+    rb"\n| (?![ \t>|])|[\xe5-\xe8]|\xe3\x81[\x81-\xbf]|\xe3\x82[\xa1-\xbf]|\xe0\xb8[\x81-\xae]"
+)
+"""In UTF-8: white space (a blank if no mark of a quote may follow), Han (U+5000 to U+8FFF), some Kana,
+Thai consonants. What is before them changes none of these, and they change nothing before them."""
 
 
 class ShingleConfig(Config):
@@ -94,28 +108,64 @@ def compared_texts(
     if config.as_they_are:
         return data, offsets
     texts = [
-        _joined(chunks(data[offsets[text] : offsets[text + 1]]), config)
+        b"".join(compared_parts(data[offsets[text] : offsets[text + 1]], config))
         for text in range(len(offsets) - 1)
     ]
     ends = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return np.frombuffer(b"".join(texts), np.uint8), ends
 
 
+def compared_parts(text: NDArray[np.uint8], config: ShingleConfig) -> Iterator[bytes]:
+    """Yield what of a text is compared, a part at a time; no word is in two parts.
+
+    Args:
+        text: (B,) valid UTF-8.
+        config: what makes no difference.
+    """
+    if config.shingle == "char":
+        yield from _characters(text, config)
+        return
+    held: list[bytes] = []
+    """The beginning of a word that goes on."""
+    for part in chunks(text, config):
+        compared = compared_text(part.tobytes().decode(), config)
+        if held and compared and KINDS[ord(compared[0])]:
+            yield b"".join(held)
+            held = []
+        encoded = compared.encode()
+        end = max(encoded.rfind(b" "), encoded.rfind(b"\n")) + 1
+        if end:
+            yield b"".join([*held, encoded[:end]])
+            held = []
+        held.append(encoded[end:])
+    yield b"".join(held)
+
+
+def _characters(text: NDArray[np.uint8], config: ShingleConfig) -> Iterator[bytes]:
+    """Yield the characters of a text with spaces between; of "␣", none at its ends or beside another."""
+    space = b""
+    """Stands between what was yielded and what comes next."""
+    begun = False
+    for part in chunks(text, config):
+        found = compared_text(part.tobytes().decode(), config).encode()
+        found = _SPACE_UNITS.sub(_SPACE_UNIT, found)
+        inner = found.removeprefix(_SPACE_UNIT)
+        if begun and len(inner) < len(found):
+            space = _SPACE_UNIT
+        if not inner:
+            continue
+        whole = inner.removesuffix(_SPACE_UNIT)
+        yield space + whole
+        begun, space = True, _SPACE_UNIT if len(whole) < len(inner) else b""
+
+
 def compared_text(text: str, config: ShingleConfig) -> str:
     """Return what of a text is compared: words that are the units of its shingles."""
     for name in config.normalize:
         text = _FUNCTIONS[name](text)
-    if config.shingle == "char":
+    if config.shingle == "char" and text:
         text = " ".join(_SPACES.sub(_SPACE, text)) + " "
     return text
-
-
-def _joined(parts: Iterable[NDArray[np.uint8]], config: ShingleConfig) -> bytes:
-    """Return what of the parts of one text is compared; no space is at its ends or beside another."""
-    whole = b"".join(compared_text(part.tobytes().decode(), config).encode() for part in parts)
-    if config.shingle == "word":
-        return whole
-    return _SPACE_UNITS.sub(_SPACE_UNIT, whole).removeprefix(_SPACE_UNIT).removesuffix(_SPACE_UNIT)
 
 
 def unicode_version() -> str:
@@ -123,28 +173,64 @@ def unicode_version() -> str:
     return unicodedata.unidata_version
 
 
-def chunks(text: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
-    """Cut a long text before line ends, or else before spaces or letters of some unspaced scripts.
+def chunks(text: NDArray[np.uint8], config: ShingleConfig) -> Iterator[NDArray[np.uint8]]:
+    """Cut a long text before line ends, or else before spaces, letters of unspaced scripts, or letters.
 
     Most texts are one chunk.
     """
     start = 0
     while len(text) - start > _CHUNK:
         place = start + _CHUNK
-        found = -1
-        for mark in _ASCII_SPACE[::-1]:
-            behind = np.flatnonzero(text[start + 1 : place] == mark)
-            if len(behind):
-                found = start + 1 + int(behind[-1])
-                break
-        if found < 0:
+        found = _last_space(text, start + 1, place)
+        if found is None:
             ahead = CUTS.search(text.data, place)
-            if ahead is None:
+            last = len(text) if ahead is None else ahead.start()
+            letter = _first_letter(text, place, last, config)
+            found = last if letter is None else letter
+            if found == len(text):
                 break
-            found = ahead.start()
         yield text[start:found]
         start = found
     yield text[start:]
+
+
+def _last_space(text: NDArray[np.uint8], first: int, last: int) -> int | None:
+    """Return the last line end in a range, or else the last blank that no mark of a quote follows."""
+    lines = np.flatnonzero(text[first:last] == _LINE)
+    if len(lines):
+        return first + int(lines[-1])
+    blanks = np.flatnonzero(text[first:last] == _BLANK)
+    blanks = blanks[~np.isin(text[first + blanks + 1], _NO_QUOTE)]
+    return first + int(blanks[-1]) if len(blanks) else None
+
+
+def _first_letter(text: NDArray[np.uint8], first: int, last: int, config: ShingleConfig) -> int | None:
+    """Return the first place in a range at which a letter begins that joins nothing before it."""
+    for start in range(first, last, _LOOK):
+        part = text[start : min(start + _LOOK, last)]
+        places = np.flatnonzero((part & 0xC0) != 0x80)  # noqa: PLR2004  # first bytes of characters
+        if not len(places):
+            continue
+        characters = part[places[0] :].tobytes().decode(errors="ignore")  # the last may be cut off
+        letters = {one for one in set(characters) if begins_anew(one, config)}
+        if letters:
+            number = next(n for n, one in enumerate(characters) if one in letters)
+            return start + int(places[number])
+    return None
+
+
+def begins_anew(letter: str, config: ShingleConfig) -> bool:
+    """Say whether a character is a letter, and joins nothing before it (Unicode Annex 15, section 9)."""
+    first = unicodedata.normalize("NFKD", letter)[0]
+    joins = unicodedata.combining(first) or ord(first) in _JAMO or first in _joining()
+    return not joins and compared_text(letter, config)[:1].isalpha()
+
+
+@cache
+def _joining() -> frozenset[str]:
+    """Return the second characters of all that are made of two: what is before them may join them."""
+    pairs = (unicodedata.decomposition(chr(code)).split() for code in range(0x30000))
+    return frozenset(chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2 and pair[0][0] != "<")  # noqa: PLR2004
 
 
 def _without_marks(text: str) -> str:

@@ -16,7 +16,7 @@ Two different shingles share a hash64 with probability 2**-64, so sets of hashes
 shingles in the exact Jaccard similarity too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,16 +76,24 @@ def shingle_blocks(data: bytes | NDArray[np.uint8], *, size: int) -> Iterator[ND
 
     A text of 32 MiB has up to 16 million tokens, of eight bytes each and again as shingles.
     """
-    buffer = np.frombuffer(data, np.uint8)
-    held, place, whole = np.empty(0, np.uint64), 0, False
-    while place < len(buffer):
-        found, place = _hash_tokens(buffer, place, _BLOCK_TOKENS)
-        tokens = np.concatenate([held, found]) if len(held) else found
-        if len(tokens) < size:
-            held = tokens
-            continue
-        yield _combine(tokens, size)
-        held, whole = tokens[len(tokens) - size + 1 :], True
+    return joined_blocks([data], size=size)
+
+
+def joined_blocks(
+    parts: Iterable[bytes | NDArray[np.uint8]], *, size: int
+) -> Iterator[NDArray[np.uint64]]:
+    """Return the hashes of a text that comes in parts, no token in two of them, some at a time."""
+    held, whole = np.empty(0, np.uint64), False
+    for data in parts:
+        buffer, place = np.frombuffer(data, np.uint8), 0
+        while place < len(buffer):
+            found, place = _hash_tokens(buffer, place, _BLOCK_TOKENS)
+            tokens = np.concatenate([held, found]) if len(held) else found
+            if len(tokens) < size:
+                held = tokens
+                continue
+            yield _combine(tokens, size)
+            held, whole = tokens[len(tokens) - size + 1 :], True
     if len(held) and not whole:
         yield _combine(held, size)
 

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-import contamination
+import contamination_items
 import numpy as np
 import pytest
-from contamination import GramCounts, Item, measure, score, table_of, without_collections
+from contamination import measure, score, table_of
+from contamination_items import GramCounts, Item, without_collections
 
 WORDS = [f"word{chr(97 + number % 26)}{chr(97 + number // 26)}" for number in range(400)]
 PHRASE = "every common phrase of this small corpus stands in some of its documents by nature today"
@@ -29,8 +30,8 @@ def texts(count: int) -> list[str]:
 def test_items_of_all_kinds_are_planted_and_judged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contamination, "PLANTED", 8)
-    monkeypatch.setattr(contamination, "COPIES", {2: 4})
+    monkeypatch.setattr(contamination_items, "PLANTED", 8)
+    monkeypatch.setattr(contamination_items, "COPIES", {2: 4})
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     (corpus / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts(400)))
@@ -42,7 +43,7 @@ def test_items_of_all_kinds_are_planted_and_judged(
     assert found["rules"]["20 words, or whole"] == found["run"]
     forms = set(found["run"]["items"])
     assert {name for name in forms if name.startswith("planted in 1")} == {
-        f"planted in 1: {form}" for form in contamination.FORMS
+        f"planted in 1: {form}" for form in contamination_items.FORMS
     }
     assert any("more than 10 documents" in name for name in forms)
     assert any("2 to 10 documents" in name for name in forms)

@@ -8,8 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.commands.duplicates import SampledGroups, duplicates_forecast, sampled_groups
+from pipeline.commands.duplicates import (
+    SampledGroups,
+    draw_by_chance,
+    duplicates_forecast,
+    sampled_groups,
+    share_of,
+)
 from pipeline.commands.forecast import forecast_run
+from pipeline.commands.sample_fields import drawn_fields
 from pipeline.inputs.chance_records import chance_records
 from pipeline.inputs.files import find_inputs
 from pipeline.inputs.place_files import open_place
@@ -59,12 +66,78 @@ def test_groups_are_those_of_a_run_overall_and_by_source(tmp_path: Path) -> None
     output = tmp_path / "run"
     file = run_file("a", "b", dedup={"near": False})
     report = run_session(RunRequest(file, corpus, output, 0, until="dedup"), stream=None)
-    groups = sampled_groups(output, report)
+    groups = sampled_groups(output, report, file)
     assert groups is not None
     # unlike 0 and 1 three times, 2 and a letter twice, 3 and another letter once
     assert groups.overall == {1: 2, 2: 2, 3: 2}
     assert groups.sources == {"a": {1: 3, 2: 2}, "b": {1: 5}}
     assert groups.largest == 3
+
+
+def test_the_rules_of_sources_go_along_with_a_sample(tmp_path: Path) -> None:
+    """`free` is kept whatever it repeats, and `own` repeats what others have, and itself."""
+    texts = unlike(40)
+    corpus = write(tmp_path / "c", all=texts * 2, free=texts * 2, own=texts * 3)
+    rules = {"free": {"dedup": False}, "own": {"dedup": "within"}}
+    file = run_file("all", "free", "own", "none", dedup={"near": False}, **rules)
+    (corpus / "none.jsonl").write_text("")
+    (tmp_path / "sample").mkdir()
+    sources = draw_by_chance(file, find_inputs(file, corpus).files, tmp_path / "sample", share=0.999)
+    assert [source.dedup for source in sources] == [True, False, "within", True]
+    sampled = file.model_copy(update={"sources": sources})
+    output = tmp_path / "run"
+    report = run_session(RunRequest(sampled, corpus, output, 0, until="dedup"), stream=None)
+    groups = sampled_groups(output, report, file)
+    assert groups is not None
+    assert groups.untouched == {"free": 80}
+    assert groups.sources == {"all": {2: 40}, "own": {3: 40}, "none": {}}
+    assert groups.overall == {2: 40, 3: 40}
+    found = duplicates_forecast(groups, file, share=1.0, by_chance=True)
+    assert found["all"]["removed"] == 40 + 80
+    assert (found["sources"]["free"]["documents"], found["sources"]["free"]["high"]) == (80, 0.0)
+
+
+def test_documents_of_an_earlier_run_count_as_they_are(tmp_path: Path) -> None:
+    texts = unlike(300)
+    old = write(tmp_path / "old", a=texts[:200])
+    run_session(RunRequest(run_file("a"), old, tmp_path / "first", 0, until="dedup"), stream=None)
+    new = write(tmp_path / "new", b=[*texts[100:], *texts[250:]])
+    file = run_file("b", dedup={"against": ["../first"]})
+    output = tmp_path / "then"
+    report = run_session(RunRequest(file, new, output, 0, until="dedup"), stream=None)
+    groups = sampled_groups(output, report, file)
+    assert groups is not None
+    assert groups.earlier == {"b": 100}
+    assert groups.overall == groups.sources["b"] == {1: 50, 2: 50}
+    content = duplicates_forecast(groups, file, share=1.0, by_chance=True)
+    assert content["all"]["removed"] == 150
+    assert content["all"]["documents"] == 250
+    thin = duplicates_forecast(groups, file, share=0.01, by_chance=True)["all"]
+    assert thin["low"] > 0.3, "what earlier runs have goes whatever else is in the sample"
+
+
+def test_the_interval_of_a_share_is_wilson_s() -> None:
+    likely, low, high = share_of(10, 100, whole=False)
+    assert (likely, round(low, 4), round(high, 4)) == (0.1, 0.0552, 0.1744)
+    assert share_of(10, 100, whole=True) == (0.1, 0.1, 0.1)
+    assert share_of(0, 0, whole=False) == (0.0, 0.0, 0.0)
+
+
+def test_a_field_that_a_sample_lacks_is_left_out_and_said(tmp_path: Path) -> None:
+    rows = [{"url": None, "doi": "10.1", "quality": "good"}, {"url": " ", "quality": []}]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    dedup = {"url": "url", "keys": ["doi"], "keep": {"column": "quality"}}
+    file = run_file("s", dedup=dedup)
+    sample = [
+        source.model_copy(update={"paths": (str(tmp_path / "s.jsonl"),)}) for source in file.sources
+    ]
+    found, notes = drawn_fields(file, sample)
+    assert (found.dedup.url, found.dedup.keys, found.dedup.keep) == (None, ("doi",), "first")
+    assert [note.split(":")[0] for note in notes] == [
+        "dedup names the field 'url'",
+        "dedup names the field 'quality'",
+    ]
+    assert drawn_fields(run_file("s"), sample) == (run_file("s"), [])
 
 
 def limited(groups: dict[int, int], share: float, **dedup: Any) -> list[str]:
@@ -81,6 +154,19 @@ def test_limits_are_held_against_a_forecast() -> None:
         "the run would probably stop at dedup.max_cluster_size = 300: the largest cluster has about 400"
         " documents"
     )
+    (said,) = limited({1: 50_000, 2: 10}, 0.5, max_cluster_size=300)
+    assert said == (
+        "the run would not stop at dedup.max_cluster_size = 300: the sample would show about 150"
+        " documents of such a cluster, and has 2 of its largest one"
+    )
+    (said,) = limited({1: 1_000, 2: 10}, 0.01, max_cluster_size=300)
+    assert said.startswith(
+        "the sample is too small to tell whether the run would stop at dedup.max_cluster"
+    )
+    (said,) = limited({1: 50_000}, 0.5, max_removed_fraction=0.5)
+    assert said.startswith("the run would not stop at dedup.max_removed_fraction = 0.5: at most ")
+    (said,) = limited({1: 10_000, 2: 3}, 0.001, max_removed_fraction=0.1)
+    assert "the run " in said, "a limit that is set is always spoken of"
     assert limited({1: 10}, 0.001) == [], "of so little nothing is said"
     assert limited({50: 1}, 1.0) == [], "fewer than 100 are removed"
 
@@ -91,6 +177,20 @@ def test_a_sample_that_tells_nothing_says_so() -> None:
     (line,) = duplicates_lines(content)
     assert line.startswith("duplicates: between 0.0% and ")
     assert line.endswith("30 sampled documents allow no closer figure; use a larger --sample")
+
+
+def test_people_are_told_what_a_sample_cannot_show() -> None:
+    groups = SampledGroups({1: 900, 2: 30}, {"a": {1: 450}, "b": {1: 450, 2: 30}}, 2)
+    dedup: dict[str, object] = {"containment": {}, "semantic": {}}
+    for by_chance in (True, False):
+        content = duplicates_forecast(
+            groups, run_file("a", "b", dedup=dedup), share=0.5, by_chance=by_chance
+        )
+        lines = list(duplicates_lines(content))
+        assert sum(line.startswith("  not forecast: ") for line in lines) == 3
+        assert any("dedup.containment" in line for line in lines)
+        assert any("dedup.semantic" in line for line in lines)
+        assert any("the truth may lie outside of these figures" in line for line in lines) != by_chance
 
 
 @SLOW

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.report.content import RowContent, SequenceContent
 from pipeline.report.inspection import describe_row, print_row
+from pipeline.report.row_content import RowContent, SequenceContent
 from stages.errors import ConfigError
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.rows import IGNORED

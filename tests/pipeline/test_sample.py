@@ -17,7 +17,7 @@ import pytest
 from pipeline.commands.forecast import forecast_run
 from pipeline.inputs.even_share import DrawnFile, even_share
 from pipeline.inputs.sample import InputSample, draw_sample
-from pipeline.report.content import Forecast
+from pipeline.report.forecast_content import Forecast
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.errors import ConfigError, DataError

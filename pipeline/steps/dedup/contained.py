@@ -38,16 +38,14 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from stages.columns import utf8_of
 from stages.dedup.buckets import KeyBlock, shared_keys
+from stages.dedup.compared import compared_winnowed
 from stages.dedup.containment import (
     ContainmentConfig,
     containments,
     least_shared_of,
-    winnowed,
 )
 from stages.dedup.keys import salted
 from stages.dedup.lsh import MinHashConfig, num_pieces
-from stages.dedup.normalization import compared_texts
-from stages.dedup.shingles import shingle_hashes
 from stages.store.arrays import array_writer, open_array, write_array
 
 FOLDER = "dedup/contained"
@@ -104,10 +102,10 @@ def winnow_run(workspace: Workspace, work: ContainedRun) -> UnitRecord:
         low, high = np.searchsorted(documents + run.first, (unit.first, unit.last))
         place = low
         for column in texts_at(workspace, unit, documents[low:high] + run.first):
-            data, offsets = compared_texts(*utf8_of(column), work.shingles)
+            data, offsets = utf8_of(column)
             for text in range(len(offsets) - 1):
                 part = data[offsets[text] : offsets[text + 1]]
-                own = winnowed(shingle_hashes(part, size=work.shingles.size))
+                own = compared_winnowed(part, work.shingles)
                 keys.append(salted(own, unit.source) if work.rules.get(unit.source) == WITHIN else own)
                 counts[documents[place]] = len(own)
                 owners.append(np.full(len(own), documents[place], np.uint32))

@@ -25,9 +25,9 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit
 from stages.columns import utf8_of
+from stages.dedup.compared import compared_sets
 from stages.dedup.lsh import MinHashConfig, band_shape
-from stages.dedup.normalization import compared_texts
-from stages.dedup.shingle_sets import ShingleSets, shingle_sets
+from stages.dedup.shingle_sets import ShingleSets
 from stages.store.arrays import array_writer, open_array, write_array
 
 
@@ -143,8 +143,7 @@ def _sets(workspace: Workspace, work: CandidateRun, numbers: NDArray[np.int64]) 
     for unit in work.run.units:
         low, high = np.searchsorted(numbers, (unit.first, unit.last))
         for column in texts_at(workspace, unit, numbers[low:high]):
-            texts = compared_texts(*utf8_of(column), work.minhash)
-            yield from shingle_sets(*texts, size=work.minhash.size)
+            yield from compared_sets(*utf8_of(column), work.minhash)
             del column  # one row group is held
 
 

@@ -26,7 +26,7 @@ from pipeline.steps.dedup.method import Corpus, Method
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord, read_all
 from pipeline.steps.step import Job
-from pipeline.steps.units import row_groups, text_slices
+from pipeline.steps.units import fixed_bytes, row_groups, text_slices
 from stages.dedup.encoders import EmbedTexts, embedded, open_encoder
 from stages.dedup.semantic import (
     MAX_HEADS,
@@ -40,6 +40,7 @@ from stages.dedup.semantic import (
     similar_pairs,
 )
 from stages.dedup.survivors import Ranks
+from stages.identity import ID_BYTES
 from stages.store.arrays import array_writer, open_array, write_array
 
 NAME = "semantic"
@@ -51,7 +52,6 @@ _ROWS = 1_024
 """Documents of a cluster that are compared at a time."""
 _ASSIGNED_ROWS = 1 << 14
 """Documents whose clusters are found at a time."""
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -108,16 +108,33 @@ def _texts(workspace: Workspace, run: UnitRun) -> Iterator[list[str]]:
 
 
 def find_clusters(workspace: Workspace, work: SemanticClusters) -> UnitRecord:
-    """Find centroids with a sample that the numbers of documents decide."""
+    """Find centroids with a sample that the ids of documents decide, in the order of ids.
+
+    So neither the order of files nor what is read beside them says which documents are in it.
+    """
     total = work.runs[-1].last
-    parts = []
+    bound = np.uint64(min(SAMPLE / total, 1.0) * float(2**64 - 2**12))
+    parts, places = [], [np.empty((0, 2), np.uint64)]
     for run in work.runs:
-        numbers = np.arange(run.first, run.last, dtype=np.uint64) * _SPREAD
-        chosen = numbers < np.uint64(min(SAMPLE / total, 1.0) * float(2**64 - 2**12))
-        parts.append(np.array(_embeddings(workspace, run)[chosen]))
-    centroids = find_centroids(np.concatenate(parts), num_clusters(total, work.config))
+        ids = _ids(workspace, run)
+        chosen = np.flatnonzero(ids[:, 0] <= bound)  # an id is a hash
+        parts.append(np.asarray(_embeddings(workspace, run)[chosen]))
+        places.append(ids[chosen])
+    sampled = np.concatenate(places)
+    order = np.lexsort((sampled[:, 1], sampled[:, 0]))
+    centroids = find_centroids(np.concatenate(parts)[order], num_clusters(total, work.config))
     write_array(workspace.create(_CENTROIDS), centroids)
     return UnitRecord()
+
+
+def _ids(workspace: Workspace, run: UnitRun) -> NDArray[np.uint64]:
+    """Return the ids of a run's documents as numbers, (N, 2)."""
+    parts = [
+        fixed_bytes(table.column("id"), ID_BYTES).view(">u8").astype(np.uint64)
+        for unit in run.units
+        for _, table in row_groups(workspace, unit, ["id"])
+    ]
+    return np.concatenate([np.empty((0, 2), np.uint64), *parts])
 
 
 def assign_run(workspace: Workspace, work: SemanticRun) -> UnitRecord:

@@ -97,6 +97,8 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         dedup["equal_texts"] = "on one side of the split"
     if scope.file.dedup.containment is not None and scope.file.dedup.minhash.normalize:
         dedup["unicode"] = unicode_version()
+    if scope.file.dedup.semantic is not None:  # of older runs, their numbers
+        dedup["semantic_sample"] = "by the ids of documents"
     if rules := rules_of(scope.file):
         dedup["rules"] = rules
     if sources := ranked_sources(scope.file):

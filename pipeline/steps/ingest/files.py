@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 
 from pipeline.steps.ingest.reading import InputPart
 from stages.columns import DROPS, UNREADABLE, Drop, utf8_of
+from stages.dedup.compared import compared_signatures
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.minhash import signatures
-from stages.dedup.normalization import compared_texts
 from stages.identity import document_id
 from stages.ledger import IdSum, Tally
 
@@ -127,11 +126,11 @@ class SignaturesFile:
 
     def add(self, texts: pa.ChunkedArray) -> None:
         """Sign some texts, a column of large strings."""
-        size, num_perm = self._config.size, self._config.num_perm
-        data, offsets = compared_texts(*utf8_of(texts), self._config)
+        num_perm = self._config.num_perm
+        data, offsets = utf8_of(texts)
         for first in range(0, len(texts), ROWS_TURNED):
             part = offsets[first : first + ROWS_TURNED + 1]
-            found = signatures(data, part, size=size, num_perm=num_perm)
+            found = compared_signatures(data, part, self._config, num_perm=num_perm)
             self._rows.write(found.astype("<u4", copy=False).data)
         self._count += len(texts)
 

@@ -1,5 +1,6 @@
 """What normalisation promises: what makes no difference changes no shingle, and all else does."""
 
+import tracemalloc
 import unicodedata
 
 import numpy as np
@@ -9,12 +10,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from stages.config import changed_settings
-from stages.dedup import normalization
+from stages.dedup import compared, normalization, shingle_sets
+from stages.dedup.compared import (
+    compared_sets,
+    compared_signatures,
+    compared_winnowed,
+    distinct_of,
+)
+from stages.dedup.containment import winnowed
 from stages.dedup.lsh import MinHashConfig
-from stages.dedup.minhash import signatures
+from stages.dedup.minhash import signature, signatures
 from stages.dedup.normalization import CHARACTERS, ShingleConfig, compared_texts
-from stages.dedup.shingle_sets import shingle_sets
-from stages.dedup.shingles import shingle_set
+from stages.dedup.shingles import shingle_hashes, shingle_set
 
 ALL = ("case", "digits", "punctuation", "quotes", "unicode")
 TEXTS = st.lists(st.text(alphabet="aB ß\n\t>|.,'-12٣ﬁé\u0301猫\u3000=€", max_size=40), max_size=6)
@@ -28,7 +35,7 @@ def columns(texts: list[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
 
 def sets_of(texts: list[str], config: ShingleConfig) -> list[set[int]]:
     """Return the shingles of texts."""
-    found = shingle_sets(*compared_texts(*columns(texts), config), size=config.size)
+    found = compared_sets(*columns(texts), config)
     return [
         set(part.values[start:end].tolist())
         for part in found
@@ -115,7 +122,81 @@ def test_a_long_text_is_normalised_in_parts(
     whole = sets_of([text], config)
     monkeypatch.setattr(normalization, "_CHUNK", 64)
     assert sets_of([text], config) == whole
-    assert len(list(normalization.chunks(columns([text])[0]))) > 5
+    assert len(list(normalization.chunks(columns([text])[0], config))) > 5
+
+
+PARTS = ["a", "ß", "ﷺ", "ﷻ", "ﷲ", "㌖", "①", "½", "ﬁ", "e", "\u0301", "\u1161", "\u1100", "\u11a8", "가"]
+PARTS += ["\u3099", "か", "猫", "12", ".", "3", ",", "😀", ">", " >", "\n>", " ", "\n"]
+PARTS += ["\u3000", "␣", "\u0b3e", "\u0b47"]
+
+
+@given(
+    st.lists(st.sampled_from(PARTS), min_size=20, max_size=120),
+    st.sets(st.sampled_from(ALL)),
+    st.sampled_from(["word", "char"]),
+    st.integers(1, 7),
+)
+@settings(deadline=None, max_examples=100)
+def test_parts_of_a_text_are_compared_as_the_whole(
+    parts: list[str], names: set[str], unit: str, size: int
+) -> None:
+    """Parts of 8 bytes, blocks of 3 tokens: signatures, sets and selected hashes are the same."""
+    config = ShingleConfig.model_validate({"shingle": unit, "size": size, "normalize": sorted(names)})
+    data, offsets = columns(["".join(parts)])
+    whole = shingle_hashes(compared_texts(data, offsets, config)[0], size=size)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(normalization, "_CHUNK", 8)
+        patched.setattr(normalization, "_LOOK", 5)
+        patched.setattr("stages.dedup.shingles._BLOCK_TOKENS", 3)
+        patched.setattr(compared, "LONG_TEXT", 16)
+        patched.setattr(shingle_sets, "LONG_TEXT", 16)
+        patched.setattr(compared, "_ROOM", 2)
+        assert sets_of(["".join(parts)], config) == [set(whole.tolist())]
+        signed = compared_signatures(data, offsets, config, num_perm=8)[0]
+        selected = compared_winnowed(data, config)
+    np.testing.assert_array_equal(signed, signature(whole, num_perm=8))
+    np.testing.assert_array_equal(selected, winnowed(whole))
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_what_becomes_many_times_as_long_is_not_held(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 32 KiB of U+FDFA, NFKC makes 352 KiB, or 608 with a space behind each character."""
+    config = ShingleConfig.model_validate({"shingle": unit, "normalize": ALL})
+    monkeypatch.setattr(normalization, "_CHUNK", 1 << 8)
+    monkeypatch.setattr("stages.dedup.shingles._BLOCK_TOKENS", 1 << 10)
+    for module in (compared, shingle_sets):
+        monkeypatch.setattr(module, "LONG_TEXT", 1 << 12)
+    monkeypatch.setattr(compared, "_ROOM", 1 << 10)
+    long, short = (columns(["ﷺ" * count]) for count in ((32 << 10) // 3, 40))
+    list(compared_sets(*long, config))  # compiled before memory is counted
+    tracemalloc.start()
+    (sets,) = compared_sets(*long, config)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 256 << 10
+    np.testing.assert_array_equal(sets.values, next(compared_sets(*short, config)).values)
+    signed = compared_signatures(*long, config, num_perm=16)
+    np.testing.assert_array_equal(signed, compared_signatures(*short, config, num_perm=16))
+
+
+def test_distinct_hashes_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(5)
+    for most in (3, 10**6, 1 << 62):
+        sizes = rng.integers(0, 40_000, 9).tolist()
+        blocks = [rng.integers(0, most, size).astype(np.uint64) for size in sizes]
+        np.testing.assert_array_equal(distinct_of(blocks), np.unique(np.concatenate(blocks)))
+    assert not len(distinct_of([]))
+
+
+def test_characters_that_begin_no_part_do_not_become_much_longer() -> None:
+    """So a text in which no part can begin is no larger than what is planned for."""
+    config = ShingleConfig(normalize=("unicode", "case"))
+    grown = [
+        (len(normalization.compared_text(one, config).encode()) / len(one.encode()), one)
+        for one in map(chr, range(0x30000))
+        if not 0xD800 <= ord(one) < 0xE000 and not normalization.begins_anew(one, config)
+    ]
+    assert max(grown)[0] <= 4.0
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])

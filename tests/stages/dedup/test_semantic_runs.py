@@ -1,7 +1,8 @@
 """What semantic deduplication promises in a run.
 
 With one cluster it decides what the rule says in plain loops over all pairs, in whole numbers. Units,
-runs of units, workers, and how many documents are held change nothing, whatever the clusters.
+runs of units, workers, and how many documents are held change nothing, whatever the clusters. Nor does
+the order in which files are read: clusters are found with documents that their ids choose.
 """
 
 import json
@@ -118,6 +119,33 @@ def test_units_runs_and_what_is_held_change_nothing(
     one, other = digests(whole, "dedup"), digests(small, "dedup")
     assert [one[name] for name in names] == [other[name] for name in names]
     assert any(method == "semantic" for _, _, method in removed(small).values())
+
+
+def test_clusters_are_the_same_whenever_a_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once, `a` and `b` come in this order; added one by one, `b` comes first."""
+    monkeypatch.setattr(semantic, "SAMPLE", 30)
+    texts = {name: texts_of(seed)[len(ODD) :] for name, seed in (("a", 6), ("b", 7))}
+    found = []
+    for name, files, before in (("all", "ab", []), ("first", "b", []), ("then", "a", ["../of-first"])):
+        corpus = tmp_path / f"in-{name}"
+        corpus.mkdir()
+        for one in files:
+            lines = "".join(json.dumps({"text": text}) + "\n" for text in texts[one])
+            (corpus / f"{one}.jsonl").write_text(lines)
+        section = {"encoder": ENCODER, "threshold": THRESHOLD, "clusters": 5}
+        run_small(
+            corpus,
+            tmp_path / f"of-{name}",
+            sources=[{"name": "s", "paths": ["*"]}],
+            dedup={"near": False, "semantic": section, "against": before},
+            ingest={"min_chars": 1},
+            until="dedup",
+        )
+        found.append(np.load(tmp_path / f"of-{name}/dedup/centroids.npy"))
+    np.testing.assert_array_equal(found[0], found[2])
+    assert not np.array_equal(found[0], found[1])
 
 
 @pytest.mark.usefixtures("ray_session")

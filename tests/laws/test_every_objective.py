@@ -35,7 +35,7 @@ SPLITS = ("train", "validation")
 SETTINGS: dict[str, Any] = {
     "sources": SOURCES,
     "datasets": DATASETS,
-    "tokenizer": {"train": {"vocab_size": 1500, "sample_size": "1MiB"}},
+    "tokenizer": {"train": {"vocab_size": 1500, "character_coverage": 0.98}},
     "verify": {"learning": False},
 }
 """A small vocabulary, because a model that replaces tokens gives a logit for each of it."""

@@ -103,7 +103,7 @@ def small_run(**changes: Any) -> RunFile:
         "validation": {"fraction": 0.05},
         "packing": {"seq_len": 256, "shards": 2},
         "datasets": [{"name": "clm"}],
-        "verify": {"labelled_tokens": 80_000},
+        "verify": {"labelled_tokens": 40_000},
     }
     return RunFile.model_validate({**content, **changes})
 

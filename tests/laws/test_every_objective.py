@@ -35,10 +35,12 @@ SPLITS = ("train", "validation")
 SETTINGS: dict[str, Any] = {
     "sources": SOURCES,
     "datasets": DATASETS,
+    "ingest": {"unit_size": "1MiB", "min_chars": 20},
     "tokenizer": {"train": {"vocab_size": 1500, "character_coverage": 0.98}},
     "verify": {"learning": False},
 }
-"""A small vocabulary, because a model that replaces tokens gives a logit for each of it."""
+"""A small vocabulary, because a model that replaces tokens gives a logit for each of it, and few units,
+because each shard of each dataset reads all of them."""
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,8 @@ class PlainGenerator:
     version = "plain 1"
 
     def __init__(self, size: int) -> None:
-        self._size = size
+        steps = np.arange(_LEVELS)[:, None]
+        self._logits = ((steps + np.arange(size)) % _LEVELS).astype(np.float32)
 
     def __call__(
         self, seen: NDArray[np.int64], covered: NDArray[np.bool_], selected: Positions
@@ -33,7 +34,7 @@ class PlainGenerator:
         del covered
         row, position = selected
         before = seen[row, np.maximum(position - 1, 0)]
-        return ((before[:, None] * _STRIDE + np.arange(self._size)) % _LEVELS).astype(np.float32)
+        return self._logits[before * _STRIDE % _LEVELS]
 
 
 def make_generator(vocabulary: Vocabulary) -> Generate:

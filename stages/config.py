@@ -22,6 +22,7 @@ class Config(BaseModel):
     """A frozen group of settings; the strings behind them say what they are for."""
 
     model_config = ConfigDict(
+        defer_build=True,  # a process uses few of a hundred classes, and each worker imports all
         frozen=True,
         extra="forbid",
         validate_default=True,

@@ -1,12 +1,11 @@
 """The comparison as one page and as a table: what models of one budget came to, dataset by dataset."""
 
-from importlib.resources import files
 from typing import NotRequired, TypedDict
 
 from rich.table import Table
 
 from pipeline.report.content import CurveContent, JsonObject
-from pipeline.report.page import loss_chart, page_environment
+from pipeline.report.page import loss_chart, page_template
 from pipeline.report.plain import PlainTable
 
 COLUMNS = {
@@ -69,7 +68,6 @@ class ComparisonReport(TypedDict):
 
 def render_comparison(report: ComparisonReport) -> str:
     """Return the HTML of a comparison."""
-    source = files("pipeline.report").joinpath("comparison.html.j2").read_text(encoding="utf-8")
     headings, rows = comparison_rows(report)
     charts = {}
     for record in report["datasets"]:
@@ -77,10 +75,8 @@ def render_comparison(report: ComparisonReport) -> str:
         if entropy is not None:
             curves = {f"seed {model['seed']}": model["curve"] for model in record["models"]}
             charts[record["name"]] = loss_chart(curves, entropy["mean"])
-    return (
-        page_environment()
-        .from_string(source)
-        .render(report=report, headings=headings, rows=rows, charts=charts)
+    return page_template("comparison.html.j2").render(
+        report=report, headings=headings, rows=rows, charts=charts
     )
 
 

@@ -1,6 +1,7 @@
 """The report as one page: no script, no file beside it, readable in twenty years."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any, TypedDict
@@ -26,21 +27,16 @@ _TICKS = 8
 
 def render_page(report: RunReport) -> str:
     """Return the HTML of a run's report."""
-    source = files("pipeline.report").joinpath("report.html.j2").read_text(encoding="utf-8")
     languages, others = first_languages(report["languages"], MAX_LANGUAGES)
-    return (
-        page_environment()
-        .from_string(source)
-        .render(
-            report=report,
-            generation=_generation(report["output"]),
-            chart=loss_chart,
-            suspected_leak=suspected_leak,
-            languages=languages,
-            others=others,
-            most_findings=MAX_FINDINGS,
-            most_packed=MAX_PACKED,
-        )
+    return page_template("report.html.j2").render(
+        report=report,
+        generation=_generation(report["output"]),
+        chart=loss_chart,
+        suspected_leak=suspected_leak,
+        languages=languages,
+        others=others,
+        most_findings=MAX_FINDINGS,
+        most_packed=MAX_PACKED,
     )
 
 
@@ -50,15 +46,20 @@ def _generation(output: str) -> int | None:
     return int(place.name) if place.parent.name == "generations" and place.name.isdecimal() else None
 
 
-def page_environment() -> jinja2.Environment:
-    """Return what fills in pages; other people's texts are escaped, control characters written out."""
-    return jinja2.Environment(
+@cache
+def page_template(name: str) -> jinja2.Template:
+    """Return a template of pages; other people's texts are escaped, control characters written out.
+
+    It is compiled once in a process: that takes as long as a small step of a small run.
+    """
+    environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=_finalized,
     )
+    return environment.from_string(files("pipeline.report").joinpath(name).read_text(encoding="utf-8"))
 
 
 def _finalized(value: Any) -> Any:

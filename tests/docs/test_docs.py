@@ -53,6 +53,12 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 COMMANDS = ("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema")
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
+EACH_ALONE = """
+for block in {}:
+    print(block)  # shown if it fails
+    exec(compile(block, "block", "exec"), {{"__name__": "__main__"}})
+"""
+"""Blocks in one process, as they import torch, but none sees the names of another."""
 Followed = tuple[Path, str]
 """The folder of someone who did what the README says, and all that they saw."""
 
@@ -279,8 +285,7 @@ def test_the_tree_in_the_readme_is_what_a_run_leaves(followed: Followed) -> None
 def test_every_block_of_the_other_pages_runs_on_those_datasets(followed: Followed, page: str) -> None:
     found = [content for language, content in blocks(page) if language == "python"]
     assert found
-    for content in found:
-        execute("python", content, followed[0])
+    execute("python", EACH_ALONE.format(found), followed[0])
 
 
 def test_arrays_have_the_headers_and_sizes_of_the_format_page(followed: Followed) -> None:

@@ -18,6 +18,14 @@ TRANSFORMERS = {
     "fim": "middle filled with",
 }
 """What is shown of a model of each kind."""
+EACH = """
+import runpy, sys
+
+_, script, *datasets = sys.argv
+for dataset in datasets:
+    sys.argv = [script, dataset, "--steps", "3"]
+    runpy.run_path(script, run_name="__main__")
+"""
 
 
 def run(*arguments: str | Path) -> str:
@@ -64,7 +72,12 @@ def datasets(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return output / "datasets"
 
 
+@pytest.fixture(scope="module")
+def trained(datasets: Path) -> str:
+    """What one process prints that runs the example for each model, as it takes seconds to import."""
+    return run("-c", EACH, "examples/train_transformers.py", *(datasets / kind for kind in TRANSFORMERS))
+
+
 @pytest.mark.parametrize(("kind", "shown"), TRANSFORMERS.items())
-def test_transformers_trains_and_generates(datasets: Path, kind: str, shown: str) -> None:
-    output = run("examples/train_transformers.py", datasets / kind, "--steps", "3")
-    assert re.search(rf"{kind}: loss \d+\.\d+, 12 rows\n{shown} \[\d", output), output
+def test_transformers_trains_and_generates(trained: str, kind: str, shown: str) -> None:
+    assert re.search(rf"{kind}: loss \d+\.\d+, 12 rows\n{shown} \[\d", trained), trained

@@ -32,6 +32,15 @@ from tests.laws.every_dataset import BEYOND_ROWS, DATASETS, LEARNED, MATERIALISE
 from tests.laws.sectioned import SOURCES, sections_shown, write_sections
 
 SPLITS = ("train", "validation")
+SETTINGS: dict[str, Any] = {
+    "sources": SOURCES,
+    "datasets": DATASETS,
+    "ingest": {"unit_size": "1MiB", "min_chars": 20},
+    "tokenizer": {"train": {"vocab_size": 1500, "character_coverage": 0.98}},
+    "verify": {"learning": False},
+}
+"""A small vocabulary, because a model that replaces tokens gives a logit for each of it, and few units,
+because each shard of each dataset reads all of them."""
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +60,7 @@ def corpus(small_corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def finished(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A run of all datasets to its end by a plain loop, and its report."""
     output = tmp_path_factory.mktemp("objectives") / "run"
-    return output, run_small(
-        corpus, output, sources=SOURCES, datasets=DATASETS, verify={"learning": False}, until=None
-    )
+    return output, run_small(corpus, output, until=None, **SETTINGS)
 
 
 def test_every_kind_is_among_the_datasets() -> None:
@@ -299,7 +306,7 @@ def test_shards_without_a_document_pass_verify(small_corpus: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("ray_session")
 def test_workers_change_no_byte(finished: tuple[Path, Any], corpus: Path, tmp_path: Path) -> None:
-    run_datasets(corpus, tmp_path / "run", workers=2, sources=SOURCES, datasets=DATASETS)
+    run_datasets(corpus, tmp_path / "run", workers=2, **SETTINGS)
     assert digests(tmp_path / "run", "datasets") == digests(finished[0], "datasets")
 
 

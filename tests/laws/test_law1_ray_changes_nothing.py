@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import digests, run_small
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("workers", [1, 3])  # two, with kills: `test_law3_commits`
 @pytest.mark.usefixtures("ray_session")
 def test_any_number_of_workers_gives_the_bytes_of_a_plain_loop(
     workers: int, small_corpus: Path, reference: Path, tmp_path: Path

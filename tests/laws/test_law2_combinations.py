@@ -10,8 +10,7 @@ SHARDMILL_CAMPAIGN=full draws hundreds more combinations.
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +23,6 @@ from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, run_session
 from stages.cleaning.text import clean_text
 from stages.errors import DataError
-from stages.filtering import language
 from stages.filtering.table import FILTERS as ALL_FILTERS
 from stages.objectives.table import KINDS
 from stages.reading.decompress import COMPRESSIONS
@@ -80,18 +78,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for known in TOKENIZERS.values():
         (folder / known.file).write_bytes(known.make())
     return folder
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_runs() -> Iterator[None]:
-    """One model of languages for all runs, and nobody waits for a disk: no power is cut here.
-
-    The model takes half a second to read, and a run waits for the disk 700 times.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(language, "load_detector", cache(language.load_detector))
-        patch.setattr(os, "fsync", lambda _: None)
-        yield
 
 
 def write_inputs(chosen: Combination, base: Path) -> list[Outcome]:

@@ -21,6 +21,7 @@ SETTINGS: dict[str, Any] = {
     "tokenizer": {"train": {"vocab_size": 2048}},
     "packing": {"seq_len": 128, "shards": 1},
     "validation": {"fraction": 0.0},
+    "verify": {"learning": False},
 }
 
 

@@ -9,7 +9,7 @@
 The number of pieces follows from the bytes of all texts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -154,9 +154,12 @@ def count_shared(workspace: Workspace, work: ContainedRun) -> UnitRecord:
     folder = workspace.create(_candidates_key(run.number))
     partners = np.empty(0, np.int64)
 
-    def enough(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    def enough(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Return the pairs that stand often enough, ascending."""
-        found, shared = _counted(parts)
+        ordered = np.sort(pairs)
+        begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+        shared = np.diff(np.append(begins, len(ordered)))
+        found: NDArray[np.uint64] = ordered[begins]
         selected = counts[worse_of(found) - run.first]
         return found[shared >= least_shared_of(selected, work.config.threshold)]
 
@@ -167,21 +170,6 @@ def count_shared(workspace: Workspace, work: ContainedRun) -> UnitRecord:
             partners = np.unique(np.concatenate([partners, both]))
     write_array(folder / "partners.npy", partners)
     return UnitRecord()
-
-
-def _counted(
-    parts: Iterable[NDArray[np.uint64]],
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the distinct numbers of some arrays, ascending, and how often each stands there."""
-    found, counts = np.empty(0, np.uint64), np.empty(0, np.int64)
-    for part in parts:
-        own, times = np.unique(part, return_counts=True)
-        if not len(found):
-            found, counts = own, times
-            continue
-        found, place = np.unique(np.concatenate([found, own]), return_inverse=True)
-        counts = np.bincount(place, np.concatenate([counts, times]), len(found)).astype(np.int64)
-    return found, counts
 
 
 def hash_contained(workspace: Workspace, work: ContainedRun) -> HashingRecord:

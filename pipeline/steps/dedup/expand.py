@@ -4,7 +4,7 @@ A piece names for each document a slice of its bucket's best-ranked ones; pairs 
 batch of documents at a time, where those of all pieces are merged.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import cast
@@ -24,7 +24,6 @@ MAX_HEADS = 1 << 22
 OPEN_PIECES = 256
 """Pieces of bands that a task keeps open: all of 18 million documents'."""
 
-MergePairs = Callable[[Iterable[NDArray[np.uint64]]], NDArray[np.uint64]]
 _Piece = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Members (M, 3) and heads (H,) of a piece."""
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -59,14 +58,6 @@ def worse_of(pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
     return (pairs & _LOW).astype(np.int64)
 
 
-def all_distinct(parts: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Return the distinct pairs of some arrays, ascending."""
-    found = np.empty(0, np.uint64)
-    for part in parts:
-        found = distinct(np.concatenate([found, part]))
-    return found
-
-
 def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the distinct pairs, ascending: three times as fast as `np.unique`, which hashes them."""
     ordered = np.sort(pairs)
@@ -82,19 +73,16 @@ def expanded(
     first: int,
     last: int,
     *,
-    merge: MergePairs = all_distinct,
+    merge: Callable[[NDArray[np.uint64]], NDArray[np.uint64]] = distinct,
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield the candidate pairs of documents [first, last), of some documents at a time.
-
-    Those of one document may be too many to be held before they are merged, so they come in parts.
 
     Args:
         workspace: where the pieces are.
         pieces: their folders, each with members.npy and heads.npy.
         first: number of the first document.
         last: number after the last one.
-        merge: makes the pairs of some documents, in parts and repeated over pieces, ascending and
-            distinct.
+        merge: makes the pairs of some documents, repeated over pieces, ascending and distinct.
     """
     opened = lru_cache(OPEN_PIECES)(partial(_open_piece, workspace))
     starts = range(first, last, BATCH_DOCUMENTS)
@@ -106,34 +94,26 @@ def expanded(
             middle = (low + high) // 2
             ranges += [(middle, high), (low, middle)]
             continue
-        if parts and high - low > 1:
+        if parts:
             yield from _pairs_of(_members(parts), low, high, merge)
-        elif parts:
-            pairs = merge(_expand(_members([part]), low, high) for part in _cut_parts(parts))
-            if len(pairs):
-                yield pairs
-
-
-def _cut_parts(parts: Sequence[_Piece]) -> Iterator[_Piece]:
-    """Cut the members of each piece so that they have at most `BATCH_PAIRS` pairs, or are one."""
-    for members, heads in parts:
-        for low, high in _cuts(members[:, 2]):
-            yield members[low:high], heads
 
 
 def _pairs_of(
-    members: _Members, first: int, last: int, merge: MergePairs
+    members: _Members,
+    first: int,
+    last: int,
+    merge: Callable[[NDArray[np.uint64]], NDArray[np.uint64]],
 ) -> Iterator[NDArray[np.uint64]]:
     """Yield the pairs of documents [first, last), ascending by worse from array to array."""
     counts = np.bincount(members.document - first, members.count, last - first).astype(np.int64)
     for low, high in _cuts(counts):
         pairs = _expand(members, first + low, first + high)
         if len(pairs):
-            yield merge([pairs])
+            yield merge(pairs)
 
 
 def _cuts(counts: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of counts that are together at most `BATCH_PAIRS`, or of one that is more."""
+    """Yield ranges of documents with at most `BATCH_PAIRS` pairs, or of one document with more."""
     pairs = np.cumsum(counts)
     start = 0
     while start < len(counts):

@@ -17,7 +17,7 @@ from pipeline.run_file.fingerprints import full_settings
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.dedup.step import DEDUP
-from pipeline.steps.earlier import RANKS_UNIT, EarlierRun
+from pipeline.steps.earlier import ORDER, EarlierRun
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.selection import DEDUP_NAME
 from pipeline.steps.split.step import SPLIT
@@ -117,7 +117,7 @@ def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
     ingest, dedup, split = prints.values()
     assert ingest is not None
     assert dedup is not None
-    place, ranked = folder.resolve(), commits.get(DEDUP_NAME, RANKS_UNIT, dedup) is not None
+    place, ranked = folder.resolve(), (folder / ORDER).exists()
     return EarlierRun(label, ingest, dedup, split, place, units, methods, ranked)
 
 

@@ -1,6 +1,6 @@
 """Requests: what a call of `shardmill run` asks for of each generation of its folder."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,9 @@ from pipeline.planning.earlier import generation_folders, recorded_or_found
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
+from pipeline.planning.plan import State, StepStatus
+from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope
 from stages.errors import ConfigError
 
@@ -44,6 +47,16 @@ def generation_requests(request: "RunRequest") -> "list[RunRequest]":
         if number
     ]
     return [own, *later]
+
+
+def decides_anew(statuses: Iterable[StepStatus]) -> bool:
+    """Say whether other settings or files change what a run reads, or which documents it keeps.
+
+    Args:
+        statuses: of its steps.
+    """
+    deciding = {INGEST.name, *SELECTING}
+    return any(one.state is State.STALE and one.step.name in deciding for one in statuses)
 
 
 def _key(file: FoundFile) -> str:

@@ -34,15 +34,13 @@ from pipeline.run_file.generators import require_generators
 from pipeline.session.audit import audit, changed_plan
 from pipeline.session.damage import settle_damage
 from pipeline.session.execution import Execution
-from pipeline.session.request import found_inputs, generation_requests, scope_of
+from pipeline.session.request import decides_anew, found_inputs, generation_requests, scope_of
 from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.state.commits import COMMITS, SCAN, Commits
 from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.steps.findings import AuditReport
-from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import NAMES, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
@@ -115,7 +113,7 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
         ShardmillError: as its message says; what is committed stays.
     """
     own, *later = generation_requests(request)
-    if later and request.replace and decides_anew(own):
+    if later and request.replace and decides_anew(plan_session(request)):
         own, later = request, []  # as one run over all files
     report = _run_one(own, stream=stream)
     if not later:
@@ -123,14 +121,6 @@ def run_session(request: RunRequest, *, stream: TextIO | None) -> RunReport:
     with run_lock(own.output):  # nobody changes what later generations are decided against
         reports = {one.output.name: _run_one(one, stream=stream) for one in later}
     return _with_generations(report, reports)
-
-
-def decides_anew(request: RunRequest) -> bool:
-    """Say whether other settings or files change what a run reads, or which documents it keeps."""
-    with disk_faults(request.output):
-        status = _plan_one(_resolved(request))
-    deciding = {INGEST.name, *SELECTING}
-    return any(one.state is State.STALE and one.step.name in deciding for one in status)
 
 
 def _with_generations(report: RunReport, later: Mapping[str, RunReport]) -> RunReport:
@@ -312,16 +302,16 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
         return
     if not request.replace:
         listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
-        way = (
-            "redo this generation"
-            if request.before
-            else "redo them, as one run over all files if documents are decided anew, or choose another"
-            f' folder; with dedup.against = ["{request.output}"] there, what this run kept stays and'
-            " outranks"
-        )
+        if request.before:
+            raise ConfigError(
+                f"{request.output}: this generation was begun with other files or settings; these"
+                f" would be redone: {listed}. Restore them; or, if no training has read this generation,"
+                " delete its folder and run again: earlier ones stay. --replace may redo those too"
+            )
         raise ConfigError(
             f"{request.output}: holds a run of another config; these would be redone: {listed}."
-            f" Run with --replace to {way}"
+            " Run with --replace to redo them as one run over all files, or choose another folder; with"
+            f' dedup.against = ["{request.output}"] there, what this run kept stays and outranks'
         )
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)

@@ -11,18 +11,10 @@ import pytest
 
 import shardmill
 from pipeline.engine.tasks import Worker
-from pipeline.planning.earlier import open_earlier
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
-from pipeline.session.request import generation_requests
-from pipeline.session.session import (
-    RunRequest,
-    decides_anew,
-    plan_session,
-    run_session,
-    verify_session,
-)
-from pipeline.steps.earlier import ORDER
+from pipeline.session.request import decides_anew
+from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from stages.errors import ConfigError, FormatError, Interrupted
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend
@@ -237,6 +229,11 @@ def test_plan_says_what_is_new(grown: Path) -> None:
         run_session(request_of(grown, seed=9), stream=None)
 
 
+def test_replace_makes_one_run_only_where_documents_are_decided_anew(grown: Path) -> None:
+    assert decides_anew(plan_session(request_of(grown, ingest={"min_chars": 30})))
+    assert not decides_anew(plan_session(request_of(grown, packing={"seq_len": 32, "shards": 2})))
+
+
 def test_a_generation_that_was_stopped_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,21 +321,3 @@ def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
     dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
     with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
         run_session(request_of(new, dedup=dedup), stream=None)
-
-
-def test_replace_makes_one_run_only_where_documents_are_decided_anew(grown: Path) -> None:
-    other_texts = request_of(grown, ingest={"min_chars": 30})
-    other_rows = request_of(grown, packing={"seq_len": 32, "shards": 2})
-    for request, anew in ((other_texts, True), (other_rows, False)):
-        own, *later = generation_requests(request)
-        assert len(later) == 2
-        assert decides_anew(own) is anew
-
-
-def test_a_stray_file_of_ranks_says_nothing_of_an_earlier_run(grown: Path) -> None:
-    stray = grown / "run" / ORDER
-    stray.write_bytes(b"")
-    try:
-        assert not open_earlier(grown / "run", grown_run(), label="run").ranked
-    finally:
-        stray.unlink()

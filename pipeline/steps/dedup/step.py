@@ -31,7 +31,7 @@ from pipeline.steps.dedup.resolve import (
     keep_all,
     resolve,
 )
-from pipeline.steps.earlier import RANKS_UNIT, behind, earlier_documents, require_found
+from pipeline.steps.earlier import behind, earlier_documents, require_found
 from pipeline.steps.ingest.part import BATCH_BYTES
 from pipeline.steps.ingest.step import BATCH_FACTOR, INGEST, compared_factor
 from pipeline.steps.ingest.stream import each_unit, streams
@@ -207,7 +207,7 @@ def _rank(job: Job, where: Where) -> Phases[tuple[str, ...]]:
     if not is_ranked(job):
         return ()
     work = Ranking(units, dedup.keep, ranked_sources(job.file), job.scope.earlier)
-    task = job.task(RANKS_UNIT, rank_documents, work)
+    task = job.task("ranks", rank_documents, work)
     ranked = yield Phase("rank documents", [task], where)
     last, total = ranked[task.unit].read(RanksRecord).last, units[-1].last
     if not last:

@@ -13,7 +13,7 @@ from datasketch import MinHashLSH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stages.dedup.buckets import BucketFiller, KeyBlock, _count, shared_keys
+from stages.dedup.buckets import BucketFiller, KeyBlock, shared_keys
 from stages.dedup.lsh import MAX_KEYS, band_keys, band_shape, num_pieces, piece_of
 
 QUICK = settings(deadline=None, derandomize=True, max_examples=50)
@@ -172,12 +172,3 @@ def test_each_key_lies_in_one_piece_and_pieces_are_even(pieces: int) -> None:
 def test_a_band_is_cut_so_that_a_piece_is_bounded(documents: int, pieces: int) -> None:
     assert num_pieces(documents) == pieces
     assert documents <= pieces * MAX_KEYS
-
-
-def test_a_key_that_stands_two_thousand_million_times_is_still_one_key() -> None:
-    table, counts = np.zeros(4, np.uint64), np.zeros(4, np.int32)
-    keys = np.full(3, 2, np.uint64)
-    assert _count((table, counts), 0, keys, 0) == (1, 3)
-    counts[2] = np.iinfo(np.int32).max - 1
-    assert _count((table, counts), 1, keys, 0) == (1, 3)
-    assert counts.tolist() == [0, 0, np.iinfo(np.int32).max, 0]

@@ -287,16 +287,6 @@ def test_a_finished_run_stands_when_what_it_was_made_against_is_gone(tmp_path: P
         run_session(replace(request, output=new / "other"), stream=None)
 
 
-def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
-    old, new, known = tmp_path / "old", tmp_path / "new", lines()
-    write(old, "a.jsonl", known[:14])
-    run_session(request_of(old, until="dedup"), stream=None)
-    write(new, "b.jsonl", known[6:24])
-    dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
-    with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
-        run_session(request_of(new, dedup=dedup), stream=None)
-
-
 def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_path: Path) -> None:
     old, new, known = tmp_path / "old", tmp_path / "new", lines()
     normal: dict[str, object] = {"minhash": {"normalize": ["case"]}}
@@ -311,3 +301,13 @@ def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_pa
     run_session(request_of(new, dedup={**against, **normal}, until="dedup"), stream=None)
     removed = pq.read_table(new / "run/dedup/removed.parquet").to_pylist()
     assert [(row["own_id"], row["kept_own_id"]) for row in removed] == [("again", "n3")]
+
+
+def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
+    old, new, known = tmp_path / "old", tmp_path / "new", lines()
+    write(old, "a.jsonl", known[:14])
+    run_session(request_of(old, until="dedup"), stream=None)
+    write(new, "b.jsonl", known[6:24])
+    dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
+    with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
+        run_session(request_of(new, dedup=dedup), stream=None)

@@ -76,7 +76,7 @@ def plan(
         typer.Option(
             parser=_share,
             metavar="SHARE",
-            help="Forecast documents, tokens, time, memory, disk from a share of the inputs, like 0.01.",
+            help="Forecast removals, tokens, time, memory and disk from a share of the inputs: 0.01.",
         ),
     ] = None,
     overrides: Overrides = None,
@@ -101,9 +101,11 @@ def run(  # noqa: PLR0913  # one parameter an option
     output: Output,
     workers: Workers = None,
     address: Address = None,
-    until: Annotated[str | None, typer.Option(metavar="STEP", help="Stop after this step.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="STEP", help="Stop after this step, such as dedup.")
+    ] = None,
     replace: Annotated[  # noqa: FBT002  # typer's way
-        bool, typer.Option("--replace", help="Redo what another config made or what is damaged.")
+        bool, typer.Option("--replace", help="Redo what was made with other settings or is damaged.")
     ] = False,
     overrides: Overrides = None,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
@@ -162,16 +164,19 @@ def verify(
 @app.command()
 def inspect(
     folder: Folder,
-    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="The dataset.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The dataset; not needed with --clusters.")
+    ] = None,
     row: Annotated[int, typer.Option(metavar="N", help="The row, in stored order.")] = 0,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="train or validation.")] = "train",
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch it is drawn for.")] = 0,
     clusters: Annotated[  # noqa: FBT002  # typer's way
-        bool, typer.Option("--clusters", help="The largest clusters of duplicates instead.")
+        bool,
+        typer.Option("--clusters", help="Show the largest clusters of duplicates instead of a row."),
     ] = False,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Show a row as a person reads it: tokens, masks, spans, targets and documents."""
+    """Show a row in readable form, or the largest clusters of duplicates."""
     from pipeline.commands import api
     from pipeline.report.clusters import print_clusters
     from pipeline.report.inspection import print_row
@@ -194,7 +199,7 @@ def export(  # one parameter an option
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch that rows are drawn for.")] = 0,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Write a dataset in the files of another trainer, or go on with it; say how it is read."""
+    """Write a dataset in the file format of another trainer; run again to resume."""
     from pipeline.commands import api
     from pipeline.report.terminal import print_export
 

@@ -83,6 +83,12 @@ class Dedup(Config):
         ranked = (self.keep.column,) if isinstance(self.keep, KeepColumn) else ()
         return tuple(dict.fromkeys((*self.value_columns, *ranked)))
 
+    def setting_of(self, column: str) -> str:
+        """Return the setting that names a field."""
+        if column == self.url:
+            return "dedup.url"
+        return "dedup.keys" if column in self.keys else "dedup.keep.column"
+
     @model_validator(mode="after")
     def _each_field_and_source_once(self) -> "Dedup":
         for key, names in (("keys", self.keys), ("source_order", self.source_order)):

@@ -114,8 +114,9 @@ def require_found(runs: Iterable[EarlierRun]) -> None:
     for run in runs:
         if run.folder is None:
             raise ConfigError(
-                f"dedup.against: the run that this one was deduplicated against (its dedup has the"
-                f" fingerprint {run.dedup}) is gone, and its documents are needed; put its folder back"
+                "dedup.against: the documents of an earlier run are needed (its dedup has the"
+                f" fingerprint {run.dedup}), but its folder is gone, or its settings do not fit this run"
+                " file; put the folder back, or run into a new folder, which says what does not fit"
             )
 
 

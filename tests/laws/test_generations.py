@@ -318,16 +318,6 @@ def test_a_finished_run_stands_when_what_it_was_made_against_is_gone(tmp_path: P
         run_session(replace(request, output=new / "other"), stream=None)
 
 
-def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
-    old, new, known = tmp_path / "old", tmp_path / "new", lines()
-    write(old, "a.jsonl", known[:14])
-    run_session(request_of(old, until="dedup"), stream=None)
-    write(new, "b.jsonl", known[6:24])
-    dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
-    with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
-        run_session(request_of(new, dedup=dedup), stream=None)
-
-
 def test_replace_makes_one_run_only_where_documents_are_decided_anew(grown: Path) -> None:
     other_texts = request_of(grown, ingest={"min_chars": 30})
     other_rows = request_of(grown, packing={"seq_len": 32, "shards": 2})
@@ -360,3 +350,13 @@ def test_signatures_of_normalised_texts_are_compared_and_refused_likewise(tmp_pa
     run_session(request_of(new, dedup={**against, **normal}, until="dedup"), stream=None)
     removed = pq.read_table(new / "run/dedup/removed.parquet").to_pylist()
     assert [(row["own_id"], row["kept_own_id"]) for row in removed] == [("again", "n3")]
+
+
+def test_signatures_of_other_settings_are_refused(tmp_path: Path) -> None:
+    old, new, known = tmp_path / "old", tmp_path / "new", lines()
+    write(old, "a.jsonl", known[:14])
+    run_session(request_of(old, until="dedup"), stream=None)
+    write(new, "b.jsonl", known[6:24])
+    dedup = {"against": ["../old/run"], "minhash": {"size": 3}}
+    with pytest.raises(ConfigError, match=r"dedup.minhash.size is 5 there and 3 here"):
+        run_session(request_of(new, dedup=dedup), stream=None)

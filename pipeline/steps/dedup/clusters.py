@@ -57,7 +57,8 @@ class ClusterDocument(Config):
     """With that document."""
     method: str | None = None
     excerpt: str
-    """The beginning of its text, or where it first differs from the document kept in its place."""
+    """The beginning of its text, or where it first differs: from the document kept in its place, or of a
+    kept document from the first one that went for it."""
 
 
 class LargeCluster(Config):
@@ -276,7 +277,8 @@ def _shown(cluster: _Cluster, texts: _Texts) -> Iterator[ClusterDocument]:
     for name in (cluster.id, *(gone.kept_id for gone in cluster.least_alike)):
         if (found := texts.find(name)) is not None and name not in told:
             told.add(name)
-            yield ClusterDocument(id=name, place=found[0], kept=True, excerpt=excerpt_of(found[1]))
+            excerpt = excerpt_of(found[1], _least_like(cluster, name, texts))
+            yield ClusterDocument(id=name, place=found[0], kept=True, excerpt=excerpt)
         for gone in cluster.least_alike:
             own = texts.find(gone.id) if gone.kept_id == name and gone.id not in told else None
             if own is None:
@@ -291,6 +293,14 @@ def _shown(cluster: _Cluster, texts: _Texts) -> Iterator[ClusterDocument]:
                 method=gone.method,
                 excerpt=excerpt_of(own[1], None if found is None else found[1]),
             )
+
+
+def _least_like(cluster: _Cluster, kept: str, texts: _Texts) -> str | None:
+    """Return the text of the least alike document that went for a kept one, if any went."""
+    for gone in cluster.least_alike:
+        if gone.kept_id == kept and (own := texts.find(gone.id)) is not None:
+            return own[1]
+    return None
 
 
 def _tables(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.Table]:

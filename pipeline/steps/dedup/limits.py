@@ -94,7 +94,7 @@ def require_limits(file: RunFile, removals: Removals, root: Path) -> None:
     Raises:
         VerificationError: it would; says which, with numbers, where to look, and how to go on.
     """
-    for passed in passed_limits(file, removals):
+    for passed in _together(passed_limits(file, removals)):
         raise VerificationError(
             f"{passed.said}.{_culprits(removals)} No document is removed yet. Look at the documents:"
             f" shardmill inspect {root} --clusters, or {root}/dedup/removed.parquet. If they are"
@@ -117,6 +117,13 @@ class PassedLimit:
     """How to raise it."""
 
 
+def _together(passed: Iterator[PassedLimit]) -> Iterator[PassedLimit]:
+    """Yield one limit for all that are passed, so that people raise them at once."""
+    found = list(passed)
+    if found:
+        yield PassedLimit("; ".join(one.said for one in found), ", ".join(one.way for one in found))
+
+
 def passed_limits(file: RunFile, removals: Removals) -> Iterator[PassedLimit]:
     """Yield the limits that a run would pass, the overall one first."""
     dedup, total = file.dedup, removals.total
@@ -133,8 +140,9 @@ def passed_limits(file: RunFile, removals: Removals) -> Iterator[PassedLimit]:
             yield PassedLimit(said, _raised(key, own))
     largest = next(iter(removals.largest), None)
     if dedup.max_cluster_size and largest and largest.documents > dedup.max_cluster_size:
-        said = f"dedup.max_cluster_size = {dedup.max_cluster_size:,}: a cluster is larger"
-        yield PassedLimit(said, f"set dedup.max_cluster_size to {largest.documents:,} or more")
+        key, size = "dedup.max_cluster_size", f"{largest.documents:,}"
+        said = f"{key} = {dedup.max_cluster_size:,}: a cluster has {size} documents"
+        yield PassedLimit(said, f"set {key} to {size} or more")
 
 
 def warnings_of(file: RunFile, removals: Removals) -> Iterator[str]:
@@ -143,17 +151,17 @@ def warnings_of(file: RunFile, removals: Removals) -> Iterator[str]:
         own = removals.sources.get(source.name)
         if own is not None and source.max_removed_fraction is None and own.passes(NEARLY_ALL):
             yield (
-                f"source {source.name}: {own}, are removed as duplicates; look at them in"
-                " dedup/removed.parquet, and set the source's max_removed_fraction to stop a run at such"
-                " a share"
+                f"source {source.name}: {own}, are removed as duplicates; they are listed in"
+                " dedup/removed.parquet; to stop a run at such a share, set the source's"
+                " max_removed_fraction"
             )
-    for cluster in removals.largest:
+    for cluster in () if file.dedup.max_cluster_size else removals.largest:
         gone = cluster.documents - cluster.kept
         if gone >= FEWEST and gone > NOTABLE * removals.total.documents:
             yield (
-                f"dedup: {_cluster(cluster)}: {gone / removals.total.documents:.2%} of all documents are"
-                " removed for it; shardmill inspect DIR --clusters shows some of them, and"
-                " dedup.max_cluster_size stops a run at such a cluster"
+                f"dedup: one cluster loses {gone / removals.total.documents:.2%} of all documents:"
+                f" {_cluster(cluster)}; shardmill inspect DIR --clusters shows some of them; to stop a"
+                " run at such a cluster, set dedup.max_cluster_size"
             )
 
 

@@ -282,8 +282,8 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     for column in () if job.scope.earlier else file.dedup.columns:  # earlier runs had some
         if not compared[column]:
             raise ConfigError(
-                f"dedup names the field {column!r}: no document of any source has a usable value there;"
-                " correct it, or leave it out, and run again with --replace"
+                f"{file.dedup.setting_of(column)} = {column!r}: no document of any source has a usable"
+                " value there; correct it, or leave it out, and run again with --replace"
             )
     return IngestRecord(
         warnings=tuple(columns.warnings()),

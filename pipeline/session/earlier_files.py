@@ -1,7 +1,6 @@
 """Earlier files: the files of earlier runs that steps read, held to what was committed there.
 
-As the files of this run that an earlier session made: presence and size as the session begins to work,
-and the digest of each file once, before a step reads it.
+Each file is compared once in a session, before a step reads it. Files that no step reads may be gone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ def checks_of_earlier(
         execution: the session.
 
     Raises:
-        DataError: a file is gone, or has another size.
+        DataError: a commit is gone, or cannot be believed.
     """
     for step in STEPS:  # as the earlier runs have them
         waiting = [run for name, run in runs.items() if step.name in step_of(name).earlier]
@@ -52,13 +51,13 @@ def checks_of_earlier(
 
 
 def _files_of(run: EarlierRun, step: str, folder: Path) -> dict[str, FileDigest]:
-    """Return the files of a step of an earlier run that others read.
+    """Return the files of a step of an earlier run that others read; the rest may be gone.
 
     Raises:
-        DataError: one is gone, or has another size.
+        DataError: a commit is gone, or cannot be believed.
     """
     survey = Commits(LocalStorage(folder)).survey(step)
-    for fault in survey.damaged.values():
+    for fault in survey.unreadable.values():
         raise _refusal(run, fault)
     unread = step_of(step).unread
     files = (item for commit in survey.commits.values() for item in commit.files.items())

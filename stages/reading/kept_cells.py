@@ -65,7 +65,7 @@ def checked_column(column: pa.Array) -> pa.Array:
 
 
 def python_times(column: pa.Array) -> pa.Array:
-    """Return a column with times as Python holds them: microseconds, years 1 to 9999; others are null."""
+    """Return a column with times as Python holds them: microseconds, years 1 to 9999; others null."""
     kind = column.type
     if pa.types.is_date32(kind):
         numbers, per_day = column.cast(pa.int32()).cast(pa.int64()), 1

@@ -4,7 +4,8 @@
 
 Two URLs are one only where both mean the same page: host and scheme in any case, http or https, "www."
 before the host, the default port, a fragment. Path, its last slash, its case and the query stay as they
-are, because servers give different pages for them; so do fragments that begin with "#!".
+are, because servers give different pages for them; so do fragments that begin with "#!" or "#/".
+What names no page, such as "n/a" or "http://", is no URL.
 
 Source: RFC 3986, 6.2.2 and 6.2.3, of which we take what needs no knowledge of the server; http for
 https, and "www.", are conventions beside it.
@@ -12,6 +13,7 @@ https, and "www.", are conventions beside it.
 
 import math
 import re
+from decimal import Decimal
 
 import numpy as np
 import xxhash
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 NO_KEY = bytes(16)
 """In place of the digest of a document without a value."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(#.*)?", re.DOTALL)
+_OTHER = re.compile(r"/[^/].*|[A-Za-z][A-Za-z0-9+.-]+:\S+|[^\s/?#]+\.[^\W\d_]{2,}([:/?#].*)?", re.DOTALL)
+"""A path, a name such as `urn:isbn:1`, a host with what follows it."""
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _DEFAULT_PORTS = {"http": "80", "https": "443", "ftp": "21"}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -34,6 +38,8 @@ def key_text(value: object) -> str | None:
     """
     if isinstance(value, str):
         return value.strip() or None
+    if isinstance(value, Decimal):
+        return format(value.normalize(), "f") if value.is_finite() else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, float):
@@ -43,22 +49,27 @@ def key_text(value: object) -> str | None:
     return str(value)
 
 
-def normal_url(text: str) -> str:
-    """Return one spelling of a URL; what is no URL with a scheme is returned as it is."""
+def normal_url(text: str) -> str | None:
+    """Return one spelling of a URL, that without a scheme and host as it is; None for what is none.
+
+    "HTTP://A.org" -> "https://a.org/"    "a.org/b" -> "a.org/b"    "n/a", "unknown", "http://" -> None
+    """
     found = _URL.fullmatch(text)
     if found is None:
-        return text
+        return text if _OTHER.fullmatch(text) else None
     scheme, place, rest, fragment = found[1].lower(), found[2], found[3], found[4] or ""
     user, at, host = place.rpartition("@")
     host, colon, port = _host_and_port(host)
     host = host.lower().removesuffix(".")
+    if not host and scheme != "file":
+        return None
     if port == _DEFAULT_PORTS.get(scheme) or not port:
         colon, port = "", ""
     if scheme in ("http", "https"):
         scheme, host = "https", host.removeprefix("www.") if host.count(".") > 1 else host
     if not rest.startswith("/"):
         rest = f"/{rest}"
-    kept = fragment if fragment.startswith("#!") else ""
+    kept = fragment if fragment.startswith(("#!", "#/")) else ""
     return f"{scheme}://{user}{at}{host}{colon}{port}{_ESCAPE.sub(_escape, rest)}{kept}"
 
 

@@ -13,6 +13,7 @@ import datetime as dt
 import math
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Literal
 
 import numpy as np
@@ -53,7 +54,7 @@ def rank_value(value: object) -> float:
         if _NUMBER.fullmatch(text):
             return _finite(float(text))
         return _date(text) if _DATE.fullmatch(text) else math.nan
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
         try:
             return _finite(float(value))
         except OverflowError:

@@ -13,7 +13,13 @@ from stages.chat.dialogue import NoDialogueError, chat_hint, chat_setting
 from stages.columns import Drop, DropReason
 from stages.errors import ConfigError, DataError
 from stages.reading.dialogue_cells import checked_messages, holds_messages, turns_at
-from stages.reading.kept_cells import KEPT_TYPES, can_be_kept, checked_column, kept_column
+from stages.reading.kept_cells import (
+    KEPT_TYPES,
+    can_be_kept,
+    checked_column,
+    kept_column,
+    python_times,
+)
 from stages.reading.kept_values import kept_values
 from stages.reading.nested import column_of, field_names, find_fields
 from stages.reading.records import (
@@ -115,7 +121,7 @@ def _beside(batch: pa.RecordBatch, column: str) -> pa.Array:
     """Return a column that filters or deduplication read; one that a table lacks has no values."""
     if len(find_fields(batch.schema, column)) != 1:
         return pa.nulls(batch.num_rows)
-    return checked_column(column_of(batch, column))
+    return python_times(checked_column(column_of(batch, column)))
 
 
 def _check(schema: pa.Schema, column: str, name: str, key: str, *, integers: bool) -> None:

@@ -7,6 +7,7 @@ go along as Arrow writes them, a time with a zone as that of UTC. Nothing else d
 from collections.abc import Callable
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 KEPT_TYPES = "strings, numbers, booleans, dates or times, or lists and structs of the first three"
 """For messages."""
@@ -22,6 +23,9 @@ _SCALARS: tuple[Callable[[pa.DataType], bool], ...] = (
 )
 _LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _AS_STRINGS = (pa.types.is_date, pa.types.is_time, pa.types.is_timestamp, pa.types.is_decimal)
+_DAY_OF = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+_DAYS = -719_161, 2_932_895
+"""Since 1970: from the second day of the year 1, and before the last one of 9999, in any zone."""
 _BYTES = {
     pa.string(): pa.binary(),
     pa.large_string(): pa.large_binary(),
@@ -58,6 +62,22 @@ def checked_column(column: pa.Array) -> pa.Array:
     column.validate()
     column.view(_as_bytes(column.type)).validate(full=True)
     return column
+
+
+def python_times(column: pa.Array) -> pa.Array:
+    """Return a column with times as Python holds them: microseconds, years 1 to 9999; others null."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        numbers, per_day = column.cast(pa.int32()).cast(pa.int64()), 1
+    elif pa.types.is_timestamp(kind):
+        numbers, per_day = column.cast(pa.int64()), _DAY_OF[kind.unit]
+    else:
+        return column
+    low, high = (max(day * per_day, -(1 << 63)) for day in _DAYS)
+    inside = pc.and_(pc.greater_equal(numbers, low), pc.less(numbers, min(high, (1 << 63) - 1)))
+    column = pc.if_else(inside, column, pa.scalar(None, kind))
+    in_nanoseconds = pa.types.is_timestamp(kind) and kind.unit == "ns"
+    return column.cast(pa.timestamp("us", kind.tz), safe=False) if in_nanoseconds else column
 
 
 def _is(kind: pa.DataType, tests: tuple[Callable[[pa.DataType], bool], ...]) -> bool:

@@ -98,7 +98,8 @@ def keyed(value: object, salt: str | None, *, url: bool = False) -> object:
     if not isinstance(value, str | int) or not str(value).strip():
         return None
     text = str(value).strip()
-    return (normal_url(text) if url else text, salt)
+    own = normal_url(text) if url else text
+    return None if own is None else (own, salt)
 
 
 def classes(by_rank: Iterable[int], key: Callable[[int], object]) -> dict[int, int]:

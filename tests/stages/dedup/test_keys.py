@@ -1,5 +1,7 @@
 """What keys promise: one value in two spellings is one key, two values never are."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
@@ -27,25 +29,41 @@ DIFFERENT = [
     ("http://www.org/a", "http://org/a"),
     ("http://[::1]:80/a", "http://[::2]:80/a"),
     ("doi:10.1/a", "doi:10.1/A"),
-    ("urn", "urn2"),
+    ("example.org/a", "example.org/b"),
+    ("http://example.org/#/a", "http://example.org/#/b"),
 ]
 
 
 @pytest.mark.parametrize(("a", "b"), SAME)
 def test_two_spellings_of_a_page_are_one_url(a: str, b: str) -> None:
     assert normal_url(a) == normal_url(b)
-    assert normal_url(normal_url(a)) == normal_url(a)
+    assert normal_url(normal_url(a) or "") == normal_url(a)
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENT)
 def test_two_pages_are_two_urls(a: str, b: str) -> None:
-    assert normal_url(a) != normal_url(b)
+    assert None is not normal_url(a) != normal_url(b) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["n/a", "N/A", "-", "unknown", "None", "7", "0.55", "http://", "/", "a b", "//"]
+)
+def test_what_names_no_page_is_no_url(text: str) -> None:
+    assert normal_url(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["/wiki/A", "example.org", "localhost.net:80/a", "doi:10.1/a", "urn:uuid:7"]
+)
+def test_a_page_without_a_scheme_or_a_host_is_compared_as_it_is(text: str) -> None:
+    assert normal_url(text) == text
 
 
 def test_values_are_compared_as_written_out() -> None:
     values = [" 10.1/x ", 7, "7", 7.0, 0.5, "", "  ", None, True, [1], {}, float("nan"), 2.0**60]
     none = [None] * 8
-    assert [key_text(value) for value in values] == ["10.1/x", "7", "7", "7", "0.5", *none]
+    assert [key_text(value) for value in values] == ["10.1/x", "7", "7", "7", "0.55", *none]
+    assert [key_text(Decimal(value)) for value in ("7.00", "1E+1", "NaN")] == ["7", "10", None]
     assert key_text(10**30) == "1" + "0" * 30
     assert key_digest(None) == NO_KEY
     assert key_digest("a") != key_digest("b")

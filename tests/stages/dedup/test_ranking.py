@@ -1,6 +1,7 @@
 """What ranking promises: numbers and dates in their order, ties canonical, what says nothing last."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from stages.dedup.ranking import best_first, rank_value
         (1, 2),
         (0.5, "0.75"),
         ("-3", -2.5),
+        (Decimal("0.1"), 0.2),
         ("2023-12-31", "2024-01-01"),
         ("2024-01-01T23:59:59+02:00", "2024-01-01T22:00:00Z"),
         ("2024-01-01", "2024-01-01T00:00:01"),

@@ -4,6 +4,7 @@ Whatever JSON holds comes back from its text, integers of any length with all th
 the bounds is none, and said to be. Tables give the values that JSON lines give.
 """
 
+import datetime as dt
 import io
 import json
 from typing import Any
@@ -228,6 +229,28 @@ def test_columns_of_many_types_go_along(name: str, kind: pa.DataType, value: Any
         KeptValues((text,)),
         KeptValues((None,)),
     ]
+
+
+TIMES = [
+    (pa.timestamp("ns"), 1_577_836_800_000_000_001, dt.datetime(2020, 1, 1)),  # noqa: DTZ001
+    (pa.timestamp("ns", "UTC"), 1_577_836_800_000_001_999, dt.datetime(2020, 1, 1, 0, 0, 0, 1, dt.UTC)),
+    (pa.timestamp("s"), 10**15, None),
+    (pa.timestamp("us"), -(10**18), None),
+    (pa.date32(), 2**31 - 1, None),
+    (pa.date32(), 5, dt.date(1970, 1, 6)),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "given"), TIMES, ids=str)
+def test_what_reads_a_column_beside_the_text_has_times_of_python(
+    kind: pa.DataType, value: int, given: object
+) -> None:
+    numbers = pa.array([value, None], pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    table = pa.table({"text": ["a", "b"], "v": numbers.cast(kind)})
+    found = rows_of(
+        "parquet" if kind != pa.timestamp("s") else "arrow", table, FieldsForFilters(asked=("v",))
+    )
+    assert [one.values for one in found if isinstance(one, RawDocument)] == [(given,), (None,)]
 
 
 OTHERS = [

@@ -1,4 +1,4 @@
-"""What evaluation sets promise before and after the search: clean items, and a word on sets that drop much."""
+"""What evaluation sets promise: their items are cleaned as documents are, and much that goes is told."""
 
 import json
 from pathlib import Path

@@ -4,7 +4,7 @@ It is measured on text that the tokenizer has not seen. On the sample that it wa
 look better than they are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -30,6 +30,11 @@ class LanguageCounts:
     byte_tokens: int = 0
     uncovered: int = 0
     """Characters that are written as bytes, because they have no piece."""
+
+    @property
+    def byte_fallback(self) -> float:
+        """The share of bytes among the tokens."""
+        return round(self.byte_tokens / self.tokens, 6)
 
     def __add__(self, other: "LanguageCounts") -> "LanguageCounts":
         """Return the counts of both texts together."""
@@ -87,13 +92,6 @@ def rates_of(counts: LanguageCounts) -> dict[str, float]:
         "bytes_per_token": round(counts.bytes / counts.tokens, 4),
         "characters_per_token": round(counts.characters / counts.tokens, 4),
         "tokens_per_word": round(counts.tokens / max(counts.words, 1), 4),
-        "byte_fallback": round(counts.byte_tokens / counts.tokens, 6),
+        "byte_fallback": counts.byte_fallback,
         "uncovered_characters": round(counts.uncovered / max(counts.characters, 1), 6),
     }
-
-
-def over_fallback(counts: Mapping[str, LanguageCounts], most: float) -> dict[str, float]:
-    """Return the languages of whose tokens more than a share are bytes, the largest share first."""
-    shares = {name: one.byte_tokens / one.tokens for name, one in counts.items() if one.tokens}
-    found = sorted(shares.items(), key=lambda item: (-item[1], item[0]))
-    return {name: share for name, share in found if share > most}

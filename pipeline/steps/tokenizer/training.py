@@ -37,7 +37,7 @@ from stages.mixing.placement import ValidationConfig, validation_hash
 from stages.seeding import threshold
 from stages.tokenizer.coverage import CharacterCounts, required_characters
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.fairness import LanguageCounts, TextCounter, over_fallback, rates_of
+from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
 from stages.tokenizer.framing import Framing, trained_ids
 from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, cut_pieces, sample_pieces
 from stages.tokenizer.train import TrainConfig, most_characters, train_model
@@ -229,7 +229,7 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
             for row in _pieces(workspace, work, sample_key)
         ),
         character_coverage=coverage,
-        byte_fallback={name: round(share, 6) for name, share in over_fallback(unseen, 0.0).items()},
+        byte_fallback={name: one.byte_fallback for name, one in sorted(unseen.items())},
     )
 
 

@@ -2,9 +2,7 @@
 
 from dataclasses import fields
 
-import pytest
-
-from stages.tokenizer.fairness import LanguageCounts, over_fallback, rates_of
+from stages.tokenizer.fairness import LanguageCounts, rates_of
 
 
 def test_counts_add_up_field_by_field() -> None:
@@ -30,17 +28,3 @@ def test_rates_are_as_written_out() -> None:
         "byte_fallback": 0.75,
         "uncovered_characters": 0.1,
     }
-
-
-@pytest.mark.parametrize(
-    ("most", "found"), [(0.0, ["th", "zh", "en"]), (0.2, ["th", "zh"]), (0.25, ["th"]), (0.5, [])]
-)
-def test_languages_over_a_share_come_the_worst_first(most: float, found: list[str]) -> None:
-    counts = {
-        "en": LanguageCounts(tokens=100, byte_tokens=1),
-        "none": LanguageCounts(),
-        "th": LanguageCounts(tokens=4, byte_tokens=2),
-        "whole": LanguageCounts(tokens=4),
-        "zh": LanguageCounts(tokens=40, byte_tokens=10),
-    }
-    assert list(over_fallback(counts, most)) == found

@@ -146,6 +146,14 @@ class Ingest(LengthFilter):
     sources, paths and positions, once there are 1,000."""
 
 
+class TokenizerLimits(Config):
+    """What stops a run that trains its tokenizer, after that is trained and before texts are encoded."""
+
+    max_byte_fallback: float | None = Field(None, ge=0.0, le=1.0)
+    """Largest share of bytes among the tokens of a language, on text that was held out. Without it, a
+    run warns of languages above 0.1."""
+
+
 class TokenizerSection(Config):
     """The tokenizer: trained by the run, or an existing one."""
 
@@ -154,6 +162,7 @@ class TokenizerSection(Config):
     """An existing tokenizer instead, relative to the run file: a SentencePiece model (`.model`) or a
     tokenizer.json of Hugging Face (`.json`)."""
     special: SpecialPieces = SpecialPieces()
+    limits: TokenizerLimits = TokenizerLimits()
 
     _possible = field_validator("path")(_possible_path)
 
@@ -163,6 +172,10 @@ class TokenizerSection(Config):
             raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
         if self.path is None and self.special != SpecialPieces():
             raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
+        if self.path is not None and self.limits != TokenizerLimits():
+            raise ValueError(
+                "limits holds for a tokenizer that the run trains; leave out path or limits"
+            )
         return self
 
 

@@ -161,10 +161,20 @@ class HuggingFaceFile:
         for piece, number in self._content.vocab.items():
             found[number] = spelled_by(piece, self._content)
         for piece, number in self._content.added.items():
-            found[number] = piece.encode()
+            if not self._is_run_of_spaces(piece, number):
+                found[number] = piece.encode()
         for number in self._special:
             found[number] = b""
         return found
+
+    def _is_run_of_spaces(self, piece: str, number: int) -> bool:
+        """Say whether an added token is a piece that spaces give, as Gemma's for indentation are.
+
+        The library matches it in a text where that has the symbols of the spaces themselves, and decodes
+        it to spaces all the same.
+        """
+        known = self._content.vocab.get(piece) == number and SPACE_SYMBOL in piece
+        return known and self._content.writing is Writing.METASPACE
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return each id as people read it: its text, or the piece if it is special."""

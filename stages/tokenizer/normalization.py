@@ -57,15 +57,19 @@ def changes_text(normalise: Callable[[str], str]) -> bool:
     return bool(changed_samples(normalise))
 
 
-def normalization_loss(rule: Normalization) -> str | None:
-    """Return one line on what texts lose under a rule, or None if nothing."""
-    normaliser = sentencepiece.SentencePieceNormalizer(
+def rule_normaliser(rule: Normalization) -> sentencepiece.SentencePieceNormalizer:
+    """Return the normaliser of a rule, which leaves spaces as they are."""
+    return sentencepiece.SentencePieceNormalizer(
         rule_name=rule.value,
         add_dummy_prefix=False,
         remove_extra_whitespaces=False,
         escape_whitespaces=False,
     )
-    changed = changed_samples(normaliser.normalize)
+
+
+def normalization_loss(rule: Normalization) -> str | None:
+    """Return one line on what texts lose under a rule, or None if nothing."""
+    changed = changed_samples(rule_normaliser(rule).normalize)
     if not changed:
         return None
     return (

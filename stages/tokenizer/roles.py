@@ -4,9 +4,9 @@
     the run file names            [tokenizer.special]   mask = "[MASK]"   or an id
     one well-known piece is there  <pad>, [CLS], <|endoftext|>, <extra_id_0> ...
 
-What the run file says counts most, then the file. Where several well-known pieces could be meant, none
-is taken; whoever needs it is asked to say which. Only pieces that a file sets apart from text are taken
-unasked.
+What the run file says counts most, then the file. Where several well-known pieces could be meant, those
+count that the file itself keeps from text. If these are several, none is taken, and whoever needs it is
+asked to say which. Only pieces that a file sets apart from text are taken unasked.
 
 What is named here, and what else the file sets apart, is never given by text, drawn or masked.
 """
@@ -22,12 +22,18 @@ from stages.tokenizer.special import special_ids
 
 _WELL_KNOWN = {
     "unk": ("<unk>", "[UNK]", "<|unk|>"),
-    "bos": ("<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>"),
-    "eos": ("</s>", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
-    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>"),
-    "cls": ("<cls>", "[CLS]"),
-    "sep": ("<sep>", "[SEP]"),
-    "mask": ("<mask>", "[MASK]", "<|mask|>"),
+    "bos": (
+        *("<s>", "<bos>", "[BOS]", "<|begin_of_text|>", "<|startoftext|>", "<BOS_TOKEN>"),
+        "<\uff5cbegin\u2581of\u2581sentence\uff5c>",
+    ),
+    "eos": (
+        *("</s>", "<eos>", "[EOS]", "<|endoftext|>", "<|end_of_text|>", "<EOS_TOKEN>", "<EOT>"),
+        "<\uff5cend\u2581of\u2581sentence\uff5c>",
+    ),
+    "pad": ("<pad>", "[PAD]", "<|pad|>", "<|padding|>", "<PAD>", "<\uff5c\u2581pad\u2581\uff5c>"),
+    "cls": ("<cls>", "[CLS]", "<CLS>"),
+    "sep": ("<sep>", "[SEP]", "<SEP>"),
+    "mask": ("<mask>", "[MASK]", "<|mask|>", "<MASK_TOKEN>"),
     "fim_prefix": ("<fim_prefix>", "<|fim_prefix|>", "<fim-prefix>", "\u2581<PRE>"),
     "fim_middle": ("<fim_middle>", "<|fim_middle|>", "<fim-middle>", "\u2581<MID>"),
     "fim_suffix": ("<fim_suffix>", "<|fim_suffix|>", "<fim-suffix>", "\u2581<SUF>"),
@@ -35,7 +41,8 @@ _WELL_KNOWN = {
     "mode_x": ("<mode_x>", "[NLG]"),
     "mode_s": ("<mode_s>", "[S2S]"),
 }
-"""Pieces that mean a role wherever they are set apart; [NLU], [NLG] and [S2S] are UL2's own."""
+"""Pieces that mean a role wherever they are set apart; [NLU], [NLG] and [S2S] are UL2's own, and those
+with full-width bars DeepSeek's."""
 _SENTINELS = ("<sentinel_{}>", "<extra_id_{}>")
 _MAY_BE_ONE = ({"bos", "cls"}, {"bos", "eos"}, {"eos", "sep"})
 """Roles that never stand where one could be taken for the other."""
@@ -126,6 +133,8 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
             ids[role] = found.declared[role]
         elif role not in ids:
             there = tuple(piece for piece in pieces if found.marks.get(piece, unknown) != unknown)
+            kept = tuple(piece for piece in there if found.marks[piece] in found.controls)
+            there = kept or there  # HTML's </s> is a piece of text where <eos> is kept from it
             if len(there) == 1:
                 ids[role] = found.marks[there[0]]
             elif there:

@@ -19,6 +19,10 @@ from stages.seeding import Purpose, document_hash
 MAX_PIECE_BYTES = 4096
 """SentencePiece skips longer sentences in silence (its limit is 4,192 bytes)."""
 
+LEAST_MEASURED = 1 << 20
+"""Bytes of a language from which documents of it are held out: of a smaller one there are too few."""
+_MOST_HELD_OUT = 0.05
+
 _CONTINUATION = 0x80
 """The high bits of a byte that begins no character in UTF-8."""
 
@@ -35,6 +39,10 @@ class SamplingConfig(Config):
     """Bytes of text to train on; a smaller corpus gives a sample of its own size."""
     max_repeats: int = Field(4, ge=1)
     """How often the text of a small language may be repeated."""
+    held_out: ByteSize = Field(ByteSize(256 << 10), ge=0, validate_default=True)
+    """Bytes of text of each language of 1 MiB or more that are not trained on, so that the tokenizer is
+    measured on text that it has not seen: whole documents, at most a twentieth of the language. They are
+    those that validation would hold out next."""
 
 
 def balanced_targets(sizes: Mapping[str, int], config: SamplingConfig) -> dict[str, float]:
@@ -63,6 +71,20 @@ def balanced_targets(sizes: Mapping[str, int], config: SamplingConfig) -> dict[s
             targets[name] = float(open_languages.pop(name) * config.max_repeats)
             remaining -= targets[name]
     return dict(sorted(targets.items()))
+
+
+def held_out_shares(sizes: Mapping[str, int], config: SamplingConfig) -> dict[str, float]:
+    """Return the share of each language's documents that are held out; small languages have none.
+
+    Args:
+        sizes: bytes of text by language.
+        config: the text that is wanted of each.
+    """
+    return {
+        language: min(_MOST_HELD_OUT, config.held_out / size)
+        for language, size in sorted(sizes.items())
+        if size >= LEAST_MEASURED
+    }
 
 
 def cut_pieces(text: str, *, max_bytes: int = MAX_PIECE_BYTES) -> Iterator[str]:

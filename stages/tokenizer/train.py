@@ -6,18 +6,20 @@ of threads in the model; each setting below that differs from a default is again
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import sentencepiece
 from pydantic import Field
 
 from stages.errors import ConfigError, VocabularySizeError
-from stages.tokenizer.normalization import Normalization
+from stages.tokenizer.normalization import Normalization, rule_normaliser
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, SamplingConfig
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 
 _BYTE_PIECES = 256
+_LEAST_COVERAGE = 0.98
+"""Of the whole sample, in characters: the least that the library takes."""
 _MIN_VOCAB = num_reserved() + _BYTE_PIECES + 1
 _MOST = re.compile(r"value <= (\d+)")
 _LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
@@ -34,7 +36,16 @@ class TrainConfig(SamplingConfig):
     vocab_size: int = Field(32000, gt=_MIN_VOCAB, le=1 << 20)
     """Ids in all: the special ones and the 256 bytes included."""
     character_coverage: float = Field(0.9995, ge=0.98, le=1.0)
-    """Share of the sample's characters that get pieces; the rest is written as bytes."""
+    """Share of the text of each language, in characters, whose characters get pieces; the others are
+    written as bytes. It is lowered for all languages alike where these characters would take more than
+    half of the vocabulary."""
+
+    def normaliser(self) -> Callable[[str], str]:
+        """Return what turns a text into the one that pieces are learned from, spaces as they are."""
+        if self.normalization is Normalization.IDENTITY:
+            return str
+        normaliser = rule_normaliser(self.normalization)
+        return lambda text: str(normaliser.normalize(text))
 
 
 _MEMORY = {"bpe": 28, "unigram": 24}
@@ -70,8 +81,20 @@ def fitting_sample(config: TrainConfig, memory: int) -> int:
     return max(0, memory - nothing) // _MEMORY[config.model]
 
 
-def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes:
+def most_characters(config: TrainConfig) -> int:
+    """Return how many pieces may be single characters: half of those that are not special or bytes."""
+    return (config.vocab_size - num_reserved() - _BYTE_PIECES) // 2
+
+
+def train_model(
+    sample: Iterable[tuple[str, int]], config: TrainConfig, *, characters: str = ""
+) -> bytes:
     """Return the bytes of a SentencePiece model trained on a sample of (piece, copies).
+
+    Args:
+        sample: what is learned from.
+        config: how.
+        characters: that get a piece, beside those that are 98% of the whole sample.
 
     Raises:
         ConfigError: the sample is empty, or too small for the vocabulary.
@@ -83,7 +106,8 @@ def train_model(sample: Iterable[tuple[str, int]], config: TrainConfig) -> bytes
             model_writer=model,
             model_type=config.model,
             vocab_size=config.vocab_size,
-            character_coverage=config.character_coverage,
+            character_coverage=_LEAST_COVERAGE,
+            required_chars=characters,
             byte_fallback=True,
             normalization_rule_name=config.normalization.value,
             remove_extra_whitespaces=False,

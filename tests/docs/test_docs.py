@@ -22,7 +22,15 @@ from pydantic import BaseModel, ByteSize
 from typer.testing import CliRunner
 
 from pipeline import cli
-from pipeline.run_file.config import Dataset, Ingest, Resources, RunFile, Source, TokenizerSection
+from pipeline.run_file.config import (
+    Dataset,
+    Ingest,
+    Resources,
+    RunFile,
+    Source,
+    TokenizerLimits,
+    TokenizerSection,
+)
 from pipeline.run_file.deduplication import Dedup
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
@@ -83,6 +91,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),
     ("[tokenizer.special]", SpecialPieces),
+    ("[tokenizer.limits]", TokenizerLimits),
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),

@@ -12,6 +12,7 @@ from pipeline.steps.records import flows_of, read_all
 from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
+from pipeline.steps.tokenizer.limits import fallback_warnings, require_fallback
 from pipeline.steps.tokenizer.load import FOLDER
 from pipeline.steps.tokenizer.training import (
     SampleRecord,
@@ -23,7 +24,7 @@ from pipeline.steps.tokenizer.training import (
     train_tokenizer,
 )
 from stages.tokenizer.normalization import normalization_loss
-from stages.tokenizer.sampling import SamplingConfig, balanced_targets
+from stages.tokenizer.sampling import SamplingConfig, balanced_targets, held_out_shares
 from stages.tokenizer.train import fitting_sample, training_memory
 
 SAMPLE = "sample"
@@ -110,14 +111,16 @@ def _work(job: Job) -> Work[TokenizerRecord]:
         return Whole(taken[task.unit].read(TokenizerRecord))
     units, languages = kept_units(job), selection(job).languages
     sizes = {name: size["bytes"] for name, size in languages.items()}
-    rates = sampling_rates(sizes, config)
+    rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
     samples = yield Phase(
         "sample for the tokenizer",
         [
             job.task(
                 f"{SAMPLE}-{unit.commit_name}",
                 sample_unit,
-                SampleUnit(unit, rates, job.file.validation, job.file.seed, sides_key(job.scope)),
+                SampleUnit(
+                    unit, rates, job.file.validation, job.file.seed, sides_key(job.scope), held_out
+                ),
                 fingerprint=job.plan.units[SAMPLE],
             )
             for unit in units
@@ -132,7 +135,10 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
     where = Where.WORKERS if little else Where.ALONE
     trained = yield Phase("train the tokenizer", [task], where, need=need)
-    return Whole(trained[task.unit].read(TokenizerRecord), flows)
+    record = trained[task.unit].read(TokenizerRecord)
+    require_fallback(record, job.file.tokenizer.limits, job.root)
+    warnings = tuple(fallback_warnings(record, job.file.tokenizer))
+    return Whole(record.model_copy(update={"warnings": warnings}), flows)
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
@@ -141,7 +147,7 @@ def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
 
 TOKENIZER = Step(
     name="tokenizer",
-    version=1,
+    version=2,
     record=TokenizerRecord,
     reads=_reads,
     settings=_settings,
@@ -154,6 +160,6 @@ TOKENIZER = Step(
     takes=Takes(SELECTING),
     unit_of=lambda name: name.removeprefix(f"{SAMPLE}-"),
     folders=(FOLDER, "work"),
-    unread=("work/sample/",),
+    unread=("work/sample/", "work/held-out/"),
     sole=FOLDER,
 )

@@ -2,15 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import Field
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier import Sides, may_be_held_out
@@ -22,6 +25,7 @@ from pipeline.steps.units import (
     clusters_of,
     fixed_bytes,
     kept_groups,
+    rows_of_bytes,
     tally_of_texts,
     text_slices,
 )
@@ -29,12 +33,14 @@ from pipeline.system.memory_release import release_freed_memory
 from stages.errors import ConfigError
 from stages.identity import ID_BYTES
 from stages.ledger import Flow, Tally
-from stages.mixing.placement import ValidationConfig
+from stages.mixing.placement import ValidationConfig, validation_hash
+from stages.seeding import threshold
+from stages.tokenizer.coverage import CharacterCounts, required_characters
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.fairness import LanguageCounts, fairness
+from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
 from stages.tokenizer.framing import Framing, trained_ids
-from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, sample_pieces
-from stages.tokenizer.train import TrainConfig, train_model
+from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, cut_pieces, sample_pieces
+from stages.tokenizer.train import TrainConfig, most_characters, train_model
 
 MODEL = "tokenizer/tokenizer.model"
 FAIRNESS = "tokenizer/fairness.json"
@@ -48,6 +54,8 @@ _SAMPLE = pa.schema(
 )
 _BATCH = 1024
 """Pieces that are Python strings at once: 4 MiB at the most."""
+_MEASURED_PIECES = 16
+"""Of a document that is held out, 64 KiB: no single one is to stand for its language."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,8 @@ class SampleUnit:
     seed: int
     sides: str | None = None
     """Key of the sides that earlier runs settled; None if there are none."""
+    held_out: Mapping[str, float] = field(default_factory=dict)
+    """The share of the documents of a language that the tokenizer is measured on."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +86,11 @@ class TokenizerTraining:
 def sample_key(unit: Unit) -> str:
     """Return the key of a unit's share of the sample."""
     return f"work/sample/{unit.name}.parquet"
+
+
+def measured_key(unit: Unit) -> str:
+    """Return the key of the text of a unit that the tokenizer is measured on."""
+    return f"work/held-out/{unit.name}.parquet"
 
 
 def sampling_rates(sizes: Mapping[str, int], config: TrainConfig) -> dict[str, Fraction]:
@@ -99,6 +114,10 @@ class TokenizerRecord(StepRecord):
     sample_languages: int | None = None
     space_symbols: int | None = None
     """Of the sample that stand in its texts themselves."""
+    character_coverage: float | None = None
+    """Share of the text of each language whose characters have pieces."""
+    byte_fallback: dict[str, float] = Field(default_factory=dict)
+    """Share of bytes among the tokens of each language, on text that was held out."""
     file: str | None = None
     """Of an existing one: its name in the run."""
     sha256: str | None = None
@@ -107,33 +126,60 @@ class TokenizerRecord(StepRecord):
 
 
 def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
-    """Draw one unit's pieces, leaving out what may be held out for validation."""
+    """Draw one unit's pieces, leaving out what may be held out for validation, or to measure on."""
     clusters, sides = clusters_of(workspace, work.unit), Sides.read(workspace, work.sides)
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
-    taken = 0
-    with pq.ParquetWriter(
-        workspace.create(sample_key(work.unit)), _SAMPLE, compression="zstd"
-    ) as writer:
+    with (
+        _Pieces(workspace, sample_key(work.unit)) as sample,
+        _Pieces(workspace, measured_key(work.unit)) as measured,
+    ):
         for table in kept_groups(workspace, work.unit, ["id", "language", "text_bytes", "text"]):
             described = table.select(["id", "text_bytes"])
-            candidate = pa.array(_candidates(table, clusters, sides, work=work), pa.bool_())
+            validating, measuring = _left_out(table, clusters, sides, work=work)
+            left_out = pa.array(validating | measuring)
             received += tally_of_texts(described)
-            held_out += tally_of_texts(described.filter(candidate))
-            drawn = table.filter(pc.invert(candidate))
+            held_out += tally_of_texts(described.filter(left_out))
+            drawn = table.filter(pc.invert(left_out))
             others += tally_of_texts(drawn.select(["id", "text_bytes"]))
             for part in text_slices(drawn):
-                rows = _sampled(part, work)
-                while batch := list(islice(rows, _BATCH)):
-                    taken += len(batch)
-                    writer.write_table(pa.Table.from_pylist(batch, schema=_SAMPLE))
+                sample.write(_sampled(part, work))
+            for part in text_slices(table.filter(pa.array(measuring))):
+                measured.write(_measured(part))
     flow = Flow(input=received, output=others, gone={"held_out": held_out})
-    return SampleRecord(pieces=taken, flow=flow)
+    return SampleRecord(pieces=sample.count, flow=flow)
 
 
-def _candidates(table: pa.Table, clusters: Clusters, sides: Sides, *, work: SampleUnit) -> list[bool]:
-    """Return of each document whether it may be held out."""
+class _Pieces:
+    """A file of pieces that is written."""
+
+    def __init__(self, workspace: Workspace, key: str) -> None:
+        self._writer = pq.ParquetWriter(workspace.create(key), _SAMPLE, compression="zstd")
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+
+    def write(self, rows: Iterator[dict[str, Any]]) -> None:
+        while batch := list(islice(rows, _BATCH)):
+            self.count += len(batch)
+            self._writer.write_table(pa.Table.from_pylist(batch, schema=_SAMPLE))
+
+
+def _left_out(
+    table: pa.Table, clusters: Clusters, sides: Sides, *, work: SampleUnit
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say of each document whether it may be held out for validation, and whether to measure on."""
     names = clusters.of(fixed_bytes(table.column("id"), ID_BYTES))
-    return may_be_held_out(names, work.seed, config=work.validation, sides=sides)
+    validating = may_be_held_out(names, work.seed, config=work.validation, sides=sides)
+    shares = [work.held_out.get(language, 0.0) for language in table.column("language").to_pylist()]
+    measuring = [
+        validation_hash(name, work.seed) < threshold(share)
+        for name, share in zip(rows_of_bytes(names), shares, strict=True)
+    ]
+    return np.array(validating, np.bool_), np.array(measuring, np.bool_)
 
 
 def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
@@ -145,67 +191,98 @@ def _sampled(table: pa.Table, work: SampleUnit) -> Iterator[dict[str, Any]]:
             yield {"language": language, "copies": copies, "piece": piece}
 
 
+def _measured(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """Yield the first pieces of some documents, so that a long one does not stand for its language."""
+    for document in table.to_pylist():
+        for piece in islice(cut_pieces(document["text"]), _MEASURED_PIECES):
+            yield {"language": document["language"], "copies": 1, "piece": piece}
+
+
 def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
     """Train on the units' pieces in canonical order; write model, special ids and fairness."""
-    if not any(True for _ in _pieces(workspace, work)):
+    counts, normalise = CharacterCounts(), work.train.normaliser()
+    for row in _pieces(workspace, work, sample_key):
+        counts.add(row["language"], normalise(row["piece"]))
+    if not counts.by_language():
         raise ConfigError(
             "tokenizer.train: the sample is empty, since no document is left for training; lower"
             " validation.fraction or add documents"
         )
-    sample = ((row["piece"], row["copies"]) for row in _pieces(workspace, work))
+    characters, coverage = required_characters(
+        counts.by_language(), coverage=work.train.character_coverage, most=most_characters(work.train)
+    )
+    sample = ((row["piece"], row["copies"]) for row in _pieces(workspace, work, sample_key))
     model = workspace.create(MODEL)
-    model.write_bytes(train_model(sample, work.train))
+    model.write_bytes(train_model(sample, work.train, characters=characters))
     release_freed_memory()  # the trainer's half a gigabyte, before the sample is measured
-    tokenizer = Tokenizer.load(model)
-    counts, drawn = _measure(workspace, work, tokenizer)
-    rates = fairness(counts)
-    total = sum(drawn.values())
-    wanted = sum(work.targets.values())
-    for language, row in rates.items():
-        row["sample_share"] = round(drawn[language] / total, 6)
-        row["target_share"] = round(work.targets.get(language, 0.0) / wanted, 6)
+    counter = TextCounter(Tokenizer.load(model))
+    trained, drawn = _measure(workspace, work, counter, key=sample_key)
+    unseen, _ = _measure(workspace, work, counter, key=measured_key)
     _write_json(workspace, SPECIAL_IDS, trained_ids(work.framing))
-    _write_json(workspace, FAIRNESS, rates)
+    _write_json(workspace, FAIRNESS, _fairness(trained, unseen, drawn, targets=work.targets))
     return TokenizerRecord(
-        vocab_size=tokenizer.vocab_size,
-        sample_bytes=total,
+        vocab_size=counter.vocab_size,
+        sample_bytes=sum(drawn.values()),
         sample_languages=len(drawn),
         space_symbols=sum(
-            row["piece"].count(SPACE_SYMBOL) * row["copies"] for row in _pieces(workspace, work)
+            row["piece"].count(SPACE_SYMBOL) * row["copies"]
+            for row in _pieces(workspace, work, sample_key)
         ),
+        character_coverage=coverage,
+        byte_fallback={name: one.byte_fallback for name, one in sorted(unseen.items())},
     )
 
 
-def _batches(workspace: Workspace, work: TokenizerTraining) -> Iterator[list[dict[str, Any]]]:
-    """Yield the sample in lists of at most `_BATCH` pieces."""
+def _fairness(
+    trained: Mapping[str, LanguageCounts],
+    unseen: Mapping[str, LanguageCounts],
+    drawn: Mapping[str, int],
+    *,
+    targets: Mapping[str, float],
+) -> dict[str, object]:
+    """Return the rates of each language on the sample and on text that was held out, and its shares."""
+    total, wanted = sum(drawn.values()), sum(targets.values())
+    return {
+        language: {
+            "sample": rates_of(counts),
+            "held_out": rates_of(unseen[language]) if language in unseen else None,
+            "sample_share": round(drawn[language] / total, 6),
+            "target_share": round(targets.get(language, 0.0) / wanted, 6),
+        }
+        for language, counts in sorted(trained.items())
+        if counts.tokens
+    }
+
+
+def _batches(
+    workspace: Workspace, work: TokenizerTraining, key: Callable[[Unit], str]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the pieces of all units in lists of at most `_BATCH`."""
     for unit in work.units:
-        with pq.ParquetFile(workspace.path(sample_key(unit))) as file:
+        with pq.ParquetFile(workspace.path(key(unit))) as file:
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group, use_threads=False).to_pylist()
 
 
-def _pieces(workspace: Workspace, work: TokenizerTraining) -> Iterator[dict[str, Any]]:
-    for batch in _batches(workspace, work):
+def _pieces(
+    workspace: Workspace, work: TokenizerTraining, key: Callable[[Unit], str]
+) -> Iterator[dict[str, Any]]:
+    for batch in _batches(workspace, work, key):
         yield from batch
 
 
 def _measure(
-    workspace: Workspace, work: TokenizerTraining, tokenizer: Tokenizer
+    workspace: Workspace, work: TokenizerTraining, counter: TextCounter, *, key: Callable[[Unit], str]
 ) -> tuple[dict[str, LanguageCounts], dict[str, int]]:
-    """Encode the sample once: what each language pays, and how many bytes of it were drawn."""
+    """Encode pieces: what each language pays, and how many bytes of it were drawn."""
     counts: defaultdict[str, LanguageCounts] = defaultdict(LanguageCounts)
     drawn: defaultdict[str, int] = defaultdict(int)
-    is_byte = tokenizer.byte_ids()
-    for batch in _batches(workspace, work):
-        encoded = tokenizer.encode([row["piece"] for row in batch])
-        for row, ids in zip(batch, encoded, strict=True):
-            piece = row["piece"]
-            size = len(piece.encode())
-            drawn[row["language"]] += size * row["copies"]
-            counts[row["language"]] += LanguageCounts(
-                1, size, len(piece), len(ids), int(is_byte[ids].sum())
-            )
-    return dict(counts), dict(drawn)
+    for batch in _batches(workspace, work, key):
+        counted = counter.count(row["piece"] for row in batch)
+        for row, one in zip(batch, counted, strict=True):
+            drawn[row["language"]] += one.bytes * row["copies"]
+            counts[row["language"]] += one
+    return {name: one for name, one in counts.items() if one.tokens}, dict(drawn)
 
 
 def _write_json(workspace: Workspace, key: str, value: object) -> None:

@@ -187,3 +187,21 @@ def test_what_stops_a_run_is_no_fault_of_a_file(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(np, "array", stopped)
     with pytest.raises(KeyboardInterrupt):
         tokenizer.encode(["a"])
+
+
+def test_runs_of_spaces_that_are_added_tokens_are_spelled_as_spaces() -> None:
+    data = json.loads(data_of("llama-json"))
+    run = "\u2581\u2581"
+    number = data["model"]["vocab"].setdefault(run, len(data["model"]["vocab"]))
+    if ["\u2581", "\u2581"] not in data["model"]["merges"]:
+        data["model"]["merges"].append(["\u2581", "\u2581"])
+    added = {"content": run, "id": number, "special": False, "normalized": False}
+    sides = {"single_word": False, "lstrip": False, "rstrip": False}
+    data["added_tokens"].append(added | sides)
+    data["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    tokenizer = opened(json.dumps(data).encode(), special=2)
+    given = ["def f(x):\n    return  x\n", f"a{run}b"]
+    ids = tokenizer.encode(given)
+    assert all(number in row for row in ids)
+    assert tokenizer.decode(ids) == [tokenizer.normalise(text) for text in given]
+    assert tokenizer.normalise(given[0]) == given[0]

@@ -54,6 +54,27 @@ def test_the_run_file_counts_more_than_the_file_and_the_file_more_than_a_piece()
     assert found(marks, eos="b").ids["eos"] == 21
 
 
+def test_a_piece_that_the_file_keeps_from_text_counts_more_than_one_that_it_only_marks() -> None:
+    marks = {"<eos>": 1, "<bos>": 2, "<s>": 4, "</s>": 5}  # as Gemma's: the last two are HTML's
+    gemma = Described(9, marks, marks, frozenset({1, 2}), {})
+    roles = find_roles(gemma, SpecialPieces(), name="x")
+    assert (roles.ids, roles.unsure) == ({"bos": 2, "eos": 1}, {})
+
+
+@pytest.mark.parametrize(
+    ("bos", "eos"),
+    [
+        ("<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<\uff5cend\u2581of\u2581sentence\uff5c>"),
+        ("<BOS_TOKEN>", "<EOS_TOKEN>"),
+        ("<META>", "<EOT>"),
+    ],
+)
+def test_the_ends_of_documents_of_other_families_are_known(bos: str, eos: str) -> None:
+    ids = found({bos: 3, eos: 4}).ids
+    assert ids["eos"] == 4
+    assert ids["reserved_3" if bos == "<META>" else "bos"] == 3
+
+
 def test_pieces_of_text_are_taken_only_if_the_run_file_says_so() -> None:
     texts = Described(9, {"</s>": 3, "<mask>": 4}, {}, frozenset(), {})
     assert find_roles(texts, SpecialPieces(), name="x").ids == {}

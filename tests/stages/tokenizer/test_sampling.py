@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ByteSize
 
-from stages.tokenizer.fairness import LanguageCounts, fairness
 from stages.tokenizer.sampling import (
     MAX_PIECE_BYTES,
     SamplingConfig,
@@ -157,29 +156,3 @@ def test_special_ids_are_numbered_as_written_out() -> None:
     assert ids["sentinel_255"] == 268
     assert num_reserved() == 269
     assert len(control_symbols()) == 269 - FIRST_CONTROL
-
-
-def test_fairness_gives_each_languages_rates() -> None:
-    counts = {
-        "th": LanguageCounts(1, 30, 10, 20, 5),
-        "en": LanguageCounts(2, 100, 100, 25, 0) + LanguageCounts(1, 20, 18, 5, 1),
-        "none": LanguageCounts(),
-    }
-    assert counts["en"] == LanguageCounts(3, 120, 118, 30, 1)
-    assert fairness(counts) == {
-        "en": {
-            "bytes": 120,
-            "tokens": 30,
-            "bytes_per_token": 4.0,
-            "characters_per_token": 3.9333,
-            "byte_fallback": 0.033333,
-        },
-        "th": {
-            "bytes": 30,
-            "tokens": 20,
-            "bytes_per_token": 1.5,
-            "characters_per_token": 0.5,
-            "byte_fallback": 0.25,
-        },
-    }
-    assert list(fairness(counts)) == ["en", "th"]

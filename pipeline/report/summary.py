@@ -245,6 +245,10 @@ def _languages(records: Records) -> list[LanguageContent]:
     stored = records.get(TOKENIZE)
     counts = {} if stored is None else stored.languages
     rows: list[LanguageContent] = [{"language": name, **one} for name, one in counts.items()]
+    tokenizer = records.get(TOKENIZER)
+    for row in rows:
+        if tokenizer is not None and row["language"] in tokenizer.byte_fallback:
+            row["byte_fallback"] = tokenizer.byte_fallback[row["language"]]
     return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
 
 

@@ -162,11 +162,14 @@ def _documents(documents: DocumentsContent) -> PlainTable:
 
 
 def _languages(rows: list[LanguageContent]) -> PlainTable:
-    table = PlainTable("language", "documents", "bytes", "tokens", "bytes/token").right()
+    measured = any("byte_fallback" in row for row in rows)
+    columns = ["documents", "bytes", "tokens", "bytes/token", *["byte fallback"] * measured]
+    table = PlainTable("language", *columns).right()
     shown, others = first_languages(rows, MAX_LANGUAGES)
     for row in [*shown, *([] if others is None else [others])]:
         counts = [f"{row[key]:,}" for key in ("documents", "bytes", "tokens")]
-        table.add(shortened(row["language"]), *counts, f"{row['bytes'] / row['tokens']:.2f}")
+        fallback = [f"{row['byte_fallback']:.2%}" if "byte_fallback" in row else ""] * measured
+        table.add(shortened(row["language"]), *counts, f"{row['bytes'] / row['tokens']:.2f}", *fallback)
     table.add("")
     return table
 

@@ -246,9 +246,10 @@ def _languages(records: Records) -> list[LanguageContent]:
     counts = {} if stored is None else stored.languages
     rows: list[LanguageContent] = [{"language": name, **one} for name, one in counts.items()]
     tokenizer = records.get(TOKENIZER)
+    measured = {} if tokenizer is None else tokenizer.byte_fallback
     for row in rows:
-        if tokenizer is not None and row["language"] in tokenizer.byte_fallback:
-            row["byte_fallback"] = tokenizer.byte_fallback[row["language"]]
+        if (share := measured.get(row["language"])) is not None:
+            row["byte_fallback"] = share
     return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
 
 

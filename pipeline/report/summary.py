@@ -34,6 +34,7 @@ from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
+from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
@@ -244,13 +245,24 @@ def _languages(records: Records) -> list[LanguageContent]:
     """Return documents, bytes and tokens by language, most tokens first."""
     stored = records.get(TOKENIZE)
     counts = {} if stored is None else stored.languages
-    rows: list[LanguageContent] = [{"language": name, **one} for name, one in counts.items()]
     tokenizer = records.get(TOKENIZER)
     measured = {} if tokenizer is None else tokenizer.byte_fallback
-    for row in rows:
-        if (share := measured.get(row["language"])) is not None:
-            row["byte_fallback"] = share
+    rows = [_language(name, one, measured.get(name)) for name, one in counts.items()]
     return sorted(rows, key=lambda row: (-row["tokens"], row["language"]))
+
+
+def _language(name: str, counts: LanguageTokens, byte_fallback: float | None) -> LanguageContent:
+    row: LanguageContent = {
+        "language": name,
+        "documents": counts["documents"],
+        "bytes": counts["bytes"],
+        "tokens": counts["tokens"],
+    }
+    if "unknown" in counts:
+        row["unknown"] = counts["unknown"]
+    if byte_fallback is not None:
+        row["byte_fallback"] = byte_fallback
+    return row
 
 
 def _require_conservation(report: RunReport, records: Records) -> None:

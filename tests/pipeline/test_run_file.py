@@ -95,10 +95,6 @@ def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
             "dedup.keep = 'shortest': input should be 'first' or 'longest', or a table",
         ),
         (
-            LEAST + '[dedup]\nkeep = { column = "q", order = "up" }\n',
-            "dedup.keep.order = 'up': input should be 'highest' or 'lowest'",
-        ),
-        (
             SOURCE + 'dedup = "never"\n' + DATASET,
             "sources.web.dedup = 'never': input should be 'within', or true or false",
         ),

@@ -90,6 +90,18 @@ def test_an_unknown_key_near_to_none_lists_the_known_ones(load: Load) -> None:
             "packing.seq_len = 1: input should be greater than or equal to 2",
         ),
         ("seed = -1\n" + LEAST, "seed = -1: input should be greater than or equal to 0"),
+        (
+            LEAST + '[dedup]\nkeep = "shortest"\n',
+            "dedup.keep = 'shortest': input should be 'first' or 'longest', or a table",
+        ),
+        (
+            SOURCE + 'dedup = "never"\n' + DATASET,
+            "sources.web.dedup = 'never': input should be 'within', or true or false",
+        ),
+        (
+            LEAST + '[dedup.semantic]\nencoder = "mine"\n',
+            "dedup.semantic.encoder = 'mine': must be \"wordllama\", or the name of a function",
+        ),
         ("seed = nan\n" + LEAST, "seed = nan: input should be a finite number"),
         (
             LEAST + "[ingest]\nmax_bad_fraction = 2.5\n",

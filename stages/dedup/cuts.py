@@ -8,8 +8,8 @@ Where a text repeats itself with less than a window between, its first window is
     window of 3    A A A A A                   ->   the first A A A is kept
 
 What goes is then made smaller, by a quarter of `min_words` at each end at the most, so that it begins
-and ends where lines or sentences do, or clauses of Chinese and Japanese. Of whole lines their line ends go too, and of the blank lines
-around them one group stays. No two words that stood apart are joined.
+and ends where lines or sentences do, or clauses of Chinese and Japanese. Of whole lines their line ends
+go too, and of the blank lines around them one group stays. No two words that stood apart are joined.
 """
 
 import re

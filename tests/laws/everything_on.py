@@ -138,7 +138,7 @@ def write_everything(name: str, base: Path) -> list[Written]:
             extra = {0: f"\nWrite to {own}@example.org.", 1: "\nCall +1 212 555 0123."}.get(own % 9, "")
             signed = ("\n", " ", None)[number % 3] if source.shape == "text" else None
             signature = "" if signed is None else f"{signed}{SIGNATURE}"
-            text = f"{taken[:850]}{extra}{signature}"
+            text = f"{taken[:850] if signature else taken}{extra}{signature}"
             questions += [" ".join(text.split()[3:30])] if own % 20 == 0 else []
             records.append(record_of(own, text, own, source.shape, source.learned))
         records += [record for record in records[-RECORDS::9] if isinstance(record, Given)]

@@ -101,7 +101,12 @@ class Execution:
         return self.commits.get(step.name, STEP_COMMIT, step.fingerprint)
 
     def finish(
-        self, step: StepPlan, record: StepRecord, flows: Mapping[str, Flow] | None = None
+        self,
+        step: StepPlan,
+        record: StepRecord,
+        flows: Mapping[str, Flow] | None = None,
+        *,
+        passing: tuple[str, ...] = (),
     ) -> Commit:
         """Commit a step as a whole, with what later steps read of it.
 
@@ -109,6 +114,7 @@ class Execution:
             step: the step.
             record: what later steps and the report read.
             flows: of its units, if it is to have a table in the ledger.
+            passing: beginnings of the names of units that the step is whole without; they go.
         """
         folder = self.root / TEMPORARY / self.attempt / f"{step.name}-ledger"
         files = {}
@@ -118,7 +124,8 @@ class Execution:
             sync_files(folder)
             files[key] = digest_file(folder / key)
         outcome = Outcome(folder, files, record.model_dump(mode="json"))
-        commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome)
+        commit = self.commits.put(step.name, STEP_COMMIT, step.fingerprint, outcome, passing=passing)
+        self.commits.release(step.name, passing)
         self.journal.log("step", step=step.name, fingerprint=step.fingerprint)
         return commit
 

@@ -71,6 +71,7 @@ class Runner:
 
     def _recall(self, step: Step[Any], scope: Scope, whole: Commit) -> None:
         """Keep the record of a step that an earlier session made whole."""
+        self.execution.commits.release(whole.step, step.passing)  # after a kill some may be left
         record = whole.read(step.record)
         self.records.put(step.name_for(scope), record)
         told = step.recalled(record)
@@ -120,7 +121,7 @@ class Runner:
                 self.execution.progress.note(f"warning: {warning}")
         if step.sole is not None:
             self._clear(plan, step.sole)
-        self.execution.finish(plan, record, whole.flows)
+        self.execution.finish(plan, record, whole.flows, passing=step.passing)
         self.records.put(plan.name, record)
 
     def _settle(self, takes: Takes | None, name: str, flows: Mapping[str, Flow]) -> Flow:

@@ -41,6 +41,7 @@ from pipeline.state.commits import COMMITS, SCAN, Commits
 from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
 from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
 from pipeline.steps.findings import AuditReport
+from pipeline.steps.selection import SELECTING
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import NAMES, planned_steps, step_needs
 from pipeline.system.disk_faults import disk_faults, making
@@ -277,6 +278,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
         execution.journal.log("replace", step=GENERATIONS)
     _settle_stale(request, execution, status_of(steps, execution.commits, before=before))
     settle_damage(execution, plan, replace=request.replace)
+    if request.replace:
+        _forget_taken_out(execution, plan)
     _keep_plan(request, steps, found.skipped)
     for line in labels(scope.earlier):
         execution.progress.note(line)
@@ -310,6 +313,18 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
     for status in reversed(stale):  # last first: a kill on the way leaves a shorter, sound run
         execution.commits.drop(status.step.name, status.stale)
         execution.journal.log("replace", step=status.step.name)
+
+
+def _forget_taken_out(execution: Execution, plan: Mapping[str, StepPlan]) -> None:
+    """Remove what steps decided of documents that the run no longer has: nothing was made of it."""
+    commits = execution.commits
+    for name in reversed(SELECTING):
+        if name not in plan and name in commits.steps():
+            keys = [key for _, commit in commits.all(name) for key in commit.files]
+            commits.drop(name)
+            folders = {folder for key in keys for folder in Path(key).parents}
+            commits.storage.remove_empty(folders | {Path(COMMITS) / name})
+            execution.journal.log("replace", step=name)
 
 
 def _keep_plan(request: RunRequest, steps: Sequence[StepPlan], skipped: Sequence[SkippedFiles]) -> None:

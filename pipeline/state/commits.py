@@ -125,12 +125,27 @@ class Commits:
             raise DataError(f"{fault}; {way_out(step)}")
         return commit
 
-    def put(self, step: str, unit: str, fingerprint: str, outcome: Outcome) -> Commit:
+    def put(
+        self,
+        step: str,
+        unit: str,
+        fingerprint: str,
+        outcome: Outcome,
+        *,
+        passing: tuple[str, ...] = (),
+    ) -> Commit:
         """Check, move and commit what a worker made; or a whole step, once its units are committed.
 
         The worker took the digests; whether the bytes still have them is looked at by who reads them
         later, and by verification. Here only the sizes are, so that the driver's work does not grow with
         the bytes.
+
+        Args:
+            step: name in the plan.
+            unit: of the step.
+            fingerprint: of the work.
+            outcome: what the worker hands back.
+            passing: beginnings of the names of units that a whole step does not name.
 
         Raises:
             DataError: a file has not the size that the worker reported.
@@ -146,7 +161,7 @@ class Commits:
         for key in outcome.files:
             self.storage.publish(outcome.folder / key, key)
         self.storage.settle(outcome.files.keys())
-        units = self._units(step) if unit == STEP_COMMIT else {}
+        units = self._units(step, passing) if unit == STEP_COMMIT else {}
         commit = Commit(
             step=step,
             unit=unit,
@@ -261,6 +276,24 @@ class Commits:
             self._delete(some)
         self._sound -= {_key(step, unit) for unit in gone}
 
+    def release(self, step: str, passing: tuple[str, ...]) -> None:
+        """Remove what only the work on a step needed, once the step is whole without it.
+
+        The files go first. A kill on the way leaves commits that the step does not name; they are no
+        damage, and go when this is called again.
+
+        Args:
+            step: that is whole.
+            passing: beginnings of the names of the units that go.
+        """
+        gone = [unit for unit in self._names(step) if unit.startswith(passing)]
+        commits = [self._read(step, unit) for unit in gone]
+        files = [key for commit in commits if commit is not None for key in commit.files]
+        self._delete(files)
+        self._delete([_key(step, unit) for unit in gone])
+        self._sound -= {_key(step, unit) for unit in gone}
+        self.storage.remove_empty({folder for key in files for folder in Path(key).parents})
+
     def _delete(self, keys: Collection[str]) -> None:
         """Remove objects, and return once that would outlast a power cut."""
         there = [key for key in keys if os.path.lexists(self.storage.path(key))]
@@ -278,12 +311,14 @@ class Commits:
             names = sorted(path.name for path in folder.iterdir())
         return [name.removesuffix(_ENDING) for name in names if _is_commit(name)]
 
-    def _units(self, step: str) -> dict[str, str]:
+    def _units(self, step: str, passing: tuple[str, ...]) -> dict[str, str]:
         """Return the digests of the commits that make a step whole."""
         units = {}
         for unit in self._names(step):
             key = _key(step, unit)
-            if unit != STEP_COMMIT and (key in self._seals or self._read(step, unit) is not None):
+            if unit == STEP_COMMIT or unit.startswith(passing):
+                continue
+            if key in self._seals or self._read(step, unit) is not None:
                 units[unit] = self._seals[key]
         return units
 

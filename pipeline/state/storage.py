@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import uuid
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from stages.errors import DataError
@@ -87,6 +87,14 @@ class LocalStorage:
         if path.is_dir() and not path.is_symlink():
             raise DataError(f"{path}: is a folder, where the run had a file; move it away and run again")
         path.unlink(missing_ok=True)
+
+    def remove_empty(self, folders: Iterable[Path]) -> None:
+        """Remove those of some folders in the run that hold nothing, the innermost first."""
+        for folder in sorted(folders, key=lambda one: len(one.parts), reverse=True):
+            path = self.root / folder
+            if path != self.root and path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+                path.rmdir()
+                self._lasting.discard(path)
 
     def publish(self, temporary: Path, key: str) -> None:
         """Rename a finished file to its key.

@@ -235,6 +235,9 @@ class Step(Generic[R]):
     """Where files of it lie that no later step reads."""
     earlier: tuple[str, ...] = ()
     """Names of the steps of earlier runs whose files it reads."""
+    passing: tuple[str, ...] = ()
+    """Beginnings of the names of units that only its own tasks read: when it is whole, their files and
+    commits are removed."""
     sole: str | None = None
     """A folder in which nothing may lie but its files: a kill may have left others."""
     of_datasets: bool = False

@@ -8,8 +8,8 @@ Where a text repeats itself with less than a window between, its first window is
     window of 3    A A A A A                   ->   the first A A A is kept
 
 What goes is then made smaller, by a quarter of `min_words` at each end at the most, so that it begins
-and ends where lines or sentences do. Of whole lines their line ends go too, and of the blank lines
-around them one group stays. No two words that stood apart are joined.
+and ends where lines or sentences do, or clauses of Chinese and Japanese. Of whole lines their line ends
+go too, and of the blank lines around them one group stays. No two words that stood apart are joined.
 """
 
 import re
@@ -29,6 +29,8 @@ _SENTENCE_ENDS = tuple(
     mark.encode() for mark in (".", "!", "?", "\u2026", "\u3002", "\uff01", "\uff1f", "\u0964", "\u061f")
 )
 """Of Latin, Chinese and Japanese, Hindi and Arabic."""
+_CLAUSE_ENDS = tuple(mark.encode() for mark in ("\uff0c", "\u3001", "\uff1b", "\uff1a"))
+"""Of scripts in which each character is a word."""
 _CLOSING = (b'"', b"'", b")", b"]", b"\xe2\x80\x9d", b"\xe2\x80\x99", b"\xc2\xbb")
 _MARKS = 64
 """Bytes at the end of a word that are looked at: a word may be a file that is encoded."""
@@ -220,24 +222,26 @@ def without(text: NDArray[np.uint8], ranges: NDArray[np.int64]) -> NDArray[np.ui
 
 
 def _first_border(text: bytes, words: WordPlaces, first: int, most: int) -> int:
-    """Return the first word from one on that begins a line, or else a sentence, or else that word."""
+    """Return the first word from one on that begins a line, or else a sentence, or else a clause."""
     for word in range(first, most + 1):
         if _new_line(text, words, word):
             return word
-    for word in range(first, most + 1):
-        if _ends_sentence(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
-            return word
+    for ends in (_ends_sentence, _ends_clause):
+        for word in range(first, most + 1):
+            if ends(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
+                return word
     return first
 
 
 def _last_border(text: bytes, words: WordPlaces, last: int, least: int) -> int:
-    """Return the word after the last one that ends a line, or else a sentence, or else the last one."""
+    """Return the word after the last one that ends a line, or else a sentence, or else a clause."""
     for word in range(last, least - 1, -1):
         if _new_line(text, words, word):
             return word
-    for word in range(last, least - 1, -1):
-        if _ends_sentence(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
-            return word
+    for ends in (_ends_sentence, _ends_clause):
+        for word in range(last, least - 1, -1):
+            if ends(text, int(words.starts[word - 1]), int(words.ends[word - 1])):
+                return word
     return last
 
 
@@ -246,6 +250,10 @@ def _ends_sentence(text: bytes, start: int, end: int) -> bool:
     while word.endswith(_CLOSING):
         word = word[: -next(len(mark) for mark in _CLOSING if word.endswith(mark))]
     return word.endswith(_SENTENCE_ENDS)
+
+
+def _ends_clause(text: bytes, start: int, end: int) -> bool:
+    return text[max(start, end - _WIDEST) : end].endswith(_CLAUSE_ENDS)
 
 
 def _after_line(text: bytes, place: int) -> int:

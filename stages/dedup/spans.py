@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from stages.config import Config
 from stages.dedup.shingles import KINDS  # one definition of a word for shingles and spans
@@ -40,10 +40,25 @@ class RepeatedLines(Config):
 
 
 class RepeatedSubstrings(Config):
-    """Strings of words that stand more than once."""
+    """Strings of words or of bytes that stand more than once."""
 
     min_words: int = Field(50, ge=10, le=10_000)
     """Shortest string that is cut, in words; a character of a script without spaces is a word."""
+    min_bytes: int | None = Field(None, ge=32, le=100_000)
+    """In place of `min_words`: shortest string that is cut, in bytes, for code and for scripts without
+    spaces. A character of English takes 1 byte, of Russian 2, of Chinese 3."""
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> "RepeatedSubstrings":
+        if self.min_bytes is not None and "min_words" in self.model_fields_set:
+            raise ValueError("min_words and min_bytes exclude each other; give one of them")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _of_one_unit(self, everything: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out the unit that is not used, so that what is kept of a run can be read again."""
+        found: dict[str, object] = everything(self)
+        return found if self.min_bytes is None else {"min_bytes": self.min_bytes}
 
 
 class WordPlaces(NamedTuple):
@@ -121,7 +136,8 @@ def _code_at(text: NDArray[np.uint8], place: int) -> tuple[np.uint32, int]:
 
 
 @lean_kernel
-def _mixed(value: np.uint64) -> np.uint64:
+def hash_mixed(value: np.uint64) -> np.uint64:
+    """Return a hash of a number of 64 bits."""
     value = (value ^ (value >> _SHIFT)) * _MIX[0]
     value = (value ^ (value >> _SHIFT)) * _MIX[1]
     return value ^ (value >> _SHIFT)
@@ -165,8 +181,8 @@ def _fill_windows(
         if word:
             tops = tops[0] * _BASES[0], tops[1] * _BASES[1]
     for window in range(len(keys)):
-        keys[window] = _mixed(first)
-        checks[window] = np.uint32(_mixed(second) >> _HALF)
+        keys[window] = hash_mixed(first)
+        checks[window] = np.uint32(hash_mixed(second) >> _HALF)
         if window + size < len(hashes):
             old, new = hashes[window], hashes[window + size]
             first = (first - old * tops[0]) * _BASES[0] + new
@@ -238,7 +254,7 @@ def _close(
     """Fill in one block if it is long enough, and return how many there are."""
     if not long:
         return count
-    spans.keys[count] = _mixed(first)
-    spans.checks[count] = np.uint32(_mixed(second) >> _HALF)
+    spans.keys[count] = hash_mixed(first)
+    spans.checks[count] = np.uint32(hash_mixed(second) >> _HALF)
     spans.starts[count], spans.ends[count] = begin, end
     return count + 1

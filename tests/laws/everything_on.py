@@ -46,6 +46,12 @@ FOLDERS = (
     "datasets",
 )
 """Those whose bytes follow from the run file and the inputs alone."""
+SIGNATURE = (
+    "He that reads these pages in the evening, by a lamp and with a cup of tea beside him, will find"
+    " that they were written in the same manner, and that nothing in them was meant to trouble his"
+    " sleep."
+)
+"""Stands in many texts of sources of one section, from which it is cut: as a line, or at its end."""
 QUESTIONS = "questions.txt"
 """An evaluation set beside the sources."""
 
@@ -105,9 +111,9 @@ def everything_on(name: str) -> RunFile:
         "semantic": {"encoder": "tests.laws.letter_encoder:encode", "threshold": 0.99},
         "keep": "longest",
         "source_order": [content["sources"][2]["name"]],
-        "lines": {"min_documents": 4},
+        "lines": {"min_documents": 2},
         "paragraphs": {"min_documents": 4},
-        "substrings": {"min_words": 25},
+        "substrings": {"min_bytes": 120} if name == "dialogues" else {"min_words": 25},
     }
     content["sources"][1]["dedup"] = "within"
     content["tokenizer"] = {"train": {"vocab_size": 1200, "sample_size": "1MiB"}}
@@ -130,7 +136,9 @@ def write_everything(name: str, base: Path) -> list[Written]:
             taken = text[start : start + chance.randint(200, 1300)]
             own = place * RECORDS + number
             extra = {0: f"\nWrite to {own}@example.org.", 1: "\nCall +1 212 555 0123."}.get(own % 9, "")
-            text = f"{taken}{extra}"
+            signed = ("\n", " ", None)[number % 3] if source.shape == "text" else None
+            signature = "" if signed is None else f"{signed}{SIGNATURE}"
+            text = f"{taken[:850]}{extra}{signature}"
             questions += [" ".join(text.split()[3:30])] if own % 20 == 0 else []
             records.append(record_of(own, text, own, source.shape, source.learned))
         records += [record for record in records[-RECORDS::9] if isinstance(record, Given)]

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from pipeline.session.session import RunRequest, run_session
+from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.journal import read_log
+from pipeline.state.storage import LocalStorage
+from pipeline.steps.cut.step import CutRecord
 from stages.filtering.table import FILTERS, labels_of
 from stages.packing.strategies import PACKINGS
 from stages.store.manifest import read_manifest
@@ -79,6 +82,10 @@ def test_all_of_it_is_on_and_passes_verify(everything: Corpus, inline: tuple[Pat
     sets = report["documents"]["evaluation_sets"]
     assert sets["drop"]["dropped"] > 0
     assert sets["report"]["reported"] > 0
+    cut = dict(Commits(LocalStorage(output)).all("cut"))[STEP_COMMIT].read(CutRecord)
+    assert cut.bytes["line"] > 100
+    assert cut.bytes["substring"] > 300
+    assert cut.documents > 3
     assert len(digests(output, *FOLDERS)) > 300
 
 

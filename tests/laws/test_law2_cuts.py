@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.engine.tasks import Workspace
-from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.commits import STEP_COMMIT, Commits, Outcome
 from pipeline.state.ledger import read_flows
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.cut.check import check_cuts
@@ -31,6 +31,7 @@ from pipeline.steps.ingest.step import IngestRecord
 from pipeline.steps.recount import UnitRecount
 from pipeline.steps.units import Unit, kept_groups, units_of
 from stages.dedup.shingles import split_tokens
+from stages.store.digests import digest_file
 from tests.conftest import bundled_lines, digests, run_small
 
 ROOT = Path(__file__).parents[2]
@@ -204,6 +205,42 @@ def test_units_and_workers_change_no_byte(corpus: Path, inline: Path, tmp_path: 
     assert texts(many) == texts(inline)
     tables = [pq.read_table(run / "dedup" / "cuts.parquet") for run in (many, inline)]
     assert tables[0].equals(tables[1])
+
+
+def test_what_only_the_step_needs_is_gone_once_it_is_whole(inline: Path, tmp_path: Path) -> None:
+    assert {path.name for path in (inline / "cut").iterdir()} == {"found", "keep", "ranges"}
+    for step in ("ingest", "dedup", "cut"):  # as after a kill in the middle of removing them
+        shutil.copytree(inline / "commits" / step, tmp_path / "commits" / step)
+    passing = tmp_path / "commits" / "cut" / "spans-line-00000.json"
+    commits, file = Commits(LocalStorage(tmp_path)), tmp_path / "cut" / "spans" / "keys.npy"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"1")
+    digest = digest_file(file)
+    whole = passing.with_name(f"{STEP_COMMIT}.json").read_bytes()
+    passing.with_name(f"{STEP_COMMIT}.json").unlink()
+    commits.put("cut", passing.stem, "f", Outcome(file.parents[2], {"cut/spans/keys.npy": digest}))
+    passing.with_name(f"{STEP_COMMIT}.json").write_bytes(whole)
+    assert file.exists()
+    assert passing.stem not in commits.survey("cut").damaged
+    file.unlink()
+    assert passing.stem not in commits.survey("cut").damaged
+    for _ in range(2):
+        commits.release("cut", ("spans-",))
+        assert not passing.exists()
+        assert not (tmp_path / "cut").exists()
+    assert commits.survey("cut").commits[STEP_COMMIT].units
+
+
+def test_cuts_that_are_taken_out_of_the_run_file_leave_nothing(corpus: Path, tmp_path: Path) -> None:
+    run = cut_run(corpus, tmp_path / "run", CUTTING["substrings"], until="cut")
+    listed = run / "dedup" / "cuts.parquet"
+    cut_run(corpus, run, {}, until="dedup")
+    assert listed.exists()
+    cut_run(corpus, run, {}, until="dedup", replace=True)
+    assert not listed.exists()
+    assert not (run / "cut").exists()
+    assert "cut" not in Commits(LocalStorage(run)).steps()
+    assert (run / "dedup" / "removed.parquet").exists()
 
 
 def test_texts_without_repeats_are_left_as_they_are(corpus: Path, tmp_path: Path) -> None:

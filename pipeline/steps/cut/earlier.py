@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.methods import method_of
-from pipeline.steps.cut.spans import SPAN_FILES, SpansRecord, kept_texts, mapped_array, spans_key
+from pipeline.steps.cut.spans import (
+    SPAN_FILES,
+    SpansAt,
+    SpansRecord,
+    kept_texts,
+    mapped_array,
+    spans_key,
+)
 from pipeline.steps.dedup.runs import UnitRun, unit_runs
 from pipeline.steps.earlier import EarlierRun, numbered
 from pipeline.steps.records import UnitRecord
@@ -28,7 +35,6 @@ from pipeline.steps.units import kept_mask
 from stages.columns import utf8_of
 from stages.dedup.key_filter import add_keys, filter_words, passing
 from stages.dedup.repeats import GONE
-from stages.dedup.spans import Spans
 from stages.kernels import lean_kernel
 from stages.store.arrays import array_writer, open_array, write_array
 
@@ -113,18 +119,18 @@ def _gather(workspace: Workspace, work: EarlierSpans, scratch: Path, counts: NDA
     bits: Any = open_array(workspace.path(filter_key(work.method)), dtype="<u8")
     keys, checks, places = (array_writer(scratch / name, dtype=k) for name, k in SPAN_FILES.items())
     with keys as add_key, checks as add_check, places as add_place:
-        for place, spans in _spans(workspace, work):
-            chosen = passing(bits, spans.keys)
+        for place, (found, numbers, ordinals) in _spans(workspace, work):
+            chosen = passing(bits, found)
             if len(chosen):
-                _count_pieces(spans.keys[chosen], counts)
-                add_key(spans.keys[chosen])
-                add_check(spans.checks[chosen])
-                add_place(place + chosen.astype(np.uint64))
+                _count_pieces(found[chosen], counts)
+                add_key(found[chosen])
+                add_check(numbers[chosen])
+                add_place(place + ordinals[chosen].astype(np.uint64))
 
 
-def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64, Spans]]:
+def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64, SpansAt]]:
     """Yield the spans of each document, with the place that the first one has in its run of units."""
-    method = method_of(work.method)
+    method = method_of(work.dedup, work.method)
     config = method.config(work.dedup)
     for unit in work.run.units:
         if not unit.cut:
@@ -136,7 +142,10 @@ def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64
             if there is not None:
                 places[~there[rows]] |= GONE
             for place, start, end in zip(places, offsets[:-1], offsets[1:], strict=True):
-                yield place, method.spans(data[start:end], config)
+                if place < GONE or not method.windows:  # of windows no documents are counted
+                    keys, checks, starts, _ = method.spans(data[start:end], config)
+                    ordinals = starts if method.sampled else np.arange(len(keys))
+                    yield place, (keys, checks, ordinals)
 
 
 @lean_kernel

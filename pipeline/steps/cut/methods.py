@@ -9,7 +9,15 @@ from numpy.typing import NDArray
 
 from pipeline.run_file.deduplication import Dedup
 from stages.config import Config
-from stages.dedup.spans import Spans, lines_of, paragraphs_of, substrings_of, words_of
+from stages.dedup.byte_windows import stretches_of
+from stages.dedup.spans import (
+    RepeatedSubstrings,
+    Spans,
+    lines_of,
+    paragraphs_of,
+    substrings_of,
+    words_of,
+)
 
 
 @dataclass(frozen=True)
@@ -25,11 +33,28 @@ class CutMethod:
     min_documents: Callable[[Any], int]
     """Returns in how many documents a span must stand to be cut; 1 if repeats in one document count."""
     windows: bool = False
-    """Whether spans overlap, so that words are marked and not whole spans cut."""
+    """Whether spans overlap, so that words or bytes are marked and not whole spans cut."""
+    sampled: bool = False
+    """Whether its spans are windows of bytes, found by `pipeline.steps.cut.byte_windows`."""
 
 
 def _substrings(text: NDArray[np.uint8], config: Any) -> Spans:
     return substrings_of(words_of(text), min_words=config.min_words)
+
+
+def _stretches(text: NDArray[np.uint8], config: Any) -> Spans:
+    found = stretches_of(text, min_bytes=config.min_bytes)
+    return Spans(found.minimizers, found.counts, found.starts, found.starts)
+
+
+def _in_words(dedup: Dedup) -> RepeatedSubstrings | None:
+    found = dedup.substrings
+    return found if found is not None and found.min_bytes is None else None
+
+
+def _in_bytes(dedup: Dedup) -> RepeatedSubstrings | None:
+    found = dedup.substrings
+    return found if found is not None and found.min_bytes is not None else None
 
 
 METHODS = (
@@ -47,13 +72,22 @@ METHODS = (
     ),
     CutMethod(
         name="substring",
-        config=lambda dedup: dedup.substrings,
+        config=_in_words,
         spans=_substrings,
         min_documents=lambda _: 1,
         windows=True,
     ),
+    CutMethod(
+        name="substring",
+        config=_in_bytes,
+        spans=_stretches,
+        min_documents=lambda _: 1,
+        windows=True,
+        sampled=True,
+    ),
 )
-"""In the order in which bytes are counted: what a method cuts is no other's after it."""
+"""In the order in which bytes are counted: what a method cuts is no other's after it. A run has one of
+the two of a name, by the unit that its settings give."""
 
 
 def methods_of(dedup: Dedup) -> tuple[CutMethod, ...]:
@@ -61,6 +95,6 @@ def methods_of(dedup: Dedup) -> tuple[CutMethod, ...]:
     return tuple(method for method in METHODS if method.config(dedup) is not None)
 
 
-def method_of(name: str) -> CutMethod:
-    """Return a method by its name."""
-    return next(method for method in METHODS if method.name == name)
+def method_of(dedup: Dedup, name: str) -> CutMethod:
+    """Return a method of a run by its name."""
+    return next(method for method in methods_of(dedup) if method.name == name)

@@ -10,7 +10,7 @@ of something that is cut elsewhere and a word is left: these words may stand now
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.cut.byte_ranges import byte_cuts
+from pipeline.steps.cut.byte_windows import PlacedRuns, RepeatRuns, min_bytes_of
 from pipeline.steps.cut.methods import CutMethod, methods_of
 from pipeline.steps.cut.repeats import repeats_key
 from pipeline.steps.cut.spans import kept_texts
@@ -74,7 +76,8 @@ class CutRun:
     run: UnitRun
     dedup: Dedup
     length: LengthFilter
-    pieces: int
+    pieces: Mapping[str, int]
+    """Of the repeats, by method."""
 
 
 class CutsRecord(UnitRecord):
@@ -97,12 +100,22 @@ class _Repeats(NamedTuple):
     """(N,) ascending."""
     firsts: NDArray[np.uint64]
     """(N,) the first place of each."""
+    counts: NDArray[np.int64]
+    """(N,) spans that follow each other, and whose first places do."""
 
-    def of(self, document: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def of(self, document: int) -> "_Repeats":
         """Return those of one document."""
         bounds = np.array([document, document + 1], np.uint64) << np.uint64(32)
-        low, high = np.searchsorted(self.places, bounds)
-        return self.places[low:high], self.firsts[low:high]
+        own = slice(*np.searchsorted(self.places, bounds))
+        return _Repeats(self.method, self.places[own], self.firsts[own], self.counts[own])
+
+    def have_first(self) -> bool:
+        """Say whether a first place is among them."""
+        return bool((self.places == self.firsts).any())
+
+    def have_others(self) -> bool:
+        """Say whether another than a first place is among them."""
+        return bool((self.places != self.firsts).any())
 
 
 class _Found(NamedTuple):
@@ -118,7 +131,7 @@ class _Found(NamedTuple):
 
 def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
     """Write what goes of the texts of a run of units."""
-    repeats = [_repeats(workspace, work, method) for method in methods_of(work.dedup)]
+    readers = [_reader(workspace, work, method) for method in methods_of(work.dedup)]
     flows: dict[str, Flow] = {}
     sizes: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     documents = cuts = 0
@@ -128,7 +141,8 @@ def find_cuts(workspace: Workspace, work: CutRun) -> CutsRecord:
             of_unit = _UnitCuts(unit, kept_mask(workspace, unit), work)
             if unit.cut:
                 for rows, table in kept_texts(workspace, unit):
-                    found = of_unit.add(rows, table, repeats)
+                    bounds = unit.first + int(rows[0]), unit.first + int(rows[-1]) + 1
+                    found = of_unit.add(rows, table, [read(*bounds) for read in readers])
                     cuts += len(found)
                     writer.write_table(pa.Table.from_pylist(found, schema=FOUND))
             of_unit.write(workspace)
@@ -143,16 +157,26 @@ def found_key(run: int) -> str:
     return f"cut/found/{run:05d}.parquet"
 
 
+def _reader(workspace: Workspace, work: CutRun, method: CutMethod) -> Callable[[int, int], _Repeats]:
+    """Return what gives the repeats of some documents of the run that follow each other, or of more."""
+    if method.sampled:
+        runs = PlacedRuns(workspace, method.name, work.pieces[method.name])
+        return lambda first, last: _Repeats(method, *runs.of(first, last))
+    whole = _repeats(workspace, work, method)
+    return lambda *_: whole
+
+
 def _repeats(workspace: Workspace, work: CutRun, method: CutMethod) -> _Repeats:
     bounds = np.array([work.run.first, work.run.last], np.uint64) << np.uint64(32)
     parts = [np.empty((0, 2), np.uint64)]
-    for piece in range(work.pieces):
+    for piece in range(work.pieces[method.name]):
         found: Any = open_array(workspace.path(repeats_key(method.name, piece)), dtype="<u8")
         low, high = np.searchsorted(found[:, 0], bounds)
         parts.append(np.array(found[low:high]))
     every = np.concatenate(parts)
     every = every[np.argsort(every[:, 0], kind="stable")]
-    return _Repeats(method, every[:, 0].copy(), every[:, 1].copy())
+    counts = np.broadcast_to(np.int64(1), len(every))
+    return _Repeats(method, every[:, 0].copy(), every[:, 1].copy(), counts)
 
 
 class _UnitCuts:
@@ -176,12 +200,12 @@ class _UnitCuts:
         evidence: list[dict[str, object]] = []
         for row, start, end in zip(rows.tolist(), offsets[:-1], offsets[1:], strict=True):
             text = data[start:end]
-            own = [(one.method, *one.of(self.unit.first + row)) for one in repeats]
-            if not any((places != firsts).any() for _, places, firsts in own):
+            own = [one.of(self.unit.first + row) for one in repeats]
+            if not any(one.have_others() for one in own):
                 continue
             found = list(_found(text, own, self.work.dedup))
             if found:
-                holds_first = any((places == firsts).any() for _, places, firsts in own)
+                holds_first = any(one.have_first() for one in own)
                 evidence += self._cut(row, text, found, holds_first=holds_first)
         return evidence
 
@@ -229,16 +253,19 @@ class _UnitCuts:
 
 def _found(
     text: NDArray[np.uint8],
-    repeats: Sequence[tuple[CutMethod, NDArray[np.uint64], NDArray[np.uint64]]],
+    repeats: Sequence[_Repeats],
     dedup: Dedup,
 ) -> Iterator[_Found]:
     """Yield what goes of one text, method by method."""
     data = text.tobytes()
     taken = np.empty((0, 2), np.int64)
-    for method, places, firsts in repeats:
+    for method, places, firsts, counts in repeats:
         if not len(places):
             continue
-        if method.windows:
+        if method.sampled:
+            runs = RepeatRuns(places, firsts, counts)
+            found = list(byte_cuts(text, runs, taken, min_bytes=min_bytes_of(dedup)))
+        elif method.windows:
             found = list(_windows(text, data, (places, firsts), taken, dedup))
         else:
             found = list(_whole(method, text, data, (places, firsts), dedup))

@@ -9,7 +9,7 @@ Texts are read twice: once to count, once to put each span in its place, so that
 row group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.units import Unit, kept_mask, row_groups
 from stages.columns import utf8_of
-from stages.dedup.spans import Spans
 from stages.kernels import lean_kernel
 from stages.store.arrays import write_array
 
@@ -34,6 +33,8 @@ PIECE_SPANS = 1 << 21
 _WORD_BYTES = 6
 """Of a word with its space, on average of languages; decides the number of pieces."""
 _HALF = np.uint64(32)
+SpansAt = tuple[NDArray[np.uint64], NDArray[np.uint32], NDArray[np.int64]]
+"""Keys, checks and ordinals of the spans of a document: their numbers, or of bytes where they begin."""
 SPAN_FILES = {"keys": "<u8", "checks": "<u4", "places": "<u8"}
 """The arrays of a run, with their types."""
 
@@ -79,32 +80,46 @@ def kept_texts(
 def cut_spans(workspace: Workspace, work: SpanRun) -> SpansRecord:
     """Write the spans of the kept documents of a run of units, ordered by piece."""
     folder = workspace.create(spans_key(work.method, work.run.number))
+    return SpansRecord(spans=write_spans(folder, lambda: _spans(workspace, work), pieces=work.pieces))
+
+
+def write_spans(
+    folder: Path, documents: Callable[[], Iterator[tuple[int, SpansAt]]], *, pieces: int
+) -> int:
+    """Write spans ordered by piece, and return how many there are.
+
+    Args:
+        folder: of the run's spans.
+        documents: gives the number of each document in the run with its spans; called twice.
+        pieces: that the range of keys is cut into.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    counts = np.zeros(work.pieces, np.int64)
-    for _, spans in _spans(workspace, work):
-        _count(spans.keys, counts)
+    counts = np.zeros(pieces, np.int64)
+    for _, (keys, *_) in documents():
+        _count(keys, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     write_array(folder / "ptr.npy", ptr)
     count, ends = int(ptr[-1]), ptr[:-1].copy()
     filled = tuple(
         mapped_array(folder / f"{name}.npy", kind, count) for name, kind in SPAN_FILES.items()
     )
-    for document, spans in _spans(workspace, work):
-        _scatter(spans.keys, spans.checks, document - work.run.first, ends, filled)
-    return SpansRecord(spans=int(ptr[-1]))
+    for document, spans in documents():
+        _scatter(spans, document, ends, filled)
+    return count
 
 
-def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[int, Spans]]:
-    """Yield the spans of each document with its number."""
-    method = method_of(work.method)
+def _spans(workspace: Workspace, work: SpanRun) -> Iterator[tuple[int, SpansAt]]:
+    """Yield the spans of each document with its number in the run."""
+    method = method_of(work.dedup, work.method)
     config = method.config(work.dedup)
     for unit in work.run.units:
         for rows, table in kept_texts(workspace, unit) if unit.cut else ():
             data, offsets = utf8_of(table.column("text"))
             for row, start, end in zip(rows, offsets[:-1], offsets[1:], strict=True):
-                spans = method.spans(data[start:end], config)
-                if len(spans.keys):
-                    yield unit.first + int(row), spans
+                keys, checks, starts, _ = method.spans(data[start:end], config)
+                ordinals = starts if method.sampled else np.arange(len(keys))
+                if len(keys):
+                    yield unit.first + int(row) - work.run.first, (keys, checks, ordinals)
 
 
 def mapped_array(path: Path, dtype: str, length: int) -> Any:
@@ -123,19 +138,14 @@ def _count(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
 
 
 @lean_kernel
-def _scatter(
-    keys: NDArray[np.uint64],
-    checks: NDArray[np.uint32],
-    document: int,
-    ends: NDArray[np.int64],
-    found: tuple[Any, ...],
-) -> None:
+def _scatter(spans: SpansAt, document: int, ends: NDArray[np.int64], found: tuple[Any, ...]) -> None:
     """Put the spans of a document behind those of their pieces; `ends` goes on."""
-    for ordinal in range(len(keys)):
-        key = keys[ordinal]
+    keys, checks, ordinals = spans
+    for row in range(len(keys)):
+        key = keys[row]
         piece = int(((key >> _HALF) * np.uint64(len(ends))) >> _HALF)
         place = ends[piece]
         found[0][place] = key
-        found[1][place] = checks[ordinal]
-        found[2][place] = np.uint64(document) << _HALF | np.uint64(ordinal)
+        found[1][place] = checks[row]
+        found[2][place] = np.uint64(document) << _HALF | np.uint64(ordinals[row])
         ends[piece] = place + 1

@@ -2,6 +2,8 @@
 
 spans     runs of units    -> the spans of each text, cut into pieces of the range of their keys
 earlier   runs of units    -> of earlier runs, the spans that this run may have, too, likewise
+shared    pieces           -> of strings of bytes alone: which may stand more than once
+windows   runs of units    -> the spans of these, cut into pieces likewise
 repeats   pieces           -> spans that stand more than once, each with its first place
 ranges    runs of units    -> what goes of each text, masks
 evidence  once             -> dedup/cuts.parquet
@@ -14,6 +16,14 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Task
 from pipeline.run_file.fingerprints import Some
+from pipeline.steps.cut.byte_windows import (
+    WINDOWS,
+    SharedRecord,
+    WindowRun,
+    cut_windows,
+    window_pieces,
+    write_shared,
+)
 from pipeline.steps.cut.earlier import (
     EarlierSpans,
     FilteredRuns,
@@ -88,23 +98,32 @@ def _work(job: Job) -> Work[CutRecord]:
     require_found(earlier)
     units = behind(cut_units(job), earlier_documents(earlier))
     runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
-    firsts = tuple(run.first for run in runs)
-    pieces = span_pieces(sum(unit.text_bytes for unit in units))
+    firsts, before = tuple(run.first for run in runs), earlier_runs(earlier)
+    pieces = dict.fromkeys(methods, span_pieces(sum(unit.text_bytes for unit in units)))
     tasks = [
-        job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces))
+        job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces[method]))
         for method in methods
         for run in runs
     ]
     yield Phase("hash lines and strings", tasks)
-    before = yield from _earlier_spans(job, methods, len(runs), pieces)
+    if before:
+        yield from _earlier_spans(job, before, len(runs), pieces)
+    olds = tuple(run.first for run, _ in before)
+    spans = {method: method for method in methods}
+    for method in methods_of(dedup):
+        if method.sampled:
+            pieces[method.name] = yield from _windows(
+                job, method.name, runs, before, pieces[method.name]
+            )
+            spans[method.name] = WINDOWS
     tasks = [
         job.task(
             f"repeats-{method}-{piece:05d}",
             write_repeats,
-            SpanPiece(firsts, method, dedup, piece, before),
+            SpanPiece(firsts, method, dedup, piece, spans[method], olds),
         )
         for method in methods
-        for piece in range(pieces)
+        for piece in range(pieces[method])
     ]
     yield Phase("find repeated text", tasks)
     found = yield Phase("cut repeated text", [_ranges(job, run, pieces) for run in runs])
@@ -115,29 +134,61 @@ def _work(job: Job) -> Work[CutRecord]:
     return Whole(_summed(parts, flows, methods), flows)
 
 
-def _earlier_spans(job: Job, methods: Sequence[str], runs: int, pieces: int) -> Phases[tuple[int, ...]]:
-    """Find spans of this run in earlier documents; return the first of each run of their units."""
-    earlier, dedup = earlier_runs(job.scope.earlier), job.file.dedup
-    if not earlier:
-        return ()
-    tasks = [
-        job.task(f"filter-{method}", write_filter, FilteredRuns(runs, method)) for method in methods
-    ]
+def _earlier_spans(
+    job: Job, earlier: Sequence[tuple[UnitRun, bool]], runs: int, pieces: Mapping[str, int]
+) -> Phases[None]:
+    """Find the spans that earlier documents may have in common with this run."""
+    tasks = [job.task(f"filter-{method}", write_filter, FilteredRuns(runs, method)) for method in pieces]
     yield Phase("prepare the search of earlier documents", tasks)
     tasks = [
         job.task(
             f"earlier-{method}-{run.name}",
             find_earlier_spans,
-            EarlierSpans(run, method, dedup, pieces, cut),
+            EarlierSpans(run, method, job.file.dedup, count, cut),
         )
-        for method in methods
+        for method, count in pieces.items()
         for run, cut in earlier
     ]
     yield Phase("search earlier documents", tasks)
-    return tuple(run.first for run, _ in earlier)
 
 
-def _ranges(job: Job, run: UnitRun, pieces: int) -> Task:
+def _windows(
+    job: Job,
+    method: str,
+    runs: Sequence[UnitRun],
+    earlier: Sequence[tuple[UnitRun, bool]],
+    pieces: int,
+) -> Phases[int]:
+    """Hash the windows of bytes that may stand more than once; return their pieces."""
+    dedup, firsts = job.file.dedup, tuple(run.first for run in runs)
+    olds = tuple(run.first for run, _ in earlier)
+    tasks = [
+        job.task(
+            f"shared-{piece:05d}",
+            write_shared,
+            SpanPiece(firsts, method, dedup, piece, method, olds),
+        )
+        for piece in range(pieces)
+    ]
+    found = yield Phase("find strings that may be repeated", tasks)
+    count = window_pieces(sum(one.windows for one in read_all(found, SharedRecord).values()))
+    tasks = [
+        job.task(f"windows-{run.name}", cut_windows, WindowRun(run, dedup, pieces, count))
+        for run in runs
+    ]
+    tasks += [
+        job.task(
+            f"windows-earlier-{run.name}",
+            cut_windows,
+            WindowRun(run, dedup, pieces, count, earlier=True),
+        )
+        for run, _ in earlier
+    ]
+    yield Phase("hash strings that may be repeated", tasks)
+    return count
+
+
+def _ranges(job: Job, run: UnitRun, pieces: Mapping[str, int]) -> Task:
     work = CutRun(run, job.file.dedup, job.file.ingest, pieces)
     return job.task(f"ranges-{run.name}", find_cuts, work)
 
@@ -189,5 +240,13 @@ CUT = Step(
     evidence=_evidence,
     folders=(CUT_NAME,),
     earlier=("ingest", *SELECTING),
-    unread=("cut/spans/", "cut/filters/", "cut/repeats/", "cut/found/", "dedup/cuts.parquet"),
+    passing=("spans-", "filter-", "earlier-", "shared-", "windows-", "repeats-"),
+    unread=(
+        "cut/spans/",
+        "cut/filters/",
+        "cut/shared/",
+        "cut/repeats/",
+        "cut/found/",
+        "dedup/cuts.parquet",
+    ),
 )

@@ -221,6 +221,16 @@ def test_in_scripts_without_spaces_no_two_words_become_one(
     assert (data[: cut.start] + data[cut.end :]).decode() == left
 
 
+def test_a_cut_in_chinese_goes_from_clause_to_clause() -> None:
+    text = "人人生而自由，在尊严和权利上一律平等、赋有理性和良心，他们走。"
+    words = words_of(np.frombuffer(text.encode(), np.uint8))
+    every = split_tokens(text)
+    low, high = every.index("由") + 1, every.index("他") + 1
+    cut = readable_cut(text.encode(), words, low, high, min_words=12)
+    assert cut is not None
+    assert text.encode()[cut.start : cut.end].decode() == "在尊严和权利上一律平等、赋有理性和良心，"
+
+
 WORD_RANGES = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 8)), max_size=6).map(
     lambda pairs: [*filter(lambda pair: pair[0] < pair[1], _apart(pairs))]
 )

@@ -1,0 +1,193 @@
+"""Byte windows: the phases of repeated strings of bytes, which come before those of all spans.
+
+    cut/spans/substring/RUN/   the stretches of each text by minimizer; a check is the number of windows
+    cut/shared/PIECE.npy       (N, 2) uint64: place and windows of stretches whose minimizer is shared
+    cut/spans/windows/RUN/     the windows of these stretches, as spans are
+
+From there on windows of bytes are spans like others. `stages.dedup.byte_windows` says why no window that
+stands twice is lost on the way.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.engine.tasks import Workspace
+from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.cut.earlier import earlier_key
+from pipeline.steps.cut.repeats import SpanPiece, piece_blocks, repeats_key
+from pipeline.steps.cut.spans import (
+    PIECE_SPANS,
+    SpansAt,
+    SpansRecord,
+    kept_texts,
+    spans_key,
+    write_spans,
+)
+from pipeline.steps.dedup.runs import UnitRun
+from pipeline.steps.records import UnitRecord
+from stages.columns import utf8_of
+from stages.dedup.buckets import shared_keys
+from stages.dedup.byte_windows import byte_windows
+from stages.dedup.repeats import ordinals_of
+from stages.store.arrays import array_writer, open_array
+
+WINDOWS = "windows"
+"""In place of the method's name, in the folders of its windows."""
+_MOST_PLACES = 1 << 20
+"""Repeated windows of a run that are sorted at a time: 16 bytes each, three times."""
+_HALF = np.uint64(32)
+
+
+class SharedRecord(UnitRecord):
+    """The stretches of a piece that are shared."""
+
+    windows: int
+    """In them."""
+
+
+@dataclass(frozen=True)
+class WindowRun:
+    """A run of units whose windows in shared stretches are hashed."""
+
+    run: UnitRun
+    dedup: Dedup
+    shared: int
+    """Pieces of stretches."""
+    pieces: int
+    """Of windows."""
+    earlier: bool = False
+    """Whether the units are of an earlier run."""
+
+
+class RepeatRuns(NamedTuple):
+    """R runs of repeated windows: they follow each other, and so do their first places."""
+
+    places: NDArray[np.uint64]
+    """(R,) ascending, the place of the first window of each."""
+    firsts: NDArray[np.uint64]
+    """(R,) its first place."""
+    counts: NDArray[np.int64]
+    """(R,) windows of each."""
+
+
+def min_bytes_of(dedup: Dedup) -> int:
+    """Return the bytes of a window."""
+    assert dedup.substrings is not None
+    assert dedup.substrings.min_bytes is not None
+    return dedup.substrings.min_bytes
+
+
+def window_pieces(windows: int) -> int:
+    """Return the number of ranges that the keys of windows are cut into."""
+    return max(1, -(-windows // PIECE_SPANS))
+
+
+def _shared_key(piece: int) -> str:
+    return f"cut/shared/{piece:05d}.npy"
+
+
+def write_shared(workspace: Workspace, work: SpanPiece) -> SharedRecord:
+    """Write the stretches of a piece whose minimizer is that of another one, too."""
+
+    def keys() -> Iterator[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+        return ((block.keys, block.places.view(np.int64)) for block in piece_blocks(workspace, work))
+
+    shared, windows = shared_keys(keys()), 0
+    with array_writer(workspace.create(_shared_key(work.number)), dtype="<u8", shape=(2,)) as append:
+        for block in piece_blocks(workspace, work):
+            chosen = shared.find(block.keys) >= 0
+            counts = block.checks[chosen].astype(np.uint64)
+            append(np.column_stack([block.places[chosen], counts]))
+            windows += int(counts.sum())
+    return SharedRecord(windows=windows)
+
+
+def cut_windows(workspace: Workspace, work: WindowRun) -> SpansRecord:
+    """Write the windows of the shared stretches of a run of units, ordered by piece."""
+    bounds = np.array([work.run.first, work.run.last], np.uint64) << _HALF
+    parts = [np.empty((0, 2), np.uint64)]
+    for piece in range(work.shared):
+        found: Any = open_array(workspace.path(_shared_key(piece)), dtype="<u8")
+        parts.append(np.array(found[slice(*np.searchsorted(found[:, 0], bounds))]))
+    every = np.concatenate(parts)
+    every = every[np.argsort(every[:, 0], kind="stable")]
+    key = earlier_key if work.earlier else spans_key
+    folder = workspace.create(key(WINDOWS, work.run.number))
+    count = write_spans(folder, lambda: _windows(workspace, work, every), pieces=work.pieces)
+    return SpansRecord(spans=count)
+
+
+def _windows(
+    workspace: Workspace, work: WindowRun, stretches: NDArray[np.uint64]
+) -> Iterator[tuple[int, SpansAt]]:
+    """Yield the windows of each document with its number in the run."""
+    min_bytes = min_bytes_of(work.dedup)
+    for unit in work.run.units:
+        for rows, table in kept_texts(workspace, unit) if unit.cut else ():
+            data, offsets = utf8_of(table.column("text"))
+            numbers = unit.first + rows
+            lows = np.searchsorted(stretches[:, 0], numbers.astype(np.uint64) << _HALF)
+            highs = np.searchsorted(stretches[:, 0], (numbers + 1).astype(np.uint64) << _HALF)
+            for row in np.flatnonzero(lows < highs):
+                own = stretches[lows[row] : highs[row]]
+                keys, checks, starts = byte_windows(
+                    data[offsets[row] : offsets[row + 1]],
+                    starts=ordinals_of(own[:, 0]),
+                    counts=own[:, 1].astype(np.int64),
+                    min_bytes=min_bytes,
+                )
+                yield int(numbers[row]) - work.run.first, (keys, checks, starts)
+
+
+class PlacedRuns:
+    """The repeated windows of bytes of a run of units, read as they are needed.
+
+    Args:
+        workspace: where the repeats are.
+        method: name.
+        pieces: that they lie in.
+    """
+
+    def __init__(self, workspace: Workspace, method: str, pieces: int) -> None:
+        paths = (workspace.path(repeats_key(method, piece)) for piece in range(pieces))
+        self._files: list[Any] = [open_array(path, dtype="<u8") for path in paths]
+
+    def of(self, first: int, last: int) -> RepeatRuns:
+        """Return those of some documents that follow each other."""
+        runs = np.concatenate([np.empty((0, 3), np.uint64), *self._between(first << 32, last << 32)])
+        return RepeatRuns(runs[:, 0].copy(), runs[:, 1].copy(), runs[:, 2].astype(np.int64))
+
+    def _between(self, low: int, high: int) -> Iterator[NDArray[np.uint64]]:
+        """Yield runs of places, (R, 3), in parts of a bounded number of windows."""
+        bounds = np.array([low, high], np.uint64)
+        slices = [slice(*np.searchsorted(file[:, 0], bounds)) for file in self._files]
+        if sum(one.stop - one.start for one in slices) > _MOST_PLACES and high - low > 1:
+            middle = (low + high) // 2
+            yield from self._between(low, middle)
+            yield from self._between(middle, high)
+            return
+        every = np.concatenate(
+            [np.array(file[one]) for file, one in zip(self._files, slices, strict=True)]
+        )
+        yield window_runs(every[np.argsort(every[:, 0], kind="stable")])
+
+
+def window_runs(repeats: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Join repeated windows that follow each other, and whose first places do.
+
+    5 at 1, 6 at 2, 7 at 9    ->    5 at 1 twice, 7 at 9 once
+
+    Args:
+        repeats: (N, 2) places, ascending, and first places.
+
+    Returns:
+        (R, 3) uint64, with the number of windows.
+    """
+    begins = np.append(True, (np.diff(repeats, axis=0) != 1).any(axis=1))[: len(repeats)]
+    starts = np.flatnonzero(begins)
+    counts = np.diff(np.append(starts, len(repeats)))
+    return np.column_stack([repeats[starts], counts.astype(np.uint64)])

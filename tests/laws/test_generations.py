@@ -1,6 +1,7 @@
 """What growth promises of a folder: new files make a generation, and nothing that was there changes."""
 
 import json
+import shutil
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +15,7 @@ from pipeline.engine.tasks import Worker
 from pipeline.planning.plan import State
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
-from stages.errors import ConfigError, Interrupted
+from stages.errors import ConfigError, DataError, Interrupted
 from stages.loading.batches import Batches
 from tests.conftest import bundled_lines
 from tests.laws.tiny_run import tiny_run
@@ -265,6 +266,21 @@ def test_an_old_file_that_changed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--replace .* dedup.against"):
         run_session(request_of(folder), stream=None)
     assert not (folder / "run/generations").exists()
+
+
+def test_a_begun_generation_whose_file_is_gone_says_how_to_begin_anew(tmp_path: Path) -> None:
+    folder, known = tmp_path / "input", lines()
+    write(folder, "a.jsonl", known[:12])
+    run_session(request_of(folder), stream=None)
+    write(folder, "b.jsonl", [b'{"text": "short"}'])
+    with pytest.raises(DataError, match="no document is left"):
+        run_session(request_of(folder), stream=None)
+    (folder / "b.jsonl").unlink()
+    write(folder, "c.jsonl", known[12:24])
+    with pytest.raises(ConfigError, match=r"generations/0001: .* delete its folder and run again"):
+        run_session(request_of(folder), stream=None)
+    shutil.rmtree(folder / "run/generations/0001")
+    assert run_session(request_of(folder), stream=None)["passed"]
 
 
 def test_a_finished_run_stands_when_what_it_was_made_against_is_gone(tmp_path: Path) -> None:

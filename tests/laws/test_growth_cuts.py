@@ -166,6 +166,10 @@ def test_earlier_runs_without_cuts_or_with_others(tmp_path: Path) -> None:
     assert left(new, "b") == {"b0": f"{own[1]}\n"}
     (cut_row,) = pq.read_table(new / "dedup/cuts.parquet").to_pylist()
     assert cut_row["first_own_id"] == "a0"
+    (tmp_path / "run-a").rename(tmp_path / "away")
+    before = digests(new, "cut", "commits")
+    assert cut(tmp_path, "run-b", "b", "a", dedup=substrings) == new, "what is done needs it no more"
+    assert digests(new, "cut", "commits") == before
     cut(tmp_path, "run-a2", "a", dedup=near | {"paragraphs": {}}, until="dedup")
     write(tmp_path, "c", [f"{own[2]}\n{string}"])
     with pytest.raises(ConfigError, match="step cut of that run is not done"):

@@ -272,7 +272,7 @@ def test_a_begun_generation_whose_file_is_gone_says_how_to_begin_anew(tmp_path: 
     folder, known = tmp_path / "input", lines()
     write(folder, "a.jsonl", known[:12])
     run_session(request_of(folder), stream=None)
-    write(folder, "b.jsonl", [b'{"text": "short"}'])
+    write(folder, "b.jsonl", [b'{"text": "short", "name": "q", "lang": "en"}'])
     with pytest.raises(DataError, match="no document is left"):
         run_session(request_of(folder), stream=None)
     (folder / "b.jsonl").unlink()

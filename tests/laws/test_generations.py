@@ -1,6 +1,7 @@
 """What growth promises of a folder: new files make a generation, and nothing that was there changes."""
 
 import json
+import shutil
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +24,7 @@ from pipeline.session.session import (
     verify_session,
 )
 from pipeline.steps.earlier import ORDER
-from stages.errors import ConfigError, FormatError, Interrupted
+from stages.errors import ConfigError, DataError, FormatError, Interrupted
 from stages.loading.batches import Batches
 from stages.loading.blend import Blend
 from stages.loading.grown import GrownDataset
@@ -298,6 +299,21 @@ def test_an_old_file_that_changed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"--replace .* dedup.against"):
         run_session(request_of(folder), stream=None)
     assert not (folder / "run/generations").exists()
+
+
+def test_a_begun_generation_whose_file_is_gone_says_how_to_begin_anew(tmp_path: Path) -> None:
+    folder, known = tmp_path / "input", lines()
+    write(folder, "a.jsonl", known[:12])
+    run_session(request_of(folder), stream=None)
+    write(folder, "b.jsonl", [b'{"text": "short", "name": "q", "lang": "en"}'])
+    with pytest.raises(DataError, match="no document is left"):
+        run_session(request_of(folder), stream=None)
+    (folder / "b.jsonl").unlink()
+    write(folder, "c.jsonl", known[12:24])
+    with pytest.raises(ConfigError, match=r"generations/0001: .* delete its folder and run again"):
+        run_session(request_of(folder), stream=None)
+    shutil.rmtree(folder / "run/generations/0001")
+    assert run_session(request_of(folder), stream=None)["passed"]
 
 
 def test_a_finished_run_stands_when_what_it_was_made_against_is_gone(tmp_path: Path) -> None:

@@ -84,17 +84,19 @@ def cuts(run: Path, name: str) -> list[tuple[Any, ...]]:
     return [tuple(row[one] for one in columns) for row in rows if row["own_id"].startswith(name)]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_each_dump_is_cut_as_in_one_run_over_it_and_all_before(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("unit", ["min_words", "min_bytes"])
+def test_each_dump_is_cut_as_in_one_run_over_it_and_all_before(unit: str, tmp_path: Path) -> None:
+    seed, size = (0, 12) if unit == "min_words" else (1, 80)
+    dedup = {**DEDUP, "substrings": {unit: size}}
     dumps = dumps_of(seed)
     for name, documents in zip(NAMES, dumps, strict=True):
         write(tmp_path, name, documents)
-    found = cut(tmp_path, "run-a", "a")
+    found = cut(tmp_path, "run-a", "a", dedup=dedup)
     named = {json.loads((found / "run.json").read_text())["steps"]["dedup"]["fingerprint"]: "a"}
     for number in (1, 2):
         name, before = NAMES[number], digests(found, "ingest", "dedup", "cut", "ledger", "commits")
-        run = cut(tmp_path, f"run-{name}", name, " ".join(NAMES[:number]))
-        whole = cut(tmp_path, f"whole-{name}", NAMES[: number + 1])
+        run = cut(tmp_path, f"run-{name}", name, " ".join(NAMES[:number]), dedup=dedup)
+        whole = cut(tmp_path, f"whole-{name}", NAMES[: number + 1], dedup=dedup)
         assert left(run, name) == left(whole, name)
         assert cuts(run, name) == cuts(whole, name)
         rows = pq.read_table(run / "dedup/cuts.parquet").to_pylist()
@@ -164,6 +166,10 @@ def test_earlier_runs_without_cuts_or_with_others(tmp_path: Path) -> None:
     assert left(new, "b") == {"b0": f"{own[1]}\n"}
     (cut_row,) = pq.read_table(new / "dedup/cuts.parquet").to_pylist()
     assert cut_row["first_own_id"] == "a0"
+    (tmp_path / "run-a").rename(tmp_path / "away")
+    before = digests(new, "cut", "commits")
+    assert cut(tmp_path, "run-b", "b", "a", dedup=substrings) == new, "what is done needs it no more"
+    assert digests(new, "cut", "commits") == before
     cut(tmp_path, "run-a2", "a", dedup=near | {"paragraphs": {}}, until="dedup")
     write(tmp_path, "c", [f"{own[2]}\n{string}"])
     with pytest.raises(ConfigError, match="step cut of that run is not done"):

@@ -9,7 +9,7 @@ stands twice is lost on the way.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,24 +17,22 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.run_file.deduplication import Dedup
+from pipeline.steps.cut.earlier import earlier_key
 from pipeline.steps.cut.repeats import SpanPiece, piece_blocks, repeats_key
 from pipeline.steps.cut.spans import (
     PIECE_SPANS,
     SpansAt,
     SpansRecord,
-    earlier_key,
     kept_texts,
     spans_key,
     write_spans,
 )
 from pipeline.steps.dedup.runs import UnitRun
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.selection import CUT_NAME
-from pipeline.steps.units import kept_mask
 from stages.columns import utf8_of
 from stages.dedup.buckets import shared_keys
 from stages.dedup.byte_windows import byte_windows
-from stages.dedup.repeats import GONE, ordinals_of
+from stages.dedup.repeats import ordinals_of
 from stages.store.arrays import array_writer, open_array
 
 WINDOWS = "windows"
@@ -42,8 +40,6 @@ WINDOWS = "windows"
 _MOST_PLACES = 1 << 20
 """Repeated windows of a run that are sorted at a time: 16 bytes each, three times."""
 _HALF = np.uint64(32)
-_GONE_DOCUMENT = int(GONE >> _HALF)
-"""The bit of a document that makes `GONE` of its places."""
 
 
 class SharedRecord(UnitRecord):
@@ -63,8 +59,8 @@ class WindowRun:
     """Pieces of stretches."""
     pieces: int
     """Of windows."""
-    cut: bool | None = None
-    """Of an earlier run, whether it has cuts, which may have emptied documents; None of this run."""
+    earlier: bool = False
+    """Whether the units are of an earlier run."""
 
 
 class RepeatRuns(NamedTuple):
@@ -105,8 +101,7 @@ def write_shared(workspace: Workspace, work: SpanPiece) -> SharedRecord:
         for block in piece_blocks(workspace, work):
             chosen = shared.find(block.keys) >= 0
             counts = block.checks[chosen].astype(np.uint64)
-            places = block.places[chosen] & ~GONE
-            append(np.column_stack([places, counts]))
+            append(np.column_stack([block.places[chosen], counts]))
             windows += int(counts.sum())
     return SharedRecord(windows=windows)
 
@@ -120,7 +115,7 @@ def cut_windows(workspace: Workspace, work: WindowRun) -> SpansRecord:
         parts.append(np.array(found[slice(*np.searchsorted(found[:, 0], bounds))]))
     every = np.concatenate(parts)
     every = every[np.argsort(every[:, 0], kind="stable")]
-    key = spans_key if work.cut is None else earlier_key
+    key = earlier_key if work.earlier else spans_key
     folder = workspace.create(key(WINDOWS, work.run.number))
     count = write_spans(folder, lambda: _windows(workspace, work, every), pieces=work.pieces)
     return SpansRecord(spans=count)
@@ -132,11 +127,9 @@ def _windows(
     """Yield the windows of each document with its number in the run."""
     min_bytes = min_bytes_of(work.dedup)
     for unit in work.run.units:
-        there = kept_mask(workspace, replace(unit, kept_by=CUT_NAME)) if work.cut and unit.cut else None
         for rows, table in kept_texts(workspace, unit) if unit.cut else ():
             data, offsets = utf8_of(table.column("text"))
             numbers = unit.first + rows
-            gone = np.zeros(len(rows), np.bool_) if there is None else ~there[rows]
             lows = np.searchsorted(stretches[:, 0], numbers.astype(np.uint64) << _HALF)
             highs = np.searchsorted(stretches[:, 0], (numbers + 1).astype(np.uint64) << _HALF)
             for row in np.flatnonzero(lows < highs):
@@ -147,8 +140,7 @@ def _windows(
                     counts=own[:, 1].astype(np.int64),
                     min_bytes=min_bytes,
                 )
-                document = int(numbers[row]) - work.run.first
-                yield document | _GONE_DOCUMENT * bool(gone[row]), (keys, checks, starts)
+                yield int(numbers[row]) - work.run.first, (keys, checks, starts)
 
 
 class PlacedRuns:

@@ -21,8 +21,8 @@ from pipeline.run_file.deduplication import Dedup
 from pipeline.steps.cut.methods import method_of
 from pipeline.steps.cut.spans import (
     SPAN_FILES,
+    SpansAt,
     SpansRecord,
-    earlier_key,
     kept_texts,
     mapped_array,
     spans_key,
@@ -35,7 +35,6 @@ from pipeline.steps.units import kept_mask
 from stages.columns import utf8_of
 from stages.dedup.key_filter import add_keys, filter_words, passing
 from stages.dedup.repeats import GONE
-from stages.dedup.spans import Spans
 from stages.kernels import lean_kernel
 from stages.store.arrays import array_writer, open_array, write_array
 
@@ -73,6 +72,11 @@ def earlier_runs(runs: Sequence[EarlierRun]) -> list[tuple[UnitRun, bool]]:
         found.append(replace(run, units=units))
     cut = {str(run.folder): CUT_NAME in run.selecting for run in runs}
     return [(run, cut[run.units[0].folder]) for run in unit_runs(numbered(found))]
+
+
+def earlier_key(method: str, run: int) -> str:
+    """Return the folder of the spans of a run of units of earlier runs."""
+    return f"cut/spans/{method}/earlier-{run:05d}"
 
 
 def filter_key(method: str) -> str:
@@ -113,20 +117,18 @@ def find_earlier_spans(workspace: Workspace, work: EarlierSpans) -> SpansRecord:
 def _gather(workspace: Workspace, work: EarlierSpans, scratch: Path, counts: NDArray[np.int64]) -> None:
     """Write the spans that pass the filter in the order of documents, and count those of each piece."""
     bits: Any = open_array(workspace.path(filter_key(work.method)), dtype="<u8")
-    sampled = method_of(work.dedup, work.method).sampled
     keys, checks, places = (array_writer(scratch / name, dtype=k) for name, k in SPAN_FILES.items())
     with keys as add_key, checks as add_check, places as add_place:
-        for place, spans in _spans(workspace, work):
-            chosen = passing(bits, spans.keys)
+        for place, (found, numbers, ordinals) in _spans(workspace, work):
+            chosen = passing(bits, found)
             if len(chosen):
-                _count_pieces(spans.keys[chosen], counts)
-                add_key(spans.keys[chosen])
-                add_check(spans.checks[chosen])
-                ordinals = spans.starts[chosen] if sampled else chosen
-                add_place(place + ordinals.astype(np.uint64))
+                _count_pieces(found[chosen], counts)
+                add_key(found[chosen])
+                add_check(numbers[chosen])
+                add_place(place + ordinals[chosen].astype(np.uint64))
 
 
-def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64, Spans]]:
+def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64, SpansAt]]:
     """Yield the spans of each document, with the place that the first one has in its run of units."""
     method = method_of(work.dedup, work.method)
     config = method.config(work.dedup)
@@ -140,7 +142,10 @@ def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64
             if there is not None:
                 places[~there[rows]] |= GONE
             for place, start, end in zip(places, offsets[:-1], offsets[1:], strict=True):
-                yield place, method.spans(data[start:end], config)
+                if place < GONE or not method.windows:  # of windows no documents are counted
+                    keys, checks, starts, _ = method.spans(data[start:end], config)
+                    ordinals = starts if method.sampled else np.arange(len(keys))
+                    yield place, (keys, checks, ordinals)
 
 
 @lean_kernel

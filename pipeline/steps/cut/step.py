@@ -107,7 +107,7 @@ def _work(job: Job) -> Work[CutRecord]:
             f" runs included; a run with cuts has at most {MAX_DOCUMENTS:,}, so make several runs"
         )
     runs, methods = unit_runs(units), [method.name for method in methods_of(dedup)]
-    firsts = tuple(run.first for run in runs)
+    firsts, before = tuple(run.first for run in runs), earlier_runs(earlier)
     pieces = dict.fromkeys(methods, span_pieces(sum(unit.text_bytes for unit in units)))
     tasks = [
         job.task(f"spans-{method}-{run.name}", cut_spans, SpanRun(run, method, dedup, pieces[method]))
@@ -115,17 +115,21 @@ def _work(job: Job) -> Work[CutRecord]:
         for run in runs
     ]
     yield Phase("hash lines and strings", tasks)
-    before = yield from _earlier_spans(job, methods, len(runs), pieces)
+    if before:
+        yield from _earlier_spans(job, before, len(runs), pieces)
+    olds = tuple(run.first for run, _ in before)
     spans = {method: method for method in methods}
     for method in methods_of(dedup):
         if method.sampled:
-            pieces[method.name] = yield from _windows(job, method.name, runs, pieces[method.name])
+            pieces[method.name] = yield from _windows(
+                job, method.name, runs, before, pieces[method.name]
+            )
             spans[method.name] = WINDOWS
     tasks = [
         job.task(
             f"repeats-{method}-{piece:05d}",
             write_repeats,
-            SpanPiece(firsts, method, dedup, piece, spans[method], before),
+            SpanPiece(firsts, method, dedup, piece, spans[method], olds),
         )
         for method in methods
         for piece in range(pieces[method])
@@ -140,37 +144,38 @@ def _work(job: Job) -> Work[CutRecord]:
 
 
 def _earlier_spans(
-    job: Job, methods: Sequence[str], runs: int, pieces: Mapping[str, int]
-) -> Phases[tuple[int, ...]]:
-    """Find spans of this run in earlier documents; return the first of each run of their units."""
-    earlier, dedup = earlier_runs(job.scope.earlier), job.file.dedup
-    if not earlier:
-        return ()
-    tasks = [
-        job.task(f"filter-{method}", write_filter, FilteredRuns(runs, method)) for method in methods
-    ]
+    job: Job, earlier: Sequence[tuple[UnitRun, bool]], runs: int, pieces: Mapping[str, int]
+) -> Phases[None]:
+    """Find the spans that earlier documents may have in common with this run."""
+    tasks = [job.task(f"filter-{method}", write_filter, FilteredRuns(runs, method)) for method in pieces]
     yield Phase("prepare the search of earlier documents", tasks)
     tasks = [
         job.task(
             f"earlier-{method}-{run.name}",
             find_earlier_spans,
-            EarlierSpans(run, method, dedup, pieces[method], cut),
+            EarlierSpans(run, method, job.file.dedup, count, cut),
         )
-        for method in methods
+        for method, count in pieces.items()
         for run, cut in earlier
     ]
     yield Phase("search earlier documents", tasks)
-    return tuple(run.first for run, _ in earlier)
 
 
-def _windows(job: Job, method: str, runs: Sequence[UnitRun], pieces: int) -> Phases[int]:
+def _windows(
+    job: Job,
+    method: str,
+    runs: Sequence[UnitRun],
+    earlier: Sequence[tuple[UnitRun, bool]],
+    pieces: int,
+) -> Phases[int]:
     """Hash the windows of bytes that may stand more than once; return their pieces."""
     dedup, firsts = job.file.dedup, tuple(run.first for run in runs)
-    earlier = earlier_runs(job.scope.earlier)
-    before = tuple(run.first for run, _ in earlier)
+    olds = tuple(run.first for run, _ in earlier)
     tasks = [
         job.task(
-            f"shared-{piece:05d}", write_shared, SpanPiece(firsts, method, dedup, piece, method, before)
+            f"shared-{piece:05d}",
+            write_shared,
+            SpanPiece(firsts, method, dedup, piece, method, olds),
         )
         for piece in range(pieces)
     ]
@@ -181,8 +186,12 @@ def _windows(job: Job, method: str, runs: Sequence[UnitRun], pieces: int) -> Pha
         for run in runs
     ]
     tasks += [
-        job.task(f"windows-earlier-{run.name}", cut_windows, WindowRun(run, dedup, pieces, count, cut))
-        for run, cut in earlier
+        job.task(
+            f"windows-earlier-{run.name}",
+            cut_windows,
+            WindowRun(run, dedup, pieces, count, earlier=True),
+        )
+        for run, _ in earlier
     ]
     yield Phase("hash strings that may be repeated", tasks)
     return count

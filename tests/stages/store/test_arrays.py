@@ -5,6 +5,7 @@ not exactly what its header or its reader says is refused by name, wherever it w
 """
 
 import hashlib
+import math
 import resource
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,16 @@ def test_a_process_without_descriptors_says_so_and_blames_no_file(place: Path) -
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert open_array(place).tolist() == TWO_ROWS.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["|b1", "<u4", "<i8", "<f8", "|u1", "|S3"])
+@pytest.mark.parametrize("shape", [(3,), (0,), (2, 5), (0, 4), (12, 1, 2)])
+def test_an_array_of_any_shape_is_opened_as_numpy_opens_it(
+    dtype: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    written = np.arange(math.prod(shape)).reshape(shape).astype(dtype)
+    write_array(tmp_path / "a.npy", written)
+    found, expected = open_array(tmp_path / "a.npy"), np.load(tmp_path / "a.npy")
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert found.tolist() == expected.tolist() == written.tolist()
+    assert not found.flags.writeable or not found.size

@@ -181,7 +181,7 @@ def test_a_sample_that_tells_nothing_says_so() -> None:
 
 def test_people_are_told_what_a_sample_cannot_show() -> None:
     groups = SampledGroups({1: 900, 2: 30}, {"a": {1: 450}, "b": {1: 450, 2: 30}}, 2)
-    dedup: dict[str, object] = {"containment": {}, "semantic": {}}
+    dedup: dict[str, Any] = {"containment": {}, "semantic": {}}
     for by_chance in (True, False):
         content = duplicates_forecast(
             groups, run_file("a", "b", dedup=dedup), share=0.5, by_chance=by_chance

@@ -16,14 +16,18 @@ from stages.kernels import lean_kernel
 _KEYS_OF_WORD = 4
 """At the most, as long as there may be more words: 16 bits a key."""
 _MAX_WORDS = 1 << 24
-"""128 MiB. With more than 67 million keys, more and more of all keys get a wrong yes."""
+"""Of a filter in memory: 128 MiB. With more than 67 million keys, more and more of all keys get a wrong yes."""
 _FIRST, _SECOND, _BIT = np.uint64(58), np.uint64(52), np.uint64(63)
 
 
+def filter_words(keys: int) -> int:
+    """Return how many words the filter of some number of keys has: a power of two."""
+    return 1 << max(-(-keys // _KEYS_OF_WORD) - 1, 0).bit_length()
+
+
 def empty_filter(keys: int) -> NDArray[np.uint64]:
-    """Return a filter for some number of keys: (W,) words, a power of two."""
-    words = 1 << max(-(-keys // _KEYS_OF_WORD) - 1, 0).bit_length()
-    return np.zeros(min(words, _MAX_WORDS), np.uint64)
+    """Return a filter for some number of keys, to be held in memory: (W,) words, a power of two."""
+    return np.zeros(min(filter_words(keys), _MAX_WORDS), np.uint64)
 
 
 def add_keys(words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> None:

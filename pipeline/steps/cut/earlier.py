@@ -33,7 +33,7 @@ from pipeline.steps.records import UnitRecord
 from pipeline.steps.selection import CUT_NAME, is_cut
 from pipeline.steps.units import kept_mask
 from stages.columns import utf8_of
-from stages.dedup.key_filter import add_keys, filter_words, passing
+from stages.dedup.bloom_filter import add_keys, filter_words, may_hold
 from stages.dedup.repeats import GONE
 from stages.kernels import lean_kernel
 from stages.store.arrays import array_writer, open_array, write_array
@@ -120,7 +120,7 @@ def _gather(workspace: Workspace, work: EarlierSpans, scratch: Path, counts: NDA
     keys, checks, places = (array_writer(scratch / name, dtype=k) for name, k in SPAN_FILES.items())
     with keys as add_key, checks as add_check, places as add_place:
         for place, (found, numbers, ordinals) in _spans(workspace, work):
-            chosen = passing(bits, found)
+            chosen = np.flatnonzero(may_hold(bits, found))
             if len(chosen):
                 _count_pieces(found[chosen], counts)
                 add_key(found[chosen])

@@ -16,7 +16,7 @@ from stages.kernels import lean_kernel
 _KEYS_OF_WORD = 4
 """At the most, as long as there may be more words: 16 bits a key."""
 _MAX_WORDS = 1 << 24
-"""Of a filter in memory: 128 MiB. With more than 67 million keys, more and more of all keys get a wrong yes."""
+"""Of a filter in memory: 128 MiB. Above 67 million keys, more and more of all keys get a wrong yes."""
 _FIRST, _SECOND, _BIT = np.uint64(58), np.uint64(52), np.uint64(63)
 
 

@@ -40,9 +40,13 @@ def _of_share(key: str, limit: float, found: RemovalForecast, *, said: bool) -> 
     """Say how a limit on a share stands; `said`: also if it is not passed."""
     between = f"between {found['low']:.1%} and {found['high']:.1%} of the documents"
     vague = found["high"] - found["low"] > _TELLING
-    if found["high"] * found["documents"] < FEWEST or found["high"] <= limit:
+    if found["high"] <= limit:
         if said:
             yield f"the run would not stop at {key} = {limit:g}: at most {found['high']:.1%} go"
+    elif found["high"] * found["documents"] < FEWEST:
+        if said:
+            few = f"fewer than {FEWEST} documents go, and then it does not hold"
+            yield f"the run would not stop at {key} = {limit:g}: {few}"
     elif found["low"] > limit:
         yield f"the run would stop at {key} = {limit:g}: {between} go"
     elif found["likely"] > limit:

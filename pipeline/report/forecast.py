@@ -59,7 +59,7 @@ def _cuts_lines(found: Forecast) -> Iterator[str]:
     cuts = found["cuts"]
     if cuts is None:
         return
-    by = ", ".join(f"{what} {size / 1e6:,.1f} MB" for what, size in cuts["bytes"].items())
+    by = ", ".join(f"{what} {size / 1e3:,.0f} kB" for what, size in cuts["bytes"].items())
     least = "" if found["share"] == 1 else " at least: what repeats outside of the sample comes on top"
     yield (
         f"cuts: {cuts['share']:.1%} of the text ({by}), in {cuts['documents']:,} documents"

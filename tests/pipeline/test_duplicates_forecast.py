@@ -167,6 +167,8 @@ def test_limits_are_held_against_a_forecast() -> None:
     assert said.startswith("the run would not stop at dedup.max_removed_fraction = 0.5: at most ")
     (said,) = limited({1: 10_000, 2: 3}, 0.001, max_removed_fraction=0.1)
     assert "the run " in said, "a limit that is set is always spoken of"
+    (said,) = limited({40: 1}, 0.5, max_removed_fraction=0.1)
+    assert said.endswith("fewer than 100 documents go, and then it does not hold")
     assert limited({1: 10}, 0.001) == [], "of so little nothing is said"
     assert limited({50: 1}, 1.0) == [], "fewer than 100 are removed"
 

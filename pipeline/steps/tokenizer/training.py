@@ -130,8 +130,8 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     clusters, sides = clusters_of(workspace, work.unit), Sides.read(workspace, work.sides)
     received, held_out, others = Tally(bytes=0), Tally(bytes=0), Tally(bytes=0)
     with (
-        _Pieces(workspace, sample_key(work.unit)) as sample,
-        _Pieces(workspace, measured_key(work.unit)) as measured,
+        _PieceFile(workspace, sample_key(work.unit)) as sample,
+        _PieceFile(workspace, measured_key(work.unit)) as measured,
     ):
         for table in kept_groups(workspace, work.unit, ["id", "language", "text_bytes", "text"]):
             described = table.select(["id", "text_bytes"])
@@ -149,7 +149,7 @@ def sample_unit(workspace: Workspace, work: SampleUnit) -> SampleRecord:
     return SampleRecord(pieces=sample.count, flow=flow)
 
 
-class _Pieces:
+class _PieceFile:
     """A file of pieces that is written."""
 
     def __init__(self, workspace: Workspace, key: str) -> None:
@@ -250,7 +250,6 @@ def _fairness(
             "target_share": round(targets.get(language, 0.0) / wanted, 6),
         }
         for language, counts in sorted(trained.items())
-        if counts.tokens
     }
 
 

@@ -1,8 +1,11 @@
 """What fairness promises: counts add up field by field, rates are as written out."""
 
 from dataclasses import fields
+from pathlib import Path
 
-from stages.tokenizer.fairness import LanguageCounts, rates_of
+from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
+from stages.tokenizer.train import TrainConfig, train_model
 
 
 def test_counts_add_up_field_by_field() -> None:
@@ -28,3 +31,22 @@ def test_rates_are_as_written_out() -> None:
         "byte_fallback": 0.75,
         "uncovered_characters": 0.1,
     }
+
+
+def test_texts_are_counted_with_the_characters_that_are_written_as_bytes(tmp_path: Path) -> None:
+    sample = [("the cat sat on the mat and ran\n", 9), ("another rat sat there then\n", 5)]
+    model = train_model(sample, TrainConfig(vocab_size=550), characters="\n")
+    (tmp_path / "t.model").write_bytes(model)
+    tokenizer = Tokenizer.load(tmp_path / "t.model")
+    text = "the \u732b sat\n\u00e9"
+    found, nothing = TextCounter(tokenizer).count([text, ""])
+    assert found == LanguageCounts(
+        pieces=1,
+        bytes=len(text.encode()),
+        characters=11,
+        words=4,
+        tokens=len(tokenizer.encode([text])[0]),
+        byte_tokens=5,
+        uncovered=2,
+    )
+    assert nothing == LanguageCounts(pieces=1)

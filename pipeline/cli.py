@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipeline.main import main
+from pipeline.tokenizer_cli import tokenizer_app
 from stages.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(tokenizer_app)
 
 
 def _local(parameter: typer.CallbackParam, value: Any) -> Any:

@@ -7,7 +7,7 @@ import typer
 
 tokenizer_app = typer.Typer(
     name="tokenizer",
-    help="Compare tokenizers.",
+    help="Prove a tokenizer, or compare several.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -15,7 +15,7 @@ tokenizer_app = typer.Typer(
 
 @tokenizer_app.callback()
 def tokenizer() -> None:
-    """Compare tokenizers."""
+    """Prove a tokenizer, or compare several."""
 
 
 @tokenizer_app.command("compare")
@@ -55,3 +55,31 @@ def compare_tokenizers(  # one parameter an option
 
     request = TokenizersRequest(tuple(models), parallel, reference, text, picture)
     print_tokenizers(compare_tokenizers(request), as_json=as_json)
+
+
+@tokenizer_app.command("verify")
+def verify_tokenizer_file(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A SentencePiece .model, or a tokenizer.json.")
+    ],
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--text",
+            metavar="PATH",
+            help="A file that is one text, or JSON lines with 'text' (.jsonl); may be given again.",
+        ),
+    ] = None,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Prove that texts come back, ids are the library's, and no text gives a special id."""
+    from pipeline.commands.tokenizer_verify import verify_tokenizer
+    from pipeline.report.tokenizer_proof import print_proof, require_proof
+
+    found = verify_tokenizer(model, special=special or (), texts=texts or ())
+    print_proof(found, as_json=as_json)
+    require_proof(found)

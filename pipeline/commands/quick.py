@@ -132,7 +132,7 @@ def run_file(request: QuickRequest) -> RunFile:
         "name": "quick",
         "sources": [{"name": SOURCE, "paths": list(request.paths), "text_column": request.text_column}],
         "dedup": {"exact": False, "near": False},
-        "tokenizer": {"path": str(request.tokenizer), "special": _special(request.special)},
+        "tokenizer": {"path": str(request.tokenizer), "special": special_pieces(request.special)},
         "validation": {"fraction": request.validation},
         "datasets": [{"name": DATASET}],
         "verify": {"learning": False},
@@ -147,7 +147,7 @@ def run_file(request: QuickRequest) -> RunFile:
         raise ConfigError("quick: " + "; ".join(explain(error, content))) from error
 
 
-def _special(given: Sequence[str]) -> dict[str, str | int]:
+def special_pieces(given: Sequence[str]) -> dict[str, str | int]:
     """Read special ids: "eos=</s>" -> {"eos": "</s>"}, "pad=0" -> {"pad": 0}."""
     found: dict[str, str | int] = {}
     for item in given:

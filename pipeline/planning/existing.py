@@ -36,12 +36,7 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
         return None
     path = base / file.tokenizer.path
     kind, key = kind_of(path), f"tokenizer.path = {file.tokenizer.path!r}"
-    try:
-        data = read_regular(path, partial(_require_file, key))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{key}: no such file in {base.resolve()}") from error
-    except OSError as error:
-        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
+    data = read_tokenizer(path, key, base=base)
     described = describe(data, kind, name=key)
     found = find_roles(described, file.tokenizer.special, name=path.name)
     framed = framed_roles(described, found, file.framing, name=path.name)
@@ -68,6 +63,25 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     names = {number: piece for piece, number in described.pieces.items()}
     misfit = chat_loss(file, described.marks, roles.ids, names) if "eos" in roles.ids else None
     return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss, misfit)
+
+
+def read_tokenizer(path: Path, key: str, *, base: Path) -> bytes:
+    """Return the content of a tokenizer's file.
+
+    Args:
+        path: of the file.
+        key: names it in messages.
+        base: the folder that it is looked for in, likewise.
+
+    Raises:
+        ConfigError: there is none, or it cannot be read.
+    """
+    try:
+        return read_regular(path, partial(_require_file, key))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{key}: no such file in {base.resolve()}") from error
+    except OSError as error:
+        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
 
 
 def _require_file(key: str, kind: str | None) -> None:

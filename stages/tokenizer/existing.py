@@ -92,12 +92,15 @@ class ExistingTokenizer:
     Args:
         file: as it was loaded with them.
         special_ids: by role.
+        guarded: whether ids are asserted to be without special ones; a proof looks for these instead.
     """
 
     exact = False
     """Whether the ids of every text spell it, as normalised."""
 
-    def __init__(self, file: OpenTokenizer, special_ids: Mapping[str, int]) -> None:
+    def __init__(
+        self, file: OpenTokenizer, special_ids: Mapping[str, int], *, guarded: bool = True
+    ) -> None:
         self._file = file
         self.special_ids = dict(special_ids)
         self.vocab_size = file.size
@@ -106,7 +109,7 @@ class ExistingTokenizer:
         self.unk = file.unk
         self.writes_all = file.writes_all
         self._special = np.zeros(file.size, np.bool_)
-        self._special[[n for n in special_ids.values() if n != file.unk]] = True
+        self._special[[n for n in special_ids.values() if n != file.unk]] = guarded
 
     def encode(
         self, texts: Iterable[str], *, dtype: np.dtype[np.generic] = _INT32
@@ -150,6 +153,10 @@ class ExistingTokenizer:
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
         """Return what ids spell; special ids give nothing, what is no UTF-8 gives U+FFFD."""
         return [self._bare(self._spelling.spell(row).tobytes().decode(errors="replace")) for row in ids]
+
+    def unguarded(self) -> "ExistingTokenizer":
+        """Return the same without the assertion that no text gives a special id."""
+        return ExistingTokenizer(self._file, self.special_ids, guarded=False)
 
     def verbatim(self) -> "ExistingTokenizer":
         """Return the same pieces without a normaliser: for text that has been through it already.

@@ -58,8 +58,10 @@ from stages.tokenizer.train import TrainConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-COMMANDS = ["plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"]
-COMMANDS += ["tokenizer", "tokenizer compare"]
+COMMANDS = (
+    *("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"),
+    *("tokenizer", "tokenizer compare", "tokenizer verify"),
+)
 REWRITE = "{0} is not what the code says; run: python tests/docs/test_docs.py"
 HEADER_BYTES = 128
 EACH_ALONE = """

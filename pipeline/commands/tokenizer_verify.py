@@ -1,0 +1,142 @@
+"""Tokenizer verify: what a tokenizer's file does to texts, proved by encoding and decoding them.
+
+MODEL    opened as a run opens it
+texts    stress texts, strings drawn by a fixed seed, and those of the user, cleaned as a run cleans them
+proof    round trips, the library's ids, special ids, order; characters without a piece
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import orjson
+from pydantic import ValidationError
+
+from pipeline.commands.quick import special_pieces
+from pipeline.planning.existing import read_tokenizer
+from pipeline.system.regular_files import read_regular
+from stages.cleaning.text import clean_text
+from stages.errors import ConfigError, DataError
+from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, kind_of
+from stages.tokenizer.framing import are_own
+from stages.tokenizer.proof import BlockCoverage, ProofResult, coverage, prove
+from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
+from stages.tokenizer.stress import stress_texts
+from stages.tokenizer.untouched import untouched
+
+GIVEN = "given texts"
+"""The group of the user's texts."""
+
+
+@dataclass(frozen=True)
+class TokenizerProof:
+    """What `tokenizer verify` finds."""
+
+    model: Path
+    size: int
+    special: Mapping[str, int]
+    """By role."""
+    compiled: bool
+    writes_all: bool
+    proof: ProofResult
+    coverage: Mapping[str, BlockCoverage]
+    kept_from_text: int
+    """Special pieces that texts wrote out."""
+
+
+def verify_tokenizer(
+    model: Path, *, special: Sequence[str] = (), texts: Sequence[Path] = ()
+) -> TokenizerProof:
+    """Hold a tokenizer's file to what a run needs of it.
+
+    Args:
+        model: a SentencePiece model or a tokenizer.json.
+        special: special ids as ROLE=PIECE or ROLE=ID.
+        texts: further files of texts.
+
+    Raises:
+        ConfigError: there is no such file, or no such piece.
+        DataError: a file is not what it must be.
+    """
+    kind, key = kind_of(model), str(model)
+    data = read_tokenizer(model, key, base=Path.cwd())
+    described = describe(data, kind, name=key)
+    found = find_roles(described, _special(special), name=model.name)
+    require_roles(found, ["eos"], who="tokenizer verify", name=model.name)
+    ids = {"pad": found.ids["eos"], **found.ids}
+    tokenizer = (
+        Tokenizer.load(model, ids)
+        if kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
+        else existing_tokenizer(data, kind, ids, name=key).unguarded()
+    )
+    kept = set(ids.values()) - {tokenizer.unk}
+    pieces = [piece for piece, number in described.pieces.items() if number in kept]
+    every = stress_texts(pieces)
+    if texts:
+        every[GIVEN] = [clean_text(text) for path in texts for text in _texts_of(path)]
+    proof = prove(tokenizer, every, library=untouched(data, kind))
+    return TokenizerProof(
+        model=model,
+        size=described.size,
+        special=ids,
+        compiled=tokenizer.compiled,
+        writes_all=tokenizer.writes_all,
+        proof=proof,
+        coverage=coverage(tokenizer),
+        kept_from_text=len(pieces),
+    )
+
+
+def _special(given: Sequence[str]) -> SpecialPieces:
+    named = special_pieces(given)
+    try:
+        return SpecialPieces.model_validate(named)
+    except ValidationError as error:
+        role = str(error.errors()[0]["loc"][0])
+        known = ", ".join(SpecialPieces.model_fields)
+        raise ConfigError(
+            f"--special {role}={named[role]}: no such role or value; roles: {known}"
+        ) from error
+
+
+def _texts_of(path: Path) -> Iterator[str]:
+    """Yield the texts of a file: the field "text" of each line of *.jsonl, or else the whole file."""
+    try:
+        data = read_regular(path, partial(_require_file, path))
+    except FileNotFoundError as error:
+        raise ConfigError(f"--text {path}: no such file") from error
+    try:
+        if path.suffix != ".jsonl":
+            yield data.decode()
+            return
+        for number, line in enumerate(data.splitlines(), 1):
+            if line.strip():
+                yield _text_of(line, f"{path}, line {number:,}")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"--text {path}: no UTF-8 at byte {error.start:,}; convert it to UTF-8"
+        ) from error
+
+
+def _text_of(line: bytes, where: str) -> str:
+    try:
+        record = orjson.loads(line)
+    except ValueError as error:
+        raise DataError(f"--text {where}: no JSON: {error}") from error
+    text = record.get("text") if isinstance(record, dict) else None
+    if not isinstance(text, str):
+        raise DataError(f"--text {where}: has no text in a field 'text'; JSON lines must have one each")
+    return text
+
+
+def _require_file(path: Path, kind: str | None) -> None:
+    if kind is not None:
+        raise ConfigError(f"--text {path}: is {kind}, not a file; name a regular file")
+
+
+def total(proof: ProofResult) -> Counter[str]:
+    """Return how many texts come back in which way, of all groups."""
+    return sum(proof.round_trips.values(), Counter())

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import mean
 
 from pipeline.inputs.languages import (
     BUNDLED,
@@ -130,7 +131,7 @@ def _on_text(folder: Path, counters: Mapping[str, TextCounter]) -> ComparedText:
 def _rates(
     counts: Mapping[str, Mapping[str, LanguageCounts]], reference: str | None
 ) -> tuple[dict[str, dict[str, Rates]], dict[str, Rates]]:
-    """Return the rates by language and tokenizer, and those of all languages together."""
+    """Return the rates by language and tokenizer, and of all together: there, parity is the mean."""
     languages: dict[str, dict[str, Rates]] = {
         language: {
             name: compared_rates(own[language], None if reference is None else own[reference])
@@ -138,9 +139,12 @@ def _rates(
         }
         for language in sorted(next(iter(counts.values())))
     }
-    total: dict[str, Rates] = {
-        name: compared_rates(sum(own.values(), LanguageCounts()), None) for name, own in counts.items()
-    }
+    total: dict[str, Rates] = {}
+    for name, own in counts.items():
+        rates = compared_rates(sum(own.values(), LanguageCounts()), None)
+        if reference is not None:
+            rates["parity"] = round(mean(one[name]["parity"] for one in languages.values()), 4)
+        total[name] = rates
     return languages, total
 
 

@@ -31,7 +31,7 @@ class ComparedText(TypedDict):
     languages: Mapping[str, Mapping[str, Rates]]
     """By language and tokenizer."""
     total: Mapping[str, Rates]
-    """By tokenizer, of all languages together."""
+    """By tokenizer, of all languages together; parity is the mean of theirs."""
 
 
 class TokenizerComparison(TypedDict):
@@ -135,18 +135,10 @@ def _print_table(
         rates = compared["languages"][language]
         table.add(shortened(language), *(form.format(rates[name][measure]) for name in names))
     total = compared["total"]
-    if measure == "parity":
-        table.add("mean", *(form.format(_mean_parity(compared, name)) for name in names))
-    else:
-        table.add("all languages", *(form.format(total[name][measure]) for name in names))
+    last = "mean" if measure == "parity" else "all languages"
+    table.add(last, *(form.format(total[name][measure]) for name in names))
     if measure == "tokens_per_text":
         table.add("all tokens", *(f"{total[name]['tokens']:,.0f}" for name in names))
     console.line()
     console.line(heading)
     console.show(table)
-
-
-def _mean_parity(compared: ComparedText, name: str) -> float:
-    """Return the mean parity under a tokenizer, of all languages alike."""
-    found = [rates[name]["parity"] for rates in compared["languages"].values()]
-    return sum(found) / len(found)

@@ -316,7 +316,8 @@ def _settle_stale(request: RunRequest, execution: Execution, steps: Sequence[Ste
     if not request.replace:
         listed = "; ".join(f"{s.step.name} ({len(s.stale)} commits: {s.why})" for s in stale)
         way = (
-            "redo this generation; if its files are gone, delete its folder"
+            "redo this generation alone; or, if no training has read it, delete its folder and run"
+            " again: earlier generations stay"
             if request.before
             else "redo them, as one run over all files if documents are decided anew, or choose another"
             f' folder; with dedup.against = ["{request.output}"] there, what this run kept stays and'

@@ -11,7 +11,7 @@ text again gives them.
 A space that the file puts before every text, or behind it, and what spells it, is left out of both.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -75,6 +75,10 @@ class OpenTokenizer(Protocol):
 
     def piece_bytes(self) -> list[bytes]:
         """Return what each id stands for; nothing for special ids."""
+        ...
+
+    def byte_ids(self) -> NDArray[np.bool_]:
+        """Say of every id whether it stands for a single byte because no piece fits."""
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -165,6 +169,10 @@ class ExistingTokenizer:
         """Return what each id stands for: (vocab_size,); nothing for special ids."""
         return self._file.piece_bytes()
 
+    def byte_ids(self) -> NDArray[np.bool_]:
+        """Say of every id whether it stands for a single byte because no piece fits: (vocab_size,)."""
+        return self._file.byte_ids()
+
     def word_starts(self) -> NDArray[np.bool_]:
         """Say of every id whether it begins a word: (vocab_size,) bool."""
         return starts_of_spelled(self.piece_bytes())
@@ -236,6 +244,17 @@ def describe(data: bytes, kind: TokenizerKind, *, name: str) -> Described:
     return describe_huggingface(data, name=name)
 
 
+def open_file(data: bytes, kind: TokenizerKind, special: Collection[int], *, name: str) -> OpenTokenizer:
+    """Return a tokenizer from its file's content, of which some ids are given by no text.
+
+    Raises:
+        FormatError: the file is not of its kind.
+    """
+    if kind is TokenizerKind.SENTENCEPIECE:
+        return SentencePieceFile.open(data, special, name=name)
+    return HuggingFaceFile.open(data, special, name=name)
+
+
 def existing_tokenizer(
     data: bytes, kind: TokenizerKind, special: Mapping[str, int], *, name: str
 ) -> ExistingTokenizer:
@@ -244,10 +263,7 @@ def existing_tokenizer(
     Raises:
         FormatError: the file is not of its kind.
     """
-    ids = set(special.values())
-    if kind is TokenizerKind.SENTENCEPIECE:
-        return ExistingTokenizer(SentencePieceFile.open(data, ids, name=name), special)
-    return ExistingTokenizer(HuggingFaceFile.open(data, ids, name=name), special)
+    return ExistingTokenizer(open_file(data, kind, set(special.values()), name=name), special)
 
 
 def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:

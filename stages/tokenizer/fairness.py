@@ -6,15 +6,38 @@ look better than they are.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.texts import Encoded, JoinedTexts, joined_texts
 
 NOTABLE_FALLBACK = 0.1
 """Share of bytes among the tokens of a language of which a run warns."""
-_FIRST_OF_CHARACTER = 0xC0
+_INT32 = np.dtype(np.int32)
+_ASCII_BYTES = 0x80
+
+
+class CountedTokenizer(Protocol):
+    """A tokenizer of any kind, trained by a run or elsewhere, as far as it is needed to count."""
+
+    @property
+    def unk(self) -> int | None:
+        """The id that unknown characters give; None if every text can be written."""
+        ...
+
+    def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
+        """Return the ids of texts."""
+        ...
+
+    def piece_bytes(self) -> list[bytes]:
+        """Return what each id stands for; nothing for special ids."""
+        ...
+
+    def byte_ids(self) -> NDArray[np.bool_]:
+        """Say of every id whether it stands for a single byte because no piece fits: (vocab_size,)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -28,13 +51,16 @@ class LanguageCounts:
     """Runs between white space."""
     tokens: int = 0
     byte_tokens: int = 0
+    """Tokens that stand for bytes, or spell parts of characters."""
     uncovered: int = 0
-    """Characters that are written as bytes, because they have no piece."""
+    """Characters without a piece: written as bytes, in parts, or as the unknown token."""
+    unknown: int = 0
+    """Tokens that are the unknown one."""
 
     @property
     def byte_fallback(self) -> float:
         """The share of bytes among the tokens."""
-        return round(self.byte_tokens / self.tokens, 6)
+        return round(self.byte_tokens / max(self.tokens, 1), 6)
 
     def __add__(self, other: "LanguageCounts") -> "LanguageCounts":
         """Return the counts of both texts together."""
@@ -45,37 +71,79 @@ class LanguageCounts:
 class TextCounter:
     """Counts what texts come to under a tokenizer.
 
+    SentencePiece writes characters without a piece as byte pieces. A byte-level tokenizer has no such
+    pieces: there, tokens count that begin or end inside a character. What has neither gives an unknown
+    token, often for many characters at once, so each character is also encoded alone.
+
     Args:
-        tokenizer: a trained one.
+        tokenizer: of any kind.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: CountedTokenizer) -> None:
         self._tokenizer = tokenizer
-        self.vocab_size = tokenizer.vocab_size
-        self._is_byte = tokenizer.byte_ids()
-        self._begins = _begins_character(tokenizer, self._is_byte)
+        spelled = tokenizer.piece_bytes()
+        self.vocab_size = len(spelled)
+        self._in_bytes, self._opens = _parts_of_characters(spelled, tokenizer.byte_ids())
+        self._is_unknown: dict[str, bool] = {}
 
     def count(self, texts: Iterable[str]) -> Iterator[LanguageCounts]:
         """Yield the counts of each text."""
         given = list(texts)
-        for text, ids in zip(given, self._tokenizer.encode(given), strict=True):
+        for text, ids in zip(given, self._ids(given), strict=True):
+            unknown = 0 if self._tokenizer.unk is None else int((ids == self._tokenizer.unk).sum())
             yield LanguageCounts(
                 pieces=1,
                 bytes=len(text.encode()),
                 characters=len(text),
                 words=len(text.split()),
                 tokens=len(ids),
-                byte_tokens=int(self._is_byte[ids].sum()),
-                uncovered=int(self._begins[ids].sum()),
+                byte_tokens=int(self._in_bytes[ids].sum()),
+                uncovered=int(self._opens[ids].sum()) + (self._unknown_in(text) if unknown else 0),
+                unknown=unknown,
             )
 
+    def _ids(self, texts: list[str]) -> list[NDArray[np.integer]]:
+        joined = joined_texts([text.encode() for text in texts])
+        return self._tokenizer.encode_texts(joined, dtype=_INT32).parts()
 
-def _begins_character(tokenizer: Tokenizer, is_byte: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Say of every id whether it is a byte that begins a character: (vocab_size,) bool."""
-    found, spelled = is_byte.copy(), tokenizer.piece_bytes()
-    for number in np.flatnonzero(is_byte).tolist():
-        found[number] = spelled[number][0] & _FIRST_OF_CHARACTER != 0x80  # noqa: PLR2004 - as UTF-8 has it
-    return found
+    def _unknown_in(self, text: str) -> int:
+        """Return how many characters of a text are unknown when they stand alone."""
+        new = sorted(set(text) - self._is_unknown.keys())
+        for character, ids in zip(new, self._ids(new), strict=True):
+            self._is_unknown[character] = bool((ids == self._tokenizer.unk).any())
+        return sum(map(self._is_unknown.__getitem__, text))
+
+
+def _parts_of_characters(
+    spelled: list[bytes], is_byte: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Say of every id whether it is less than whole characters, and whether a character begins so in it.
+
+    Returns:
+        (V,) bool and (V,) bool. Of the tokens that a split character takes, one begins it.
+    """
+    parts, opens = is_byte.copy(), np.zeros(len(spelled), np.bool_)
+    for number, data in enumerate(spelled):
+        if is_byte[number] and data:
+            opens[number] = not _continues(data[0])
+        elif not _is_whole(data):
+            parts[number] = True
+            last = next((byte for byte in reversed(data) if not _continues(byte)), None)
+            opens[number] = last is not None and not _is_whole(data[data.rindex(last) :])
+    return parts, opens
+
+
+def _continues(byte: int) -> bool:
+    """Say whether a byte continues a character, as UTF-8 has it."""
+    return byte & 0xC0 == _ASCII_BYTES
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def rates_of(counts: LanguageCounts) -> dict[str, float]:
@@ -89,8 +157,8 @@ def rates_of(counts: LanguageCounts) -> dict[str, float]:
         "characters": counts.characters,
         "words": counts.words,
         "tokens": counts.tokens,
-        "bytes_per_token": round(counts.bytes / counts.tokens, 4),
-        "characters_per_token": round(counts.characters / counts.tokens, 4),
+        "bytes_per_token": round(counts.bytes / max(counts.tokens, 1), 4),
+        "characters_per_token": round(counts.characters / max(counts.tokens, 1), 4),
         "tokens_per_word": round(counts.tokens / max(counts.words, 1), 4),
         "byte_fallback": counts.byte_fallback,
         "uncovered_characters": round(counts.uncovered / max(counts.characters, 1), 6),

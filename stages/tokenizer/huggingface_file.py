@@ -167,6 +167,14 @@ class HuggingFaceFile:
             found[number] = b""
         return found
 
+    def byte_ids(self) -> NDArray[np.bool_]:
+        """Say of every id whether it is a byte such as <0x0A>: (V,); byte-level pieces are none."""
+        found = np.zeros(self.size, np.bool_)
+        if self._content.writing is Writing.METASPACE:
+            vocab = self._content.vocab
+            found[[vocab[piece] for piece in self._content.bytes_of if piece in vocab]] = True
+        return found
+
     def _is_run_of_spaces(self, piece: str, number: int) -> bool:
         """Say whether an added token is a piece that spaces give, as Gemma's for indentation are.
 

@@ -121,7 +121,7 @@ class ProofResult:
 
 
 @dataclass(frozen=True)
-class TextsAndIds:
+class ProvenBatch:
     """Some texts with their ids."""
 
     tokenizer: Provable
@@ -135,7 +135,7 @@ class TextsAndIds:
         return set(self.tokenizer.special_ids.values()) - {self.tokenizer.unk}
 
 
-def round_trips(batch: TextsAndIds) -> list[RoundTrip]:
+def round_trips(batch: ProvenBatch) -> list[RoundTrip]:
     """Say of each text how it comes back."""
     tokenizer = batch.tokenizer
     decoded = tokenizer.decode(batch.ids)
@@ -162,13 +162,13 @@ def comes_back(tokenizer: Provable, trips: Sequence[RoundTrip]) -> Verdicts:
     return [None if trip is RoundTrip.UNKNOWN else trip in good for trip in trips]
 
 
-def _equals_library(batch: TextsAndIds) -> Verdicts:
+def _equals_library(batch: ProvenBatch) -> Verdicts:
     """Ids are those that the library gives where this program calls it."""
     theirs = batch.tokenizer.encode_by_library(batch.texts)
     return list(map(np.array_equal, batch.ids, theirs))
 
 
-def _equals_file(batch: TextsAndIds) -> Verdicts:
+def _equals_file(batch: ProvenBatch) -> Verdicts:
     """Ids are those of the file as it is, unless these have a special one, or U+2581 is no space."""
     special, exact = batch.special, batch.tokenizer.exact
     return [
@@ -179,13 +179,13 @@ def _equals_file(batch: TextsAndIds) -> Verdicts:
     ]
 
 
-def _gives_no_special(batch: TextsAndIds) -> Verdicts:
+def _gives_no_special(batch: ProvenBatch) -> Verdicts:
     """No id is special."""
     special = np.array(sorted(batch.special), np.int64)
     return [not np.isin(ids, special).any() for ids in batch.ids]
 
 
-def _does_not_depend_on_others(batch: TextsAndIds) -> Verdicts:
+def _does_not_depend_on_others(batch: ProvenBatch) -> Verdicts:
     """Ids are the same if texts are encoded in reverse order and in small batches."""
     found: list[Ids] = []
     backwards = batch.texts[::-1]
@@ -195,7 +195,7 @@ def _does_not_depend_on_others(batch: TextsAndIds) -> Verdicts:
 
 
 ROUND_TRIP = "texts come back"
-CHECKS: Mapping[str, Callable[[TextsAndIds], Verdicts]] = {
+CHECKS: Mapping[str, Callable[[ProvenBatch], Verdicts]] = {
     "ids are the library's": _equals_library,
     "ids are those of the untouched file": _equals_file,
     "no text gives a special id": _gives_no_special,
@@ -218,7 +218,7 @@ def prove(
     for group, own in texts.items():
         trips = found.round_trips.setdefault(group, Counter())
         for part in batches_of(own):
-            batch = TextsAndIds(tokenizer, library, part, _encode(tokenizer, part))
+            batch = ProvenBatch(tokenizer, library, part, _encode(tokenizer, part))
             back = round_trips(batch)
             trips.update(trip.value for trip in back)
             found.checks[ROUND_TRIP].add(part, comes_back(tokenizer, back))

@@ -122,6 +122,10 @@ class SentencePieceFile:
         """Return what each id stands for: (V,); nothing for special ids."""
         return self._plain.piece_bytes()
 
+    def byte_ids(self) -> NDArray[np.bool_]:
+        """Say of every id whether it stands for a single byte: (V,)."""
+        return self._plain.byte_ids()
+
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """Return the piece of each id as the model writes it."""
         return self._plain.pieces(ids)

@@ -36,7 +36,8 @@ from stages.seeding import Key, Purpose, Tag, document_hash, draw_u64
 from stages.store import digests, drawn, manifest
 from stages.store.arrays import id_dtype
 from stages.tokenizer.special import num_reserved, special_ids
-from tests.docs.test_docs import ROOT, clean
+from tests.docs.generated_pages import clean
+from tests.docs.test_docs import ROOT
 
 MIXTURE = "mixture"
 """The kind of which all depends on its components."""

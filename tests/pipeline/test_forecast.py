@@ -316,4 +316,4 @@ def test_it_is_printed_for_people(folder: Path, capsys: pytest.CaptureFixture[st
     assert "memory at the peak, by workers: about " in said
     assert "resources.memory has room for " in said
     assert "documents would be removed" in said
-    assert "note: tokens count all documents without a duplicate in the sample" in said
+    assert "note: tokens are an upper bound" in said

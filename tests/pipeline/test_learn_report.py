@@ -88,7 +88,7 @@ def test_the_page_shows_every_gate_with_its_bound_and_which_side_is_right() -> N
     assert "gain 0.5 at least 0.1 pass" in page
     assert "isolation 1.5 at most 0 fail" in page
     assert "leak_floor not finite at least 0.1 fail" in page
-    assert "7 ends of documents" in page
+    assert "in each of 7 pairs of neighbours in a row" in page
     assert "1.23 % of the time went to the loader, 4,567 tokens a second on cpu, MFU 0.250" in page
     assert "told at 0.6 nats" in page
 

@@ -147,12 +147,12 @@ def test_a_call_killed_anywhere_goes_on_and_ends_in_the_same_bytes(
         with monkeypatch.context() as patch:
             done = 0
 
-            def put_or_die(self: Commits, *arguments: Any, last: int = last) -> Any:
+            def put_or_die(self: Commits, *arguments: Any, last: int = last, **options: Any) -> Any:
                 nonlocal done
                 if done == last:
                     raise Killed
                 done += 1
-                return put(self, *arguments)
+                return put(self, *arguments, **options)
 
             patch.setattr(Commits, "put", put_or_die)
             with pytest.raises(Killed):

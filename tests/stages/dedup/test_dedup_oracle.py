@@ -20,6 +20,7 @@ from pipeline.engine.tasks import Function, Task, Worker
 from pipeline.inputs.files import Blocks, FoundFile, InputFile
 from pipeline.inputs.places import place_status
 from pipeline.run_file.config import Ingest
+from pipeline.steps import evidence
 from pipeline.steps.dedup import blocks as dedup
 from pipeline.steps.dedup import expand, pairs
 from pipeline.steps.dedup import resolve as resolving
@@ -326,7 +327,8 @@ def test_the_steps_decide_what_the_rule_says_in_plain_loops(
     small, small_units = Run(tmp_path / "small", corpus, unit_size=2500, pieces=1).verdict()
     monkeypatch.setattr(ingest, "BATCH_BYTES", 900)  # several row groups in a unit
     monkeypatch.setattr(dedup, "BLOCK_KEYS", 7)  # and several blocks in a piece
-    monkeypatch.setattr(resolving, "EVIDENCE_ROWS", 4)
+    for module in (resolving, evidence):
+        monkeypatch.setattr(module, "EVIDENCE_ROWS", 4)
     monkeypatch.setattr(dedup_runs, "RUN_BYTES", 3_000)
     monkeypatch.setattr(expand, "BATCH_DOCUMENTS", 5)
     monkeypatch.setattr(expand, "BATCH_PAIRS", 9)

@@ -51,14 +51,14 @@ def test_good_files_of_every_kind_pass(name: str) -> None:
     assert ("unknown" in ways) == (name in ("bert", "t5", "albert-model"))
 
 
-class Changed(ExistingTokenizer):
+class BrokenTokenizer(ExistingTokenizer):
     """A tokenizer of which one thing is wrong."""
 
     def __init__(self, of: ExistingTokenizer) -> None:
         super().__init__(of._file, of.special_ids, guarded=False)  # noqa: SLF001  # its file
 
 
-class LosesNewlines(Changed):
+class LosesNewlines(BrokenTokenizer):
     """Decodes a text without the line feeds at its end."""
 
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:
@@ -66,7 +66,7 @@ class LosesNewlines(Changed):
         return [text.rstrip("\n") for text in super().decode(ids)]
 
 
-class LosesTails(Changed):
+class LosesTails(BrokenTokenizer):
     """Leaves out what stands behind the 1,000th id of a text, also by its library."""
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
@@ -80,7 +80,7 @@ class LosesTails(Changed):
         return [ids[:1_000] for ids in super().encode_by_library(texts)]
 
 
-class CutsElsewhere(Changed):
+class CutsElsewhere(BrokenTokenizer):
     """Encodes the two halves of a long text by themselves."""
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
@@ -91,7 +91,7 @@ class CutsElsewhere(Changed):
         return joined_ids([part.ids for part in parts], dtype)
 
 
-class RemembersOthers(Changed):
+class RemembersOthers(BrokenTokenizer):
     """Gives the first of many texts an id more."""
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
@@ -132,7 +132,7 @@ def test_a_tokenizer_that_need_not_write_every_text_is_caught_too() -> None:
     assert set(found.failed) == {ROUND_TRIP}
 
 
-class LosesWords(Changed):
+class LosesWords(BrokenTokenizer):
     """Decodes a text without its spaces."""
 
     def decode(self, ids: Sequence[NDArray[np.integer]]) -> list[str]:

@@ -276,3 +276,13 @@ def test_equal_texts_that_all_stay_are_one_cluster_and_none_goes(seed: int) -> N
     firsts = {text: int(np.flatnonzero(texts == text)[0]) for text in set(texts.tolist())}
     assert settle_clusters(decisions).tolist() == [firsts[text] for text in texts.tolist()]
     assert (decisions.witness == KEPT).all()
+
+
+@pytest.mark.parametrize(("of_text", "named"), [(1, 1), (5, 3)])
+def test_of_two_methods_with_one_witness_the_first_in_the_table_is_named(of_text: int, named: int) -> None:
+    decisions = undecided(2, equal=(0, 3))
+    link_repeats(decisions, 1, np.array([[1, 0]]))
+    edges = Edges(np.array([0]), np.array([1]), np.array([0.97]), np.array([of_text], np.uint8))
+    decide(decisions, 0, 2, edges=edges)
+    assert decisions.witness.tolist() == [KEPT, 0]
+    assert (decisions.method[1], decisions.similarity[1]) == (named, 0.97 if named == 1 else 1.0)

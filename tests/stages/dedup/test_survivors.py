@@ -279,7 +279,7 @@ def test_equal_texts_that_all_stay_are_one_cluster_and_none_goes(seed: int) -> N
 
 
 @pytest.mark.parametrize(("of_text", "named"), [(1, 1), (5, 3)])
-def test_of_two_methods_with_one_witness_the_first_in_the_table_is_named(of_text: int, named: int) -> None:
+def test_of_two_methods_with_one_witness_the_first_is_named(of_text: int, named: int) -> None:
     decisions = undecided(2, equal=(0, 3))
     link_repeats(decisions, 1, np.array([[1, 0]]))
     edges = Edges(np.array([0]), np.array([1]), np.array([0.97]), np.array([of_text], np.uint8))

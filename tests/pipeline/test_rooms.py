@@ -16,6 +16,7 @@ ROOMS = (
     "report",
     "session",
     "commands",
+    "tokenizer_cli",
     "cli",
     "main",
 )

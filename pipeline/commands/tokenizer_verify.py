@@ -6,8 +6,7 @@ proof    round trips, the library's ids, special ids, order; characters without 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -16,35 +15,20 @@ from pydantic import ValidationError
 
 from pipeline.commands.quick import special_pieces
 from pipeline.planning.existing import read_tokenizer
+from pipeline.report.tokenizer_proof import TokenizerProof
 from pipeline.system.regular_files import read_regular
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, kind_of
 from stages.tokenizer.framing import are_own
-from stages.tokenizer.proof import BlockCoverage, ProofResult, coverage, prove
+from stages.tokenizer.proof import ProofResult, coverage, prove
 from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.untouched import untouched
 
 GIVEN = "given texts"
 """The group of the user's texts."""
-
-
-@dataclass(frozen=True)
-class TokenizerProof:
-    """What `tokenizer verify` finds."""
-
-    model: Path
-    size: int
-    special: Mapping[str, int]
-    """By role."""
-    compiled: bool
-    writes_all: bool
-    proof: ProofResult
-    coverage: Mapping[str, BlockCoverage]
-    kept_from_text: int
-    """Special pieces that texts wrote out."""
 
 
 def verify_tokenizer(

@@ -1,17 +1,34 @@
 """What `tokenizer verify` prints: round trips by group of texts, checks, and coverage by block."""
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from pipeline.commands.tokenizer_verify import TokenizerProof
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from stages.errors import VerificationError
-from stages.tokenizer.proof import ProofResult, RoundTrip
+from stages.tokenizer.proof import BlockCoverage, ProofResult, RoundTrip
 
 _WRITES_ALL = "can write every text: each must come back as it is, or as the normaliser leaves it"
 _WRITES_SOME = "need not write every text: a text may also come back as another one of the same ids"
 _MOST = 60
 """Characters of a text that are shown."""
+
+
+@dataclass(frozen=True)
+class TokenizerProof:
+    """What `tokenizer verify` finds."""
+
+    model: Path
+    size: int
+    special: Mapping[str, int]
+    """By role."""
+    compiled: bool
+    writes_all: bool
+    proof: ProofResult
+    coverage: Mapping[str, BlockCoverage]
+    kept_from_text: int
+    """Special pieces that texts wrote out."""
 
 
 def content_of(found: TokenizerProof) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from pipeline.steps.cut.spans import (
     SPAN_FILES,
     SpansAt,
     SpansRecord,
+    count_pieces,
     kept_texts,
     mapped_array,
     spans_key,
@@ -122,7 +123,7 @@ def _gather(workspace: Workspace, work: EarlierSpans, scratch: Path, counts: NDA
         for place, (found, numbers, ordinals) in _spans(workspace, work):
             chosen = np.flatnonzero(may_hold(bits, found))
             if len(chosen):
-                _count_pieces(found[chosen], counts)
+                count_pieces(found[chosen], counts)
                 add_key(found[chosen])
                 add_check(numbers[chosen])
                 add_place(place + ordinals[chosen].astype(np.uint64))
@@ -146,13 +147,6 @@ def _spans(workspace: Workspace, work: EarlierSpans) -> Iterator[tuple[np.uint64
                     keys, checks, starts, _ = method.spans(data[start:end], config)
                     ordinals = starts if method.sampled else np.arange(len(keys))
                     yield place, (keys, checks, ordinals)
-
-
-@lean_kernel
-def _count_pieces(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Count the keys of each piece."""
-    for key in keys:
-        counts[int(((key >> _HALF) * np.uint64(len(counts))) >> _HALF)] += 1
 
 
 @lean_kernel

@@ -101,7 +101,7 @@ def write_spans(
     folder.mkdir(parents=True, exist_ok=True)
     counts = np.zeros(pieces, np.int64)
     for _, (keys, *_) in documents():
-        _count(keys, counts)
+        count_pieces(keys, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     write_array(folder / "ptr.npy", ptr)
     count, ends = int(ptr[-1]), ptr[:-1].copy()
@@ -136,7 +136,7 @@ def mapped_array(path: Path, dtype: str, length: int) -> Any:
 
 
 @lean_kernel
-def _count(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+def count_pieces(keys: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
     """Count the keys of each piece."""
     for key in keys:
         counts[int(((key >> _HALF) * np.uint64(len(counts))) >> _HALF)] += 1

@@ -9,7 +9,10 @@ from stages.errors import VerificationError
 from stages.tokenizer.fairness import NOTABLE_FALLBACK
 
 _SHOWN = 10
-_MORE = "give these languages more text, set tokenizer.train.vocab_size higher,"
+_WAYS = (
+    "give these languages more text, set tokenizer.train.vocab_size higher,"
+    " tokenizer.train.character_coverage nearer to 1, or tokenizer.train.alpha lower"
+)
 
 
 def require_fallback(record: TokenizerRecord, limits: TokenizerLimits, root: Path) -> None:
@@ -25,7 +28,7 @@ def require_fallback(record: TokenizerRecord, limits: TokenizerLimits, root: Pat
             f"tokenizer.limits.max_byte_fallback = {most:g}: of the tokens of held-out text, bytes are"
             f" {_listed(over)}. No text is encoded yet. All languages: {root / FAIRNESS}. To go on with"
             f" this tokenizer, raise the limit and run again: nothing is redone. For a better one,"
-            f" {_ways(record)}, and run again with --replace"
+            f" {_WAYS}, and run again with --replace"
         )
 
 
@@ -34,7 +37,7 @@ def fallback_warnings(record: TokenizerRecord, section: TokenizerSection) -> Ite
     over = _over(record, NOTABLE_FALLBACK)
     if over and section.limits.max_byte_fallback is None:
         yield (
-            f"tokenizer: of the tokens of held-out text, bytes are {_listed(over)}; {_ways(record)};"
+            f"tokenizer: of the tokens of held-out text, bytes are {_listed(over)}; {_WAYS};"
             " tokenizer.limits.max_byte_fallback stops a run at such a share"
         )
     wanted, reached = section.train.character_coverage, record.character_coverage
@@ -44,12 +47,6 @@ def fallback_warnings(record: TokenizerRecord, section: TokenizerSection) -> Ite
             f" languages: the characters would take more than half of {record.vocab_size:,} pieces; set"
             " tokenizer.train.vocab_size higher"
         )
-
-
-def _ways(record: TokenizerRecord) -> str:
-    coverage = "tokenizer.train.character_coverage nearer to 1, or tokenizer.train.alpha lower"
-    of_bytes = record.character_coverage is None
-    return f"{_MORE} {'or tokenizer.train.alpha lower' if of_bytes else coverage}"
 
 
 def _over(record: TokenizerRecord, most: float) -> dict[str, float]:

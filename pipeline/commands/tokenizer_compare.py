@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from statistics import mean
 
 from pipeline.inputs.languages import (
     BUNDLED,
@@ -25,7 +24,6 @@ from pipeline.report.parity import draw_parity
 from pipeline.report.tokenizers import (
     ComparedText,
     ComparedTokenizer,
-    Rates,
     TokenizerComparison,
 )
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, tokenizer_of
@@ -35,7 +33,7 @@ from stages.errors import ConfigError
 from stages.tokenizer.existing import TokenizerKind, describe, open_file
 from stages.tokenizer.fairness import LanguageCounts, TextCounter
 from stages.tokenizer.parity import (
-    compared_rates,
+    compared_languages,
     count_languages,
     parallel_texts,
     require_reference,
@@ -100,12 +98,12 @@ def compare_tokenizers(request: TokenizersRequest) -> TokenizerComparison:
 def _on_parallel(request: TokenizersRequest, counters: Mapping[str, TextCounter]) -> ComparedText:
     folder, reference = request.parallel, request.reference
     lines = bundled_declarations() if folder is None else parallel_lines(folder)
-    name = str(BUNDLED) if folder is None else f"--parallel {folder}"
+    name = BUNDLED if folder is None else f"--parallel {folder}"
     require_reference(lines, reference, name=name)
     found = parallel_texts(lines, name=name)
     batches = list(found.texts.items())
     counts = {one: count_languages(counter, batches) for one, counter in counters.items()}
-    languages, total = _rates(counts, reference)
+    languages, total = compared_languages(counts, reference)
     return {
         "source": str(folder or BUNDLED),
         "unit": "declaration part" if folder is None else "sentence",
@@ -124,28 +122,8 @@ def _on_text(folder: Path, counters: Mapping[str, TextCounter]) -> ComparedText:
                 counts[name][language] = counts[name].get(language, LanguageCounts()) + one
     if not any(counts.values()):
         raise ConfigError(f"--text {folder}: holds no text; name a folder of LANG.txt or *.jsonl")
-    languages, total = _rates(counts, None)
+    languages, total = compared_languages(counts, None)
     return {"source": str(folder), "unit": "text", "languages": languages, "total": total}
-
-
-def _rates(
-    counts: Mapping[str, Mapping[str, LanguageCounts]], reference: str | None
-) -> tuple[dict[str, dict[str, Rates]], dict[str, Rates]]:
-    """Return the rates by language and tokenizer, and of all together: there, parity is the mean."""
-    languages: dict[str, dict[str, Rates]] = {
-        language: {
-            name: compared_rates(own[language], None if reference is None else own[reference])
-            for name, own in counts.items()
-        }
-        for language in sorted(next(iter(counts.values())))
-    }
-    total: dict[str, Rates] = {}
-    for name, own in counts.items():
-        rates = compared_rates(sum(own.values(), LanguageCounts()), None)
-        if reference is not None:
-            rates["parity"] = round(mean(one[name]["parity"] for one in languages.values()), 4)
-        total[name] = rates
-    return languages, total
 
 
 def _named_paths(models: Sequence[str]) -> dict[str, Path]:

@@ -21,6 +21,7 @@ from pipeline.run_file.config import (
     TokenizerSection,
 )
 from pipeline.run_file.deduplication import Dedup
+from pipeline.run_file.fairness import FairnessSection
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
 from stages.decontamination.config import Decontamination, EvaluationSet
@@ -68,6 +69,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[tokenizer.train]", TrainConfig),
     ("[tokenizer.special]", SpecialPieces),
     ("[tokenizer.limits]", TokenizerLimits),
+    ("[tokenizer.fairness]", FairnessSection),
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),

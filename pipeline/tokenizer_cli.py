@@ -9,7 +9,7 @@ import typer
 
 tokenizer_app = typer.Typer(
     name="tokenizer",
-    help="Prove a tokenizer, compare several, or choose the settings of a new one.",
+    help="Prove, compare, choose, extend and export tokenizers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -17,7 +17,7 @@ tokenizer_app = typer.Typer(
 
 @tokenizer_app.callback()
 def tokenizer() -> None:
-    """Prove a tokenizer, compare several, or choose the settings of a new one."""
+    """Prove, compare, choose, extend and export tokenizers."""
 
 
 @tokenizer_app.command("compare")
@@ -149,3 +149,60 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     request = sweep_request(run_file, folder, wanted, workers=workers, overrides=overrides or ())
     request = replace(request, parallel=parallel, reference=reference, picture=picture, save=save)
     print_sweep(sweep_tokenizers(request, stream=sys.stderr), as_json=as_json)
+
+
+@tokenizer_app.command("extend")
+def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A SentencePiece .model, or a tokenizer.json.")
+    ],
+    text: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="PATH",
+            help="New text: a folder or file, LANG.txt or *.jsonl with text and lang; may be given"
+            " again.",
+        ),
+    ],
+    pieces: Annotated[int, typer.Option(min=1, metavar="N", help="How many pieces to append.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The extended tokenizer.")],
+    language: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANG", help="A language of the text to learn; may be given again. [default: all]"
+        ),
+    ] = None,
+    old_text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
+        ),
+    ] = None,
+    max_drift: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, metavar="SHARE", help="Share of the tokens of old text that may change."
+        ),
+    ] = 0.005,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Append pieces that are learned from new text; every old id stays as it is."""
+    from pipeline.commands.tokenizer_extend import ExtendRequest, extend_tokenizer
+    from pipeline.report.tokenizer_extension import print_extension
+
+    request = ExtendRequest(
+        model,
+        tuple(text),
+        pieces,
+        output,
+        languages=tuple(language or ()),
+        old_text=tuple(old_text or ()),
+        max_drift=max_drift,
+        special=tuple(special or ()),
+    )
+    print_extension(extend_tokenizer(request), as_json=as_json)

@@ -48,7 +48,7 @@ def verify_tokenizer(
     key = str(model)
     path, (kind, data, _) = read_tokenizer_file(model, key, base=Path.cwd())
     described = describe(data, kind, name=key)
-    found = find_roles(described, _special(special), name=model.name)
+    found = find_roles(described, special_roles(special), name=model.name)
     require_roles(found, ["eos"], who="tokenizer verify", name=model.name)
     ids = {"pad": found.ids["eos"], **found.ids}
     tokenizer = (
@@ -74,7 +74,12 @@ def verify_tokenizer(
     )
 
 
-def _special(given: Sequence[str]) -> SpecialPieces:
+def special_roles(given: Sequence[str]) -> SpecialPieces:
+    """Read special ids: "eos=</s>" names the piece of a role.
+
+    Raises:
+        ConfigError: there is no such role.
+    """
     named = special_pieces(given)
     try:
         return SpecialPieces.model_validate(named)

@@ -71,12 +71,50 @@ def texts_by_language(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
         ConfigError: there is no such folder, or no such file in it.
         DataError: a file is damaged, not UTF-8, or a record has no `text` or no `lang`.
     """
-    option = f"--text {folder}"
-    files = [path for path in _files(folder, option) if _ending(path) in (_TEXT, _JSON_LINES)]
+    for path in text_files(folder, "--text"):
+        yield from texts_of_file(path)
+
+
+def text_files(path: Path, option: str) -> list[Path]:
+    """Return the files of texts by language in a folder, or the one that is named, in their order.
+
+    Args:
+        path: of a folder or a file.
+        option: that named it, for messages.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    given = [path] if path.is_file() else _files(path, f"{option} {path}")
+    files = [one for one in given if _ending(one) in (_TEXT, _JSON_LINES)]
     if not files:
-        raise ConfigError(f"{option}: has no file LANG.txt or *.jsonl (also .gz, .zst)")
-    for path in files:
-        yield from _batches(_texts(path) if _ending(path) == _TEXT else _records(path))
+        raise ConfigError(f"{option} {path}: has no file LANG.txt or *.jsonl (also .gz, .zst)")
+    return files
+
+
+def bundled_files(option: str) -> list[Path]:
+    """Return the files of the bundled corpus.
+
+    Raises:
+        ConfigError: it is not here.
+    """
+    root = next((one for one in (BUNDLED, _CHECKOUT / BUNDLED) if one.exists()), None)
+    if root is None:
+        raise ConfigError(
+            f"{option}: not given, and the bundled texts ({BUNDLED.parents[1]}) are not here, as they"
+            f" are in a checkout of the project; give {option} DIR"
+        )
+    folders = entries(root.parents[1])
+    return [path for folder in folders if folder.is_dir() for path in text_files(folder, option)]
+
+
+def texts_of_file(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the texts of a file with their language, some hundred at a time.
+
+    Raises:
+        DataError: it is damaged, not UTF-8, or a record has no `text` or no `lang`.
+    """
+    yield from _batches(_texts(path) if _ending(path) == _TEXT else _records(path))
 
 
 def bundled_declarations() -> dict[str, list[str]]:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from stages.resize.row_method import RowMethod
+
 tokenizer_app = typer.Typer(
     name="tokenizer",
     help="Prove, compare, choose, extend and export tokenizers.",
@@ -206,3 +208,58 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
         special=tuple(special or ()),
     )
     print_extension(extend_tokenizer(request), as_json=as_json)
+
+
+@tokenizer_app.command("resize")
+def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT",
+            help="A torch state dict, a .safetensors file, or a folder of transformers.",
+        ),
+    ],
+    old: Annotated[Path, typer.Option(metavar="MODEL", help="The tokenizer of the checkpoint.")],
+    new: Annotated[
+        Path, typer.Option(metavar="MODEL", help="The extended one, in which old ids are unchanged.")
+    ],
+    output: Annotated[
+        Path, typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.")
+    ],
+    rows: Annotated[
+        RowMethod, typer.Option(help="What the rows of new ids hold at the start.")
+    ] = RowMethod.PIECES,
+    multiple_of: Annotated[
+        int, typer.Option(min=1, max=1 << 20, metavar="N", help="Pad the rows to a multiple of N.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=(1 << 64) - 1, help="Of the rows that are drawn.")] = 0,
+    tensor: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A tensor with a row for each id; may be given again."),
+    ] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Measure losses on it before and after, of a folder of transformers; a file that is"
+            " one text, or JSON lines with 'text' (.jsonl); may be given again.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Give a model's embeddings and head rows for the ids of an extended tokenizer."""
+    from pipeline.commands.tokenizer_resize import ResizeRequest, resize_checkpoint
+    from pipeline.report.resizing import print_resizing
+
+    request = ResizeRequest(
+        checkpoint,
+        old,
+        new,
+        output,
+        rows,
+        multiple_of=multiple_of,
+        seed=seed,
+        tensors=tuple(tensor or ()),
+        texts=tuple(text or ()),
+    )
+    print_resizing(resize_checkpoint(request), as_json=as_json)

@@ -60,7 +60,7 @@ def verify_tokenizer(
     pieces = [piece for piece, number in described.pieces.items() if number in kept]
     every = stress_texts(pieces)
     if texts:
-        every[GIVEN] = [clean_text(text) for path in texts for text in _texts_of(path)]
+        every[GIVEN] = [clean_text(text) for path in texts for text in texts_of(path)]
     proof = prove(tokenizer, every, library=untouched(data, kind))
     return TokenizerProof(
         model=model,
@@ -91,7 +91,7 @@ def special_roles(given: Sequence[str]) -> SpecialPieces:
         ) from error
 
 
-def _texts_of(path: Path) -> Iterator[str]:
+def texts_of(path: Path) -> Iterator[str]:
     """Yield the texts of a file: the field "text" of each line of *.jsonl, or else the whole file."""
     try:
         data = read_regular(path, partial(_require_file, path))

@@ -7,8 +7,8 @@ r"""SentencePiece models as a tokenizer.json, whose ids are those of a run.
 A tokenizer that a run trained writes a U+2581 of a text in bytes, which SentencePiece itself takes for a
 space. Its pieces are therefore written with spaces: U+2581 has no piece then, and falls back to bytes.
 
-What differs can only be found by trying (`stages.tokenizer.hub_folder`): equal scores of two pieces, rules of
-a normaliser across characters, and sums of 32-bit floats, where the library of tokenizer.json has 64 bits.
+What may differ is found only by trying (`stages.tokenizer.hub_folder`): pieces of equal scores, rules of
+a normaliser across characters, sums of 32-bit floats, where the library of tokenizer.json has 64 bits.
 """
 
 import base64
@@ -46,9 +46,7 @@ class _Rules(NamedTuple):
     byte_fallback: bool
 
 
-def converted(
-    data: bytes, special: Collection[int], *, spaces: bool, name: str
-) -> dict[str, object]:
+def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str) -> dict[str, object]:
     """Return the content of the tokenizer.json of a model.
 
     Args:
@@ -101,12 +99,13 @@ def _rules_of(model: SentencePieceModel, *, name: str) -> _Rules:
             place, stop = int(model.fields.begins[field]), int(model.fields.stops[field])
             while place < stop:
                 number, value, begin, place = next_field(array, place)
-                content = model.data[begin:place] if (part, number) == (NORMALISER, _CHARSMAP) else value
-                fields[part, int(number)] = content if isinstance(content, bytes) else int(content)
+                field_of = (part, int(number))
+                is_rules = field_of == (NORMALISER, _CHARSMAP)
+                fields[field_of] = model.data[begin:place] if is_rules else int(value)
     if fields.get((TRAINER, _SPACE_BEHIND)):
         raise FormatError(
-            f"{name}: puts the space behind words (treat_whitespace_as_suffix), which tokenizer.json cannot"
-            " say; keep the SentencePiece model"
+            f"{name}: puts the space behind words (treat_whitespace_as_suffix), which tokenizer.json"
+            " cannot say; keep the SentencePiece model"
         )
     charsmap = fields.get((NORMALISER, _CHARSMAP), b"")
     assert isinstance(charsmap, bytes), "read as bytes"
@@ -124,7 +123,9 @@ def _require_convertible(kind: ModelKind, texts: list[str], types: list[int], *,
     if kind not in _READ:
         raise FormatError(f"{name}: a model of kind {kind.name.lower()}, not BPE or unigram; {way_out}")
     if len(set(texts)) < len(texts):
-        raise FormatError(f"{name}: has one piece at two ids, which tokenizer.json cannot say; {way_out}")
+        raise FormatError(
+            f"{name}: has one piece at two ids, which tokenizer.json cannot say; {way_out}"
+        )
     if kind is ModelKind.BPE and PieceType.UNUSED in types:
         number = types.index(PieceType.UNUSED)
         raise FormatError(
@@ -134,8 +135,8 @@ def _require_convertible(kind: ModelKind, texts: list[str], types: list[int], *,
     for text, of in zip(texts, types, strict=True):
         if len(text) == 1 and of == PieceType.CONTROL:
             raise FormatError(
-                f"{name}: the special piece {text!r} is one character, which the library of tokenizer.json"
-                f" would give for it; {way_out}"
+                f"{name}: the special piece {text!r} is one character, which the library of"
+                f" tokenizer.json would give for it; {way_out}"
             )
 
 
@@ -143,16 +144,16 @@ def _added(number: int, text: str, *, special: bool) -> dict[str, object]:
     return {"id": number, "content": text, **_FLAGS, "normalized": not special, "special": special}
 
 
-def _bpe(
-    texts: list[str], types: list[int], scores: list[float], *, unknown: int
-) -> dict[str, object]:
+def _bpe(texts: list[str], types: list[int], scores: list[float], *, unknown: int) -> dict[str, object]:
     """Return a BPE whose merges are all ways to join two pieces to a third, the best piece first."""
     normal = {text: n for n, text in enumerate(texts) if types[n] == PieceType.NORMAL}
-    merges = []
-    for text, number in sorted(normal.items(), key=lambda item: (-scores[item[1]], item[1])):
-        for cut in range(len(text) - 1, 0, -1):  # of equal strings in a row, the left ones join first
-            if text[:cut] in normal and text[cut:] in normal:
-                merges.append([text[:cut], text[cut:]])
+    best_first = sorted(normal, key=lambda text: (-scores[normal[text]], normal[text]))
+    merges = [
+        [text[:cut], text[cut:]]
+        for text in best_first
+        for cut in range(len(text) - 1, 0, -1)  # of equal strings in a row, the left ones join first
+        if text[:cut] in normal and text[cut:] in normal
+    ]
     return {
         "type": "BPE",
         "dropout": None,
@@ -169,9 +170,11 @@ def _bpe(
 def _unigram(
     texts: list[str], types: list[int], scores: list[float], *, unknown: int
 ) -> dict[str, object]:
-    """Return a unigram model; what SentencePiece matches in no text scores less than any way around it."""
+    """Return a unigram model; what no text may give scores less than any way around it."""
     matched = {PieceType.NORMAL, PieceType.USER_DEFINED}
-    least = min((s for s, kind in zip(scores, types, strict=True) if kind == PieceType.NORMAL), default=0)
+    least = min(
+        (s for s, kind in zip(scores, types, strict=True) if kind == PieceType.NORMAL), default=0
+    )
     longest = max(map(len, texts))
     never = (least - 1) * (longest + 1)
     vocab = [

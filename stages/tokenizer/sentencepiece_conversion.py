@@ -12,6 +12,7 @@ a normaliser across characters, sums of 32-bit floats, where the library of toke
 """
 
 import base64
+import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -83,7 +84,7 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
         "padding": None,
         "added_tokens": added,
         "normalizer": _normaliser(rules, spaces=spaces),
-        "pre_tokenizer": None,
+        "pre_tokenizer": None if model.kind is ModelKind.BPE else _apart(texts, types.tolist(), rules),
         "post_processor": None,
         "decoder": _decoder(rules, spaces=spaces),
         "model": inside(texts, types.tolist(), model.scores.tolist(), unknown=unknown)
@@ -182,6 +183,22 @@ def _unigram(
         for text, score, kind in zip(texts, scores, types, strict=True)
     ]
     return {"type": "Unigram", "unk_id": unknown, "vocab": vocab}
+
+
+def _apart(texts: list[str], types: list[int], rules: _Rules) -> dict[str, object] | None:
+    """Return what sets characters apart that have no piece, but stand in what no text may give.
+
+    They are written in bytes, so nothing joins them to their neighbours. Without this, the way around a
+    special piece that holds one would cost more than that piece.
+    """
+    matched = {PieceType.NORMAL, PieceType.USER_DEFINED}
+    known = {c for text, kind in zip(texts, types, strict=True) if kind in matched for c in text}
+    kept = {c for text, kind in zip(texts, types, strict=True) if kind not in matched for c in text}
+    lone = "".join(sorted(kept - known))
+    if not lone or not rules.byte_fallback:
+        return None
+    pattern = "|".join(map(re.escape, lone))
+    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
 
 
 def _normaliser(rules: _Rules, *, spaces: bool) -> Mapping[str, object] | None:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from pipeline.commands.export_folder import partial_of
 from pipeline.commands.tokenizer_verify import special_roles, texts_of
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.tokenizer_export import TokenizerExport
@@ -24,7 +25,7 @@ from stages.errors import ConfigError, VerificationError
 from stages.store.digests import sync_path
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.framing import Framing, Preset, are_own
+from stages.tokenizer.framing import Framing, Preset, are_own, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
     Frame,
@@ -130,7 +131,15 @@ def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
     key, ids, tokenizer = model_key(root), special_ids_of(root), tokenizer_of(root)
     kind, data = TokenizerKind(Path(key).name), (root / key).read_bytes()
     hub = _hub(kind, data, ids, spaces=tokenizer.exact, name=str(root / key))
-    return OpenedTokenizer(hub, tokenizer, _nothing() if request.framing == NOTHING else run_frame(ids))
+    return OpenedTokenizer(hub, tokenizer, _frame_of_run(root, ids, request.framing))
+
+
+def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> Frame:
+    """Return what a run puts around a document, or around a row if it frames rows."""
+    if framing == NOTHING:
+        return _nothing()
+    rows = row_frame(kept_run(root, read_kept_plan(root)).framing, ids)
+    return run_frame(ids) if rows is None else Frame(rows.get("begin"), rows["end"])
 
 
 def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:

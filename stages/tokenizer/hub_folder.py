@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind
-from stages.tokenizer.framing import BEGIN, ROW_BEGIN
+from stages.tokenizer.framing import BEGIN
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
@@ -28,8 +28,6 @@ from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
 FILE, CONFIG, ROLES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 _NAMED = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 """Roles that transformers has a name for."""
-_PLACES = (BEGIN, ROW_BEGIN)
-"""Names of ids that have a role beside it."""
 _SHOWN = 3
 _FRAMED = 16
 """Texts, the first ones, of which what is put around them is compared."""
@@ -45,8 +43,8 @@ class Frame(NamedTuple):
 
 
 def run_frame(ids: Mapping[str, int]) -> Frame:
-    """Return what a run puts around a document, or around a row, by its special ids."""
-    return Frame(next((ids[place] for place in _PLACES if place in ids), None), ids["eos"])
+    """Return what a run puts around a document, by its special ids."""
+    return Frame(ids.get(BEGIN), ids["eos"])
 
 
 @dataclass(frozen=True)

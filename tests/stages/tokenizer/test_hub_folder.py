@@ -19,9 +19,12 @@ from pipeline.commands.tokenizer_export import (
     export_tokenizer,
     opened_tokenizer,
 )
+from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.tokenizer.existing import TokenizerKind
-from stages.tokenizer.hub_folder import Frame, prove_folder, unigram_scores
+from stages.tokenizer.framing import Framing, trained_ids
+from stages.tokenizer.hub_folder import Frame, folder_files, prove_folder, unigram_scores
+from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model
@@ -99,6 +102,35 @@ def test_what_add_special_tokens_puts_around_a_text_is_the_framing(
     }
     assert literal[False] == [6]  # the library's way, unless it is told to split special tokens
     assert literal[True] == opened_tokenizer(request).tokenizer.encode(["<mask>"])[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("framing", "frame"),
+    [
+        ({}, (None, 2)),
+        ({"preset": "bert"}, (4, 5)),
+        ({"preset": "bert", "per": "row"}, (4, 5)),
+        ({"begin": "bos", "end": "sep"}, (1, 5)),
+    ],
+)
+def test_the_folder_of_a_run_has_its_framing(
+    framing: dict[str, str], frame: tuple[int | None, int], tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "tokenizer.model").write_bytes(own_model("bpe"))
+    ids = trained_ids(Framing.model_validate(framing))
+    (tmp_path / "tokenizer" / "special_ids.json").write_text(json.dumps(ids))
+    run = RunFile.model_validate(
+        {"sources": [{"name": "s", "paths": ["*"]}], "datasets": [{"name": "d"}], "framing": framing}
+    )
+    kept = {"run": run.model_dump(mode="json"), "steps": {}}
+    (tmp_path / "run.json").write_text(json.dumps(kept))
+    opened = opened_tokenizer(TokenizerExportRequest(tmp_path, tmp_path / "hub"))
+    assert opened.frame == frame
+    assert opened.tokenizer.exact
+    files = folder_files(opened.hub, opened.frame)
+    assert frame_of(files["tokenizer.json"], name="written") == frame
+    assert json.loads(files["tokenizer_config.json"])["eos_token"] == opened.hub.pieces[frame[1]]
 
 
 def test_a_folder_that_differs_is_refused_and_nothing_is_left(

@@ -25,10 +25,9 @@ from stages.errors import ConfigError, VerificationError
 from stages.store.digests import sync_path
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.framing import Framing, Preset, are_own, row_frame
+from stages.tokenizer.framing import FrameIds, Framing, Preset, are_own, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
-    Frame,
     HubTokenizer,
     folder_files,
     prove_folder,
@@ -64,7 +63,7 @@ class OpenedTokenizer:
 
     hub: HubTokenizer
     tokenizer: RunTokenizer
-    frame: Frame | None
+    frame: FrameIds | None
 
 
 def export_tokenizer(request: TokenizerExportRequest) -> TokenizerExport:
@@ -134,12 +133,12 @@ def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
     return OpenedTokenizer(hub, tokenizer, _frame_of_run(root, ids, request.framing))
 
 
-def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> Frame:
+def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> FrameIds:
     """Return what a run puts around a document, or around a row if it frames rows."""
     if framing == NOTHING:
         return _nothing()
     rows = row_frame(kept_run(root, read_kept_plan(root)).framing, ids)
-    return run_frame(ids) if rows is None else Frame(rows.get("begin"), rows["end"])
+    return run_frame(ids) if rows is None else FrameIds(rows.get("begin"), rows["end"])
 
 
 def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
@@ -170,8 +169,8 @@ def _hub(
     return HubTokenizer(kind, data, ids, pieces, spaces, name)
 
 
-def _nothing() -> Frame:
-    return Frame(None, None)
+def _nothing() -> FrameIds:
+    return FrameIds(None, None)
 
 
 def _preset(name: str) -> Preset:

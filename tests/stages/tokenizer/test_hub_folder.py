@@ -22,8 +22,8 @@ from pipeline.commands.tokenizer_export import (
 from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.tokenizer.existing import TokenizerKind
-from stages.tokenizer.framing import Framing, trained_ids
-from stages.tokenizer.hub_folder import Frame, folder_files, prove_folder, unigram_scores
+from stages.tokenizer.framing import FrameIds, Framing, trained_ids
+from stages.tokenizer.hub_folder import folder_files, prove_folder, unigram_scores
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.stress import stress_texts
@@ -126,10 +126,11 @@ def test_the_folder_of_a_run_has_its_framing(
     kept = {"run": run.model_dump(mode="json"), "steps": {}}
     (tmp_path / "run.json").write_text(json.dumps(kept))
     opened = opened_tokenizer(TokenizerExportRequest(tmp_path, tmp_path / "hub"))
-    assert opened.frame == frame
+    assert opened.frame is not None
+    assert tuple(opened.frame) == frame
     assert opened.tokenizer.exact
     files = folder_files(opened.hub, opened.frame)
-    assert frame_of(files["tokenizer.json"], name="written") == frame
+    assert frame_of(files["tokenizer.json"], name="written") == opened.frame
     assert json.loads(files["tokenizer_config.json"])["eos_token"] == opened.hub.pieces[frame[1]]
 
 
@@ -151,7 +152,7 @@ def test_a_proof_counts_what_differs_and_what_is_left_out(tmp_path: Path) -> Non
     good = prove_folder(json.dumps(file).encode(), opened.tokenizer, None, given)
     assert (good.texts, good.special, good.split_special, good.differ) == (6, 1, 0, 0)
     symbols = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=False, name="bpe")
-    bad = prove_folder(json.dumps(symbols).encode(), opened.tokenizer, Frame(None, 2), given)
+    bad = prove_folder(json.dumps(symbols).encode(), opened.tokenizer, FrameIds(None, 2), given)
     assert (bad.differ, bad.first[0]) == (5, "\u2581")  # U+2581 twice, and no text is framed
 
 

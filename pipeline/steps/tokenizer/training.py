@@ -40,7 +40,7 @@ from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
 from stages.tokenizer.framing import Framing, trained_ids
 from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, cut_pieces, sample_pieces
-from stages.tokenizer.train import TrainConfig, most_characters, train_model
+from stages.tokenizer.train import TRAINERS, TrainConfig, TrainingSample
 
 MODEL = "tokenizer/tokenizer.model"
 FAIRNESS = "tokenizer/fairness.json"
@@ -209,11 +209,16 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
             " validation.fraction or add documents"
         )
     characters, coverage = required_characters(
-        counts.by_language(), coverage=work.train.character_coverage, most=most_characters(work.train)
+        counts.by_language(), coverage=work.train.character_coverage, most=work.train.most_characters()
     )
-    sample = ((row["piece"], row["copies"]) for row in _pieces(workspace, work, sample_key))
+
+    def drawn_pieces() -> Iterator[tuple[str, str, int]]:
+        for row in _pieces(workspace, work, sample_key):
+            yield row["language"], row["piece"], row["copies"]
+
     model = workspace.create(MODEL)
-    model.write_bytes(train_model(sample, work.train, characters=characters))
+    trainer = TRAINERS[work.train.model]
+    model.write_bytes(trainer.train(TrainingSample(drawn_pieces, characters), work.train))
     release_freed_memory()  # the trainer's half a gigabyte, before the sample is measured
     counter = TextCounter(Tokenizer.load(model))
     trained, drawn = _measure(workspace, work, counter, key=sample_key)

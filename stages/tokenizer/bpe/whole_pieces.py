@@ -58,7 +58,7 @@ def find_whole(
 ) -> tuple[np.int64, int]:
     """Return the id of the longest piece that begins at a place, and where it ends; or `MISSING`."""
     found, stop = np.int64(MISSING), place
-    node = np.int64(whole.roots[data[place]])
+    node = int(whole.roots[data[place]])
     while node != MISSING:
         place += 1
         if whole.ids[node] != MISSING:
@@ -66,5 +66,5 @@ def find_whole(
         if place == end:
             break
         slot = find_merge(node, data[place], whole.nodes)
-        node = np.int64(MISSING if slot == MISSING else whole.nodes.results[slot, 1])
+        node = MISSING if slot == MISSING else int(whole.nodes.results[slot, 1])
     return found, stop

@@ -3,18 +3,20 @@
 from collections.abc import Callable
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.normalization import Normalization, rule_normaliser
-from stages.tokenizer.sampling import SamplingConfig
+from stages.tokenizer.space_runs import UNITS
 from stages.tokenizer.special import num_reserved
+from stages.tokenizer.vocabulary_policy import VocabularyPolicy, refuse_symbols
 
 NUM_BYTES = 256
 """Ids of single bytes, which every model has."""
 _MIN_VOCAB = num_reserved() + NUM_BYTES + 1
 
 
-class TrainConfig(SamplingConfig):
+class TrainConfig(VocabularyPolicy):
     """Training of the tokenizer."""
 
     model: Literal["bpe", "unigram"] = "bpe"
@@ -36,6 +38,38 @@ class TrainConfig(SamplingConfig):
         normaliser = rule_normaliser(self.normalization)
         return lambda text: str(normaliser.normalize(text))
 
+    @property
+    def num_fixed(self) -> int:
+        """Ids that are not learned: special ones, bytes, the user's symbols, groups of digits, runs."""
+        symbols = len(self.control_symbols) + len(self.user_symbols)
+        units = NUM_GROUPS * (self.digits == "threes") + len(UNITS) * self.indentation
+        return num_reserved() + NUM_BYTES + symbols + units
+
     def most_characters(self) -> int:
         """Return how many pieces may be single characters: half of those that are text."""
-        return (self.vocab_size - num_reserved() - NUM_BYTES) // 2
+        return (self.vocab_size - self.num_fixed) // 2
+
+    @model_validator(mode="after")
+    def _policy_fits(self) -> "TrainConfig":
+        refuse_symbols(self.control_symbols, self.user_symbols, self.normaliser())
+        if self.model != "bpe":
+            for name in ("user_symbols", "indentation"):
+                if getattr(self, name):
+                    raise ValueError(f'{name}: not for model = "{self.model}"; set model = "bpe"')
+            if self.digits == "threes":
+                raise ValueError(
+                    'digits = "threes": a unigram model adds up scores, which cannot tell groups from'
+                    ' the left; set model = "bpe", or digits = "single"'
+                )
+        if self.indentation and self.normalization is not Normalization.IDENTITY:
+            raise ValueError(f'indentation: normalization = "{self.normalization}" loses line feeds')
+        taken = set(digit_groups()) if self.digits == "threes" else set()
+        for symbol in self.user_symbols:
+            if symbol in taken or (self.indentation and not symbol.strip(" ")):
+                raise ValueError(f"user_symbols: {symbol!r} has a piece already; remove it")
+        if self.vocab_size <= self.num_fixed:
+            raise ValueError(
+                f"vocab_size = {self.vocab_size:,}: the special ids, bytes, symbols, groups of digits"
+                f" and runs of spaces alone are {self.num_fixed:,}; set it well above that"
+            )
+        return self

@@ -1,0 +1,93 @@
+"""Vocabulary policy: what a trained tokenizer does with digits, white space and symbols of the user's.
+
+    digits = "threes"                12345        123 | 45
+    indentation = true               x:\\n    y    x | :\\n + 4 spaces | y
+    user_symbols = ["<tag>"]         a<tag>b      a | <tag> | b
+    control_symbols = ["<|end|>"]    a<|end|>     a | < | | | end | | | >     an id that no text gives
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Literal
+
+from stages.tokenizer.sampling import SPACE_SYMBOL, SamplingConfig
+from stages.tokenizer.special import special_pieces
+
+_BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
+_MOST_BYTES = 256
+_MOST_BEGINNINGS = 64
+"""Symbols that begin one another, as a, ab, abc: SentencePiece has room for so many."""
+
+
+class VocabularyPolicy(SamplingConfig):
+    """What a trained tokenizer does with digits, white space and the user's own symbols."""
+
+    digits: Literal["single", "threes", "whole"] = "single"
+    """Pieces of digits. single: each digit is a token. threes: the digits 0 to 9 are taken in threes from
+    the left, 12345 as 123 and 45, and each group has a piece (1,100 of the vocabulary, or for byte-level
+    BPE as many as are learned). whole: as learned, up to whole numbers."""
+    indentation: bool = False
+    """Whether runs of 2 to 16 spaces are units. Each has a piece, a longer run is as many of 16 and a
+    rest, and pieces can hold line feeds and the indentation behind them. For SentencePiece's BPE."""
+    user_symbols: tuple[str, ...] = ()
+    """Texts that get one token each wherever they are written, such as "<br>". The longest counts. Not
+    for unigram models, in which other pieces can reach over them."""
+    control_symbols: tuple[str, ...] = ()
+    """Further special pieces, such as "<|im_start|>", with the ids after the others. No text gives them;
+    the templates of dialogues do."""
+    template_symbols: bool = False
+    """Whether the markup of the templates of all sources is among the control symbols."""
+
+
+def refuse_symbols(
+    control: tuple[str, ...], user: tuple[str, ...], normalise: Callable[[str], str]
+) -> None:
+    """Refuse symbols that cannot be pieces of their own.
+
+    Args:
+        control: that no text gives.
+        user: that texts give as a whole.
+        normalise: what is done to texts.
+
+    Raises:
+        ValueError: names the symbol, and why.
+    """
+    for name, symbols in (("control_symbols", control), ("user_symbols", user)):
+        for symbol in symbols:
+            reason = _fault_of(symbol, normalise)
+            if reason:
+                raise ValueError(f"{name}: {symbol!r} {reason}")
+    twice = [symbol for symbol, count in Counter([*control, *user]).items() if count > 1]
+    if twice:
+        raise ValueError(f"{twice[0]!r} stands twice among control_symbols and user_symbols")
+    if " " in user:
+        raise ValueError("user_symbols: ' ' would cut all words from the spaces before them; remove it")
+    known = set(user)
+    for symbol in user:
+        if sum(symbol[:size] in known for size in range(1, len(symbol) + 1)) > _MOST_BEGINNINGS:
+            raise ValueError(
+                f"user_symbols: over {_MOST_BEGINNINGS} of them begin {symbol!r}, and SentencePiece has"
+                " room for so many; remove some"
+            )
+
+
+def _fault_of(symbol: str, normalise: Callable[[str], str]) -> str | None:
+    """Say why a symbol cannot be a piece of its own, or None if it can."""
+    if not symbol:
+        return "is empty; remove it"
+    try:
+        size = len(symbol.encode())
+    except UnicodeEncodeError:
+        return "has half of a surrogate pair, which is no character"
+    if size > _MOST_BYTES:
+        return f"has {size:,} bytes; at most {_MOST_BYTES} are possible"
+    if "\0" in symbol:
+        return "has U+0000, which no text has"
+    if SPACE_SYMBOL in symbol:
+        return "has U+2581, which stands for a space in pieces; write a space"
+    if symbol in special_pieces().values() or _BYTE_PIECE.fullmatch(symbol):
+        return "is a piece of every model already; remove it, or write another"
+    if normalise(symbol) != symbol:
+        return f"is {normalise(symbol)!r} after normalization, so no text has it; write that"
+    return None

@@ -20,8 +20,7 @@ from pipeline.system.regular_files import read_regular
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, kind_of
-from stages.tokenizer.framing import are_own
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, is_trained, kind_of
 from stages.tokenizer.proof import ProofResult, coverage, prove
 from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
 from stages.tokenizer.stress import stress_texts
@@ -53,7 +52,7 @@ def verify_tokenizer(
     ids = {"pad": found.ids["eos"], **found.ids}
     tokenizer = (
         Tokenizer.load(model, ids)
-        if kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
+        if kind is TokenizerKind.SENTENCEPIECE and is_trained(data, ids)
         else existing_tokenizer(data, kind, ids, name=key).unguarded()
     )
     kept = set(ids.values()) - {tokenizer.unk}

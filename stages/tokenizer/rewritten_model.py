@@ -1,4 +1,4 @@
-"""Rewritten models: pieces of a trained SentencePiece model under other texts and scores, and more pieces."""
+"""Rewritten models: a SentencePiece model whose pieces have other texts and scores, or that has more."""
 
 import struct
 from collections.abc import Callable, Mapping

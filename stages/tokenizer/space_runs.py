@@ -13,7 +13,8 @@ A run of more than 16 is as many of 16 as it has, and the rest behind them:
     37   ->   16 16 5
 
 Runs of 2, 4, 8 and 16 have the best scores, in this order, so that a run falls into powers of two, the
-greatest first. The others follow by length and join what is behind those of 16. So each run is one piece.
+greatest first. The others follow by length and join what is behind those of 16. So each run is one
+piece.
 
 The characters are counting rods (U+1D360 to U+1D36E): they count as signs, as spaces and brackets do,
 and hardly any text has them. What a text itself has of them is not learned, and is written in bytes.

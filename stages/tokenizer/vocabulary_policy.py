@@ -1,9 +1,11 @@
-"""Vocabulary policy: what a trained tokenizer does with digits, white space and symbols of the user's.
+r"""Vocabulary policy: what a trained tokenizer does with digits, white space and symbols of the user's.
 
     digits = "threes"                12345        123 | 45
-    indentation = true               x:\\n    y    x | :\\n + 4 spaces | y
+    indentation = true               x:\n    y    x | :\n and 4 spaces | y
     user_symbols = ["<tag>"]         a<tag>b      a | <tag> | b
-    control_symbols = ["<|end|>"]    a<|end|>     a | < | | | end | | | >     an id that no text gives
+    control_symbols = ["<|end|>"]    a<|end|>b    a | < | | | end | | | > | b, but markup gives its id
+
+Models keep giving back every text.
 """
 
 import re
@@ -15,7 +17,8 @@ from stages.tokenizer.sampling import SPACE_SYMBOL, SamplingConfig
 from stages.tokenizer.special import special_pieces
 
 _BYTE_PIECE = re.compile(r"<0x[0-9A-F]{2}>")
-_MOST_BYTES = 256
+_SURROGATES = re.compile("[\\ud800-\\udfff]")
+_MOST = 256
 _MOST_BEGINNINGS = 64
 """Symbols that begin one another, as a, ab, abc: SentencePiece has room for so many."""
 
@@ -24,9 +27,9 @@ class VocabularyPolicy(SamplingConfig):
     """What a trained tokenizer does with digits, white space and the user's own symbols."""
 
     digits: Literal["single", "threes", "whole"] = "single"
-    """Pieces of digits. single: each digit is a token. threes: the digits 0 to 9 are taken in threes from
-    the left, 12345 as 123 and 45, and each group has a piece (1,100 of the vocabulary, or for byte-level
-    BPE as many as are learned). whole: as learned, up to whole numbers."""
+    """Pieces of digits. single: each digit is a token. threes: the digits 0 to 9 are taken in threes
+    from the left, 12345 as 123 and 45, and each group has a piece; these are 1,100 of the vocabulary.
+    whole: as learned, up to whole numbers."""
     indentation: bool = False
     """Whether runs of 2 to 16 spaces are units. Each has a piece, a longer run is as many of 16 and a
     rest, and pieces can hold line feeds and the indentation behind them. For SentencePiece's BPE."""
@@ -74,20 +77,18 @@ def refuse_symbols(
 
 def _fault_of(symbol: str, normalise: Callable[[str], str]) -> str | None:
     """Say why a symbol cannot be a piece of its own, or None if it can."""
-    if not symbol:
-        return "is empty; remove it"
-    try:
-        size = len(symbol.encode())
-    except UnicodeEncodeError:
-        return "has half of a surrogate pair, which is no character"
-    if size > _MOST_BYTES:
-        return f"has {size:,} bytes; at most {_MOST_BYTES} are possible"
-    if "\0" in symbol:
-        return "has U+0000, which no text has"
-    if SPACE_SYMBOL in symbol:
-        return "has U+2581, which stands for a space in pieces; write a space"
-    if symbol in special_pieces().values() or _BYTE_PIECE.fullmatch(symbol):
-        return "is a piece of every model already; remove it, or write another"
-    if normalise(symbol) != symbol:
+    faults = (
+        (not symbol, "is empty; remove it"),
+        (bool(_SURROGATES.search(symbol)), "has half of a surrogate pair, which is no character"),
+        (len(symbol) > _MOST, f"has {len(symbol):,} characters; at most {_MOST} are possible"),
+        ("\0" in symbol, "has U+0000, which no text has"),
+        (SPACE_SYMBOL in symbol, "has U+2581, which stands for a space in pieces; write a space"),
+        (
+            symbol in special_pieces().values() or bool(_BYTE_PIECE.fullmatch(symbol)),
+            "is a piece of every model already; remove it, or write another",
+        ),
+    )
+    fault = next((reason for holds, reason in faults if holds), None)
+    if fault is None and normalise(symbol) != symbol:
         return f"is {normalise(symbol)!r} after normalization, so no text has it; write that"
-    return None
+    return fault

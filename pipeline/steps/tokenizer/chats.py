@@ -71,7 +71,8 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
     if absent:
         yield (
             f"{key}: the tokenizer has no special piece {', '.join(absent[:_SHOWN])}, so this markup is"
-            " encoded as text; set tokenizer.path to a tokenizer file that has it"
+            " encoded as text; set tokenizer.path to a tokenizer file that has it, or train a tokenizer"
+            " with tokenizer.train.template_symbols = true"
         )
     closes = chat.eos_token if template is None else template.closes
     if closes is not None and eos != closes:

@@ -223,7 +223,7 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
     counter = TextCounter(Tokenizer.load(model))
     trained, drawn = _measure(workspace, work, counter, key=sample_key)
     unseen, _ = _measure(workspace, work, counter, key=measured_key)
-    _write_json(workspace, SPECIAL_IDS, trained_ids(work.framing))
+    _write_json(workspace, SPECIAL_IDS, trained_ids(work.framing, len(work.train.control_symbols)))
     _write_json(workspace, FAIRNESS, _fairness(trained, unseen, drawn, targets=work.targets))
     return TokenizerRecord(
         vocab_size=counter.vocab_size,

@@ -1,10 +1,12 @@
 """What dialogues promise in a run that trains its tokenizer: markup as control symbols of its own."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
@@ -90,3 +92,12 @@ def test_symbols_of_templates_that_do_not_fit_are_refused(tmp_path: Path) -> Non
     run["sources"][0].pop("chat")
     with pytest.raises(ConfigError, match="no source has chat"):
         resolve_chats(RunFile.model_validate(run), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "clean"), [("a\r\n", "a\n"), ("e\u0301", "\u00e9"), ("\ufeffa", "a")]
+)
+def test_symbols_that_no_cleaned_text_has_are_refused(symbol: str, clean: str) -> None:
+    for name in ("user_symbols", "control_symbols"):
+        with pytest.raises(ValidationError, match=re.escape(f"is {clean!r} in cleaned texts")):
+            RunFile.model_validate(content(**{name: [symbol]}))

@@ -2,6 +2,7 @@
 
     bpe       SentencePiece     pieces of characters, byte fallback
     unigram   SentencePiece     likewise
+    byte_bpe  tokenizers        pieces of bytes
 
 Each is one value of a table: how it is trained, and the memory that this takes.
 """
@@ -9,8 +10,10 @@ Each is one value of a table: how it is trained, and the memory that this takes.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from stages.tokenizer.byte_level_training import train_byte_bpe
+from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.sentencepiece_training import train_sentencepiece
-from stages.tokenizer.train_config import TrainConfig
+from stages.tokenizer.train_config import TokenizerModel, TrainConfig
 
 __all__ = [
     "TRAINERS",
@@ -44,14 +47,20 @@ class TokenizerTrainer:
     """An algorithm.
 
     Args:
+        kind: of the file.
         train: returns the bytes of the file of a tokenizer that was trained on a sample.
         most_memory: bytes that training takes for a byte of the sample, at the most.
         usual_memory: the same in the middle of what was measured.
     """
 
+    kind: TokenizerKind
     train: Callable[[TrainingSample, TrainConfig], bytes]
     most_memory: int
     usual_memory: int
+
+
+def _by_bytes(sample: TrainingSample, config: TrainConfig) -> bytes:
+    return train_byte_bpe(((text, copies) for _, text, copies in sample.pieces()), config)
 
 
 def _by_sentencepiece(sample: TrainingSample, config: TrainConfig) -> bytes:
@@ -59,9 +68,13 @@ def _by_sentencepiece(sample: TrainingSample, config: TrainConfig) -> bytes:
     return train_sentencepiece(pieces, config, characters=sample.characters)
 
 
-TRAINERS: Mapping[str, TokenizerTrainer] = {
-    "bpe": TokenizerTrainer(_by_sentencepiece, most_memory=28, usual_memory=10),
-    "unigram": TokenizerTrainer(_by_sentencepiece, most_memory=24, usual_memory=20),
+_PIECES, _BYTES = TokenizerKind.SENTENCEPIECE, TokenizerKind.HUGGING_FACE
+TRAINERS: Mapping[TokenizerModel, TokenizerTrainer] = {
+    TokenizerModel.BPE: TokenizerTrainer(_PIECES, _by_sentencepiece, most_memory=28, usual_memory=10),
+    TokenizerModel.UNIGRAM: TokenizerTrainer(
+        _PIECES, _by_sentencepiece, most_memory=24, usual_memory=20
+    ),
+    TokenizerModel.BYTE_BPE: TokenizerTrainer(_BYTES, _by_bytes, most_memory=40, usual_memory=20),
 }
 """By `tokenizer.train.model`."""
 

@@ -1,7 +1,7 @@
 """How a run trains its tokenizer: the settings of all algorithms."""
 
 from collections.abc import Callable
-from typing import Literal
+from enum import StrEnum
 
 from pydantic import Field, model_validator
 
@@ -16,11 +16,34 @@ NUM_BYTES = 256
 _MIN_VOCAB = num_reserved() + NUM_BYTES + 1
 
 
+class TokenizerModel(StrEnum):
+    """The algorithms."""
+
+    BPE = "bpe"
+    UNIGRAM = "unigram"
+    BYTE_BPE = "byte_bpe"
+
+
+class PreTokenizer(StrEnum):
+    """Where byte-level BPE cuts texts into words, by the model whose expression it is."""
+
+    GPT2 = "gpt2"
+    LLAMA3 = "llama3"
+    QWEN2 = "qwen2"
+    GPT4O = "gpt4o"
+
+
 class TrainConfig(VocabularyPolicy):
     """Training of the tokenizer."""
 
-    model: Literal["bpe", "unigram"] = "bpe"
-    """Algorithm: byte-pair encoding, or a unigram language model; both with byte fallback."""
+    model: TokenizerModel = TokenizerModel.BPE
+    """Algorithm. bpe, unigram: SentencePiece's byte-pair encoding and unigram language model, with byte
+    fallback. byte_bpe: byte-level BPE, as a `tokenizer.json`."""
+    pre_tokenizer: PreTokenizer = PreTokenizer.LLAMA3
+    """How byte-level BPE cuts texts into words. gpt2: letters, digits and other characters, each with a
+    space before them. llama3: digits in groups of up to three, line ends with what stands before them,
+    one other character before letters. qwen2: likewise, with single digits. gpt4o: as llama3, but marks,
+    such as the vowel signs of Hindi and Thai, are part of words, and a capital letter begins one."""
     normalization: Normalization = Normalization.IDENTITY
     """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`, which loses
     line feeds, tabs and more (`plan` names what), so that rows decode to the normalised text."""
@@ -31,6 +54,44 @@ class TrainConfig(VocabularyPolicy):
     written as bytes. It is lowered for all languages alike where these characters would take more than
     half of the vocabulary."""
 
+    @model_validator(mode="after")
+    def _settings_have_a_meaning(self) -> "TrainConfig":
+        """Refuse what the algorithm has no use for; says nothing of settings at their defaults."""
+        fields = type(self).model_fields
+        for name, (has_use, why) in self._uses().items():
+            if not has_use and getattr(self, name) != fields[name].default:
+                raise ValueError(f'{name}: has no meaning for model = "{self.model}", {why}')
+        return self
+
+    def _uses(self) -> dict[str, tuple[bool, str]]:
+        """Say of some settings whether the algorithm uses them, and if not, why and what to do."""
+        return {
+            "pre_tokenizer": (self.is_byte_level, "which cuts words itself; leave it out"),
+            "character_coverage": (
+                not self.is_byte_level,
+                "which writes every character in bytes; leave it out",
+            ),
+            "normalization": (
+                not self.is_byte_level,
+                "which keeps texts as they are; leave it out, since texts are in NFC already",
+            ),
+            "indentation": (
+                self.model is TokenizerModel.BPE,
+                "which has no order of merges that would keep runs together; leave it out"
+                if self.model is TokenizerModel.UNIGRAM
+                else "whose pre-tokenizer says what stands together; leave it out",
+            ),
+            "user_symbols": (
+                self.model is not TokenizerModel.UNIGRAM,
+                'in which other pieces can reach over them; set model = "bpe"',
+            ),
+        }
+
+    @property
+    def is_byte_level(self) -> bool:
+        """Whether pieces are made of bytes."""
+        return self.model is TokenizerModel.BYTE_BPE
+
     def normaliser(self) -> Callable[[str], str]:
         """Return what turns a text into the one that pieces are learned from, spaces as they are."""
         if self.normalization is Normalization.IDENTITY:
@@ -39,10 +100,15 @@ class TrainConfig(VocabularyPolicy):
         return lambda text: str(normaliser.normalize(text))
 
     @property
+    def _has_groups(self) -> bool:
+        """Whether every group of digits has a piece, learned or not."""
+        return self.digits == "threes" and not self.is_byte_level
+
+    @property
     def num_fixed(self) -> int:
         """Ids that are not learned: special ones, bytes, the user's symbols, groups of digits, runs."""
         symbols = len(self.control_symbols) + len(self.user_symbols)
-        units = NUM_GROUPS * (self.digits == "threes") + len(UNITS) * self.indentation
+        units = NUM_GROUPS * self._has_groups + len(UNITS) * self.indentation
         return num_reserved() + NUM_BYTES + symbols + units
 
     def most_characters(self) -> int:
@@ -52,18 +118,14 @@ class TrainConfig(VocabularyPolicy):
     @model_validator(mode="after")
     def _policy_fits(self) -> "TrainConfig":
         refuse_symbols(self.control_symbols, self.user_symbols, self.normaliser())
-        if self.model != "bpe":
-            for name in ("user_symbols", "indentation"):
-                if getattr(self, name):
-                    raise ValueError(f'{name}: not for model = "{self.model}"; set model = "bpe"')
-            if self.digits == "threes":
-                raise ValueError(
-                    'digits = "threes": a unigram model adds up scores, which cannot tell groups from'
-                    ' the left; set model = "bpe", or digits = "single"'
-                )
+        if self.model is TokenizerModel.UNIGRAM and self.digits == "threes":
+            raise ValueError(
+                'digits = "threes": a unigram model adds up scores, which cannot tell groups from'
+                ' the left; set model = "bpe", or digits = "single"'
+            )
         if self.indentation and self.normalization is not Normalization.IDENTITY:
             raise ValueError(f'indentation: normalization = "{self.normalization}" loses line feeds')
-        taken = set(digit_groups()) if self.digits == "threes" else set()
+        taken = set(digit_groups()) if self._has_groups else set()
         for symbol in self.user_symbols:
             if symbol in taken or (self.indentation and not symbol.strip(" ")):
                 raise ValueError(f"user_symbols: {symbol!r} has a piece already; remove it")

@@ -26,10 +26,11 @@ _MOST_BEGINNINGS = 64
 class VocabularyPolicy(SamplingConfig):
     """What a trained tokenizer does with digits, white space and the user's own symbols."""
 
-    digits: Literal["single", "threes", "whole"] = "single"
-    """Pieces of digits. single: each digit is a token. threes: the digits 0 to 9 are taken in threes
-    from the left, 12345 as 123 and 45, and each group has a piece; these are 1,100 of the vocabulary.
-    whole: as learned, up to whole numbers."""
+    digits: Literal["single", "threes", "whole"] | None = None
+    """Pieces of digits. single: each digit is a token. threes: digits are taken in threes from the left,
+    12345 as 123 and 45. whole: as learned, up to whole numbers. Without it, SentencePiece models have
+    single digits, and `pre_tokenizer` says what byte-level BPE has. In SentencePiece's BPE, threes are
+    groups of the digits 0 to 9, and all of the 1,100 groups have a piece."""
     indentation: bool = False
     """Whether runs of 2 to 16 spaces are units. Each has a piece, a longer run is as many of 16 and a
     rest, and pieces can hold line feeds and the indentation behind them. For SentencePiece's BPE."""

@@ -54,7 +54,9 @@ STRESS = (
 @cache
 def trained(*names: str) -> bytes:
     """Return a model with some of the settings."""
-    chosen = {
+    chosen: dict[str, dict[str, object]] = {
+        "bytes": {"model": "byte_bpe"},
+        "single": {"digits": "single"},
         "threes": {"digits": "threes"},
         "whole": {"digits": "whole"},
         "indentation": {"indentation": True},
@@ -177,6 +179,50 @@ def test_a_model_is_a_trained_one_if_its_file_keeps_the_control_symbols(tmp_path
     assert num_reserved() not in taken.encode([USERS[0]])[0].tolist()
 
 
+def opened_bytes(*names: str, tmp_path: Path) -> ExistingTokenizer:
+    """Return a byte-level model with some of the settings, opened."""
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(trained("bytes", *names))
+    found = open_tokenizer(path, trained_ids(Framing(), len(CONTROLS) * ("controls" in names)))
+    assert isinstance(found, ExistingTokenizer)
+    return found
+
+
+def test_byte_level_models_keep_the_same_promises(tmp_path: Path) -> None:
+    tokenizer = opened_bytes("users", "controls", tmp_path=tmp_path)
+    many = [*STRESS, *USERS, *CONTROLS, *(f"x{symbol}x" for symbol in USERS), CODE]
+    ids = tokenizer.encode(many)
+    assert tokenizer.compiled
+    assert tokenizer.vocab_size == 2_600
+    assert tokenizer.decode(ids) == many
+    for text, ours, theirs in zip(many, ids, tokenizer.encode_by_library(many), strict=True):
+        assert np.array_equal(ours, theirs), text
+        assert (ours >= num_reserved() + len(CONTROLS)).all()
+    first = num_reserved() + len(CONTROLS)
+    for number, symbol in enumerate(USERS, first):
+        for text in (symbol, f"x{symbol}x", f"{symbol}{symbol}"):
+            assert tokenizer.encode([text])[0].tolist().count(number) == text.count(symbol)
+    assert tokenizer.pieces(range(num_reserved(), first)) == list(CONTROLS)
+
+
+@pytest.mark.parametrize(
+    ("names", "longest"), [((), 3), (("whole",), 4), (("threes", "users"), 3), (("single",), 1)]
+)
+def test_byte_level_models_cut_digits_as_asked(
+    names: tuple[str, ...], longest: int, tmp_path: Path
+) -> None:
+    tokenizer = opened_bytes(*names, tmp_path=tmp_path)
+    spelled = [piece.decode() for piece in tokenizer.piece_bytes() if piece.isdigit()]
+    assert max(map(len, spelled)) == longest
+    (ids,) = tokenizer.encode(["x1999345a"])
+    pieces = tokenizer.pieces(ids.tolist())
+    if "whole" not in names:
+        cut = re.findall(f"[0-9]{{1,{longest}}}", "1999345")
+        assert "".join(pieces[1:-1]) == "".join(cut)
+        ends = {sum(map(len, cut[:n])) for n in range(len(cut) + 1)}
+        assert ends <= {sum(map(len, pieces[1:n])) for n in range(1, len(pieces) + 1)}
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
@@ -193,12 +239,13 @@ def test_a_model_is_a_trained_one_if_its_file_keeps_the_control_symbols(tmp_path
         ({"user_symbols": [" "]}, "would cut all words"),
         ({"user_symbols": ["\ufb01"], "normalization": "nmt_nfkc"}, "'fi' after normalization"),
         ({"user_symbols": ["a" * n for n in range(1, 66)]}, "room for so many"),
-        ({"user_symbols": ["ab"], "model": "unigram"}, "not for model"),
-        ({"indentation": True, "model": "unigram"}, "not for model"),
+        ({"user_symbols": ["ab"], "model": "unigram"}, "can reach over them"),
+        ({"indentation": True, "model": "unigram"}, "no order of merges"),
         ({"digits": "threes", "model": "unigram"}, "unigram model adds up scores"),
         ({"indentation": True, "normalization": "nmt_nfkc"}, "loses line feeds"),
         ({"indentation": True, "user_symbols": ["   "]}, "has a piece already"),
         ({"digits": "threes", "user_symbols": ["404"]}, "has a piece already"),
+        ({"indentation": True, "model": "byte_bpe"}, "pre-tokenizer"),
         ({"digits": "threes", "vocab_size": 1_500}, "alone are 1,625"),
         ({"control_symbols": [f"<{n}>" for n in range(9)], "vocab_size": 530}, "alone are 534"),
     ],

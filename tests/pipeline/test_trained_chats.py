@@ -27,7 +27,7 @@ def content(**train: Any) -> dict[str, Any]:
 
 
 def test_markup_gives_the_ids_of_the_templates_symbols_and_contents_do_not(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(60))))
+    (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(30))))
     output = tmp_path / "run"
     file = RunFile.model_validate(content(**TRAIN))
     report = run_session(RunRequest(file, tmp_path, output, 0), stream=None)

@@ -53,6 +53,23 @@ def whole_pieces(pieces: Mapping[bytes, int]) -> WholePieces:
 
 
 @lean_kernel
+def next_whole(
+    data: NDArray[np.uint8], place: int, end: int, whole: WholePieces
+) -> tuple[np.int64, int, int]:
+    """Return the id of the first piece from a place on, and where it begins and ends.
+
+    If there is none, the id is `MISSING`, and both places are the end.
+    """
+    if len(whole.ids):
+        for begin in range(place, end):
+            if whole.roots[data[begin]] != MISSING:
+                found, stop = find_whole(data, begin, end, whole)
+                if found != MISSING:
+                    return found, begin, stop
+    return np.int64(MISSING), end, end
+
+
+@lean_kernel
 def find_whole(
     data: NDArray[np.uint8], place: int, end: int, whole: WholePieces
 ) -> tuple[np.int64, int]:

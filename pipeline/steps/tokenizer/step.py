@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
+from pipeline.inputs.balanced_text import read_balance, require_unchanged_balance
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
@@ -25,7 +26,7 @@ from pipeline.steps.tokenizer.training import (
 )
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig, balanced_targets, held_out_shares
-from stages.tokenizer.train import fitting_sample, training_memory
+from stages.tokenizer.train import TrainConfig, fitting_sample, training_memory
 
 SAMPLE = "sample"
 """Begins the names of the samples, one a unit of ingest."""
@@ -40,7 +41,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         return {"tokenizer": {adopted.kind.value: what}}
     begin, end = scope.file.framing.stored_roles  # what is meant, however the run file says it
     own = {} if (begin, end) == (None, "eos") else {"framing": {"begin": begin, "end": end}}
-    return {"tokenizer": {"train": scope.file.tokenizer.train, **own}, **_held_out(scope.file)}
+    return {"tokenizer": {**_training(scope.file.tokenizer.train), **own}, **_held_out(scope.file)}
+
+
+def _training(config: TrainConfig) -> dict[str, object]:
+    """Return what decides the tokenizer beside its sample; of the text that balances it the digest."""
+    train = Some(config, set(TrainConfig.model_fields) - {"parity"})
+    balanced = {"parity": Some(config.parity, {"digest"})} if config.is_balanced else {}
+    return {"train": train, **balanced}
 
 
 def _held_out(file: RunFile) -> dict[str, object]:
@@ -129,7 +137,9 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
-    training = TokenizerTraining(units, config, balanced_targets(sizes, config), job.file.framing)
+    training = TokenizerTraining(
+        units, config, balanced_targets(sizes, config), job.file.framing, _parallel(config)
+    )
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
@@ -139,6 +149,15 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     require_fallback(record, job.file.tokenizer.limits, job.root)
     warnings = tuple(fallback_warnings(record, job.file.tokenizer))
     return Whole(record.model_copy(update={"warnings": warnings}), flows)
+
+
+def _parallel(config: TrainConfig) -> Mapping[str, Sequence[str]]:
+    """Return the text that languages are balanced by, if they are."""
+    if not config.is_balanced:
+        return {}
+    texts = read_balance(config.parity)
+    require_unchanged_balance(config.parity, texts)
+    return texts
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:

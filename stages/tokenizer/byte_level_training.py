@@ -17,7 +17,7 @@ end.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import orjson
 import tokenizers
@@ -67,7 +67,7 @@ def train_byte_bpe(sample: Iterable[tuple[str, int]], config: TrainConfig) -> by
         initial_alphabet=alphabet(),
         show_progress=False,
     )
-    library.train_from_iterator(_texts(sample, (*config.user_symbols, *config.control_symbols)), trainer)
+    library.train_from_iterator(_texts(sample, config), trainer)
     return finished(library, config)
 
 
@@ -129,12 +129,18 @@ def _refuse_spelled(learned: Iterable[str], named: Iterable[str]) -> None:
         )
 
 
-def _texts(sample: Iterable[tuple[str, int]], symbols: Sequence[str]) -> Iterator[str]:
-    """Yield texts as often as they count, cut where symbols of the run's own stand."""
-    longest = sorted(symbols, key=len, reverse=True)
-    symbol = re.compile("|".join(map(re.escape, longest))) if symbols else None
+def between_symbols(text: str, config: TrainConfig) -> list[str]:
+    """Return a text in parts, without the symbols of the run's own that it writes out."""
+    symbols = sorted((*config.user_symbols, *config.control_symbols), key=len, reverse=True)
+    if not symbols:
+        return [text]
+    return [part for part in re.split("|".join(map(re.escape, symbols)), text) if part]
+
+
+def _texts(sample: Iterable[tuple[str, int]], config: TrainConfig) -> Iterator[str]:
+    """Yield texts as often as they count, cut where symbols stand."""
     for text, copies in sample:
-        parts = [text] if symbol is None else [part for part in symbol.split(text) if part]
+        parts = between_symbols(text, config)
         for _ in range(copies):
             yield from parts
 

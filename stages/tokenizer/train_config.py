@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
+from stages.config import Config
 from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.normalization import Normalization, rule_normaliser
 from stages.tokenizer.space_runs import UNITS
@@ -22,6 +23,7 @@ class TokenizerModel(StrEnum):
     BPE = "bpe"
     UNIGRAM = "unigram"
     BYTE_BPE = "byte_bpe"
+    PARITY_BPE = "parity_bpe"
 
 
 class PreTokenizer(StrEnum):
@@ -33,17 +35,29 @@ class PreTokenizer(StrEnum):
     GPT4O = "gpt4o"
 
 
+class ParityBalance(Config):
+    """What parity-aware BPE balances languages by: the same text in many of them."""
+
+    texts: str | None = None
+    """Folder of LANG.txt, relative to the run file; line N of each file is the same sentence. Without
+    it, the text is the Universal Declaration of Human Rights, in 62 languages."""
+    digest: str | None = None
+    """XXH3-128 of the texts. The run fills it in. If you set it, other texts are refused."""
+
+
 class TrainConfig(VocabularyPolicy):
     """Training of the tokenizer."""
 
     model: TokenizerModel = TokenizerModel.BPE
     """Algorithm. bpe, unigram: SentencePiece's byte-pair encoding and unigram language model, with byte
-    fallback. byte_bpe: byte-level BPE, as a `tokenizer.json`."""
+    fallback. byte_bpe: byte-level BPE, as a `tokenizer.json`. parity_bpe: likewise, and each merge is
+    for the language that takes most tokens for the same text."""
     pre_tokenizer: PreTokenizer = PreTokenizer.LLAMA3
     """How byte-level BPE cuts texts into words. gpt2: letters, digits and other characters, each with a
     space before them. llama3: digits in groups of up to three, line ends with what stands before them,
     one other character before letters. qwen2: likewise, with single digits. gpt4o: as llama3, but marks,
     such as the vowel signs of Hindi and Thai, are part of words, and a capital letter begins one."""
+    parity: ParityBalance = ParityBalance()
     normalization: Normalization = Normalization.IDENTITY
     """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`, which loses
     line feeds, tabs and more (`plan` names what), so that rows decode to the normalised text."""
@@ -67,6 +81,10 @@ class TrainConfig(VocabularyPolicy):
         """Say of some settings whether the algorithm uses them, and if not, why and what to do."""
         return {
             "pre_tokenizer": (self.is_byte_level, "which cuts words itself; leave it out"),
+            "parity": (
+                self.is_balanced,
+                'which balances no languages; leave it out, or set model to "parity_bpe"',
+            ),
             "character_coverage": (
                 not self.is_byte_level,
                 "which writes every character in bytes; leave it out",
@@ -90,7 +108,12 @@ class TrainConfig(VocabularyPolicy):
     @property
     def is_byte_level(self) -> bool:
         """Whether pieces are made of bytes."""
-        return self.model is TokenizerModel.BYTE_BPE
+        return self.model in (TokenizerModel.BYTE_BPE, TokenizerModel.PARITY_BPE)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether languages are balanced by parallel text."""
+        return self.model is TokenizerModel.PARITY_BPE
 
     def normaliser(self) -> Callable[[str], str]:
         """Return what turns a text into the one that pieces are learned from, spaces as they are."""

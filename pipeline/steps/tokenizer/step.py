@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
+from pipeline.inputs.balanced_text import read_balance, require_unchanged_balance
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
@@ -37,7 +38,7 @@ from pipeline.steps.tokenizer.training import (
 )
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig, balanced_targets, held_out_shares
-from stages.tokenizer.train import fitting_sample, training_memory
+from stages.tokenizer.train import TrainConfig, fitting_sample, training_memory
 
 SAMPLE = "sample"
 """Begins the names of the samples, one a unit of ingest."""
@@ -52,7 +53,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         return {"tokenizer": {adopted.kind.value: what}}
     begin, end = scope.file.framing.stored_roles  # what is meant, however the run file says it
     own = {} if (begin, end) == (None, "eos") else {"framing": {"begin": begin, "end": end}}
-    return {"tokenizer": {"train": scope.file.tokenizer.train, **own}, **_held_out(scope.file)}
+    return {"tokenizer": {**_training(scope.file.tokenizer.train), **own}, **_held_out(scope.file)}
+
+
+def _training(config: TrainConfig) -> dict[str, object]:
+    """Return what decides the tokenizer beside its sample; of the text that balances it the digest."""
+    train = Some(config, set(TrainConfig.model_fields) - {"parity"})
+    balanced = {"parity": Some(config.parity, {"digest"})} if config.is_balanced else {}
+    return {"train": train, **balanced}
 
 
 def _held_out(file: RunFile) -> dict[str, object]:
@@ -175,13 +183,24 @@ def _trained(job: Job) -> Work[TokenizerRecord]:
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
-    training = TokenizerTraining(units, config, balanced_targets(sizes, config), job.file.framing)
+    training = TokenizerTraining(
+        units, config, balanced_targets(sizes, config), job.file.framing, _parallel(config)
+    )
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
     where = Where.WORKERS if little else Where.ALONE
     trained = yield Phase("train the tokenizer", [task], where, need=need)
     return Whole(trained[task.unit].read(TokenizerRecord), flows)
+
+
+def _parallel(config: TrainConfig) -> Mapping[str, Sequence[str]]:
+    """Return the text that languages are balanced by, if they are."""
+    if not config.is_balanced:
+        return {}
+    texts = read_balance(config.parity)
+    require_unchanged_balance(config.parity, texts)
+    return texts
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:

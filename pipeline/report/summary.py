@@ -147,9 +147,15 @@ def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Pa
     report["fairness"] = fairness
     if file.tokenizer.path is not None:
         own = {name: rates[OWN] for name, rates in fairness["languages"].items()}
+        counted = {
+            row["language"]: row["byte_tokens"] / max(row["tokens"], 1)
+            for row in report["languages"]
+            if "byte_tokens" in row
+        }
         costs = LanguageCosts(
             trained=False,
-            byte_fallback={name: rates["byte_fallback"] for name, rates in own.items()},
+            text="encoded" if counted else "parallel",
+            byte_fallback=counted or {name: rates["byte_fallback"] for name, rates in own.items()},
             parity={name: rates["parity"] for name, rates in own.items()},
             reference=fairness["reference"],
         )
@@ -285,6 +291,8 @@ def _language(name: str, counts: LanguageTokens, byte_fallback: float | None) ->
     }
     if "unknown" in counts:
         row["unknown"] = counts["unknown"]
+    if "byte_tokens" in counts:
+        row["byte_tokens"] = counts["byte_tokens"]
     if byte_fallback is not None:
         row["byte_fallback"] = byte_fallback
     return row

@@ -33,16 +33,13 @@ class LanguageCosts:
 
     trained: bool
     """By the run, not an existing one."""
+    text: str
+    """What byte fallback was measured on: "held-out", "parallel" or "encoded" text."""
     byte_fallback: Mapping[str, float]
     """By language of the corpus."""
     parity: Mapping[str, float]
     """Likewise, of those that the parallel text has."""
     reference: str
-
-    @property
-    def text(self) -> str:
-        """What byte fallback was measured on."""
-        return "held-out" if self.trained else "parallel"
 
     @property
     def fallback_file(self) -> str:
@@ -65,6 +62,7 @@ def costs_of(
     fallback = {own: measured.byte_fallback[name] for own, name in names.items()}
     return LanguageCosts(
         trained=trained,
+        text="held-out" if trained else "parallel",
         byte_fallback=record.byte_fallback if trained else fallback,
         parity={own: measured.parity[name] for own, name in names.items()},
         reference=measured.reference,

@@ -137,29 +137,28 @@ def summarise(
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:
-    """Add what languages take for the same text, and of an existing tokenizer what is too much of it."""
+    """Add what languages take for the same text, and warnings that were not told as it was measured."""
     selections = _selections(file, records)
     stored = [row["language"] for row in report["languages"]]
     languages = stored or (list(selections[-1].languages) if selections else [])
+    trained, parity, reference = file.tokenizer.path is None, {}, ""
     fairness = fairness_of(output, languages)
-    if fairness is None:
-        return
-    report["fairness"] = fairness
-    if file.tokenizer.path is not None:
-        own = {name: rates[OWN] for name, rates in fairness["languages"].items()}
-        counted = {
-            row["language"]: row["byte_tokens"] / max(row["tokens"], 1)
-            for row in report["languages"]
-            if "byte_tokens" in row
-        }
-        costs = LanguageCosts(
-            trained=False,
-            text="encoded" if counted else "parallel",
-            byte_fallback=counted or {name: rates["byte_fallback"] for name, rates in own.items()},
-            parity={name: rates["parity"] for name, rates in own.items()},
-            reference=fairness["reference"],
-        )
-        report["warnings"] += cost_warnings(costs, file.tokenizer.limits)
+    if fairness is not None:
+        report["fairness"], reference = fairness, fairness["reference"]
+        parity = {name: rates[OWN]["parity"] for name, rates in fairness["languages"].items()}
+    counted = {
+        row["language"]: row["byte_tokens"] / max(row["tokens"], 1)
+        for row in report["languages"]
+        if "byte_tokens" in row and "byte_fallback" not in row
+    }
+    costs = LanguageCosts(
+        trained=trained,
+        text="encoded",
+        byte_fallback=counted,
+        parity={} if trained else parity,
+        reference=reference,
+    )
+    report["warnings"] += cost_warnings(costs, file.tokenizer.limits)
 
 
 def _plain(record: StepRecord) -> JsonObject:

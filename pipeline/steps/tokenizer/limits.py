@@ -107,10 +107,10 @@ def cost_warnings(costs: LanguageCosts, limits: TokenizerLimits) -> Iterator[str
     """
     over = _over(costs.byte_fallback, NOTABLE_FALLBACK)
     if over and limits.max_byte_fallback is None:
+        stops = "; tokenizer.limits.max_byte_fallback stops a run at such a share"
         yield (
             f"tokenizer: of the tokens of {costs.text} text, bytes are {_listed(over, '.1%')};"
-            f" {_MORE_PIECES if costs.trained else _ANOTHER}; tokenizer.limits.max_byte_fallback stops a"
-            " run at such a share"
+            f" {_MORE_PIECES if costs.trained else _ANOTHER}{stops if costs.text == 'held-out' else ''}"
         )
     unequal = _over(costs.parity, NOTABLE_PARITY)
     if unequal and limits.max_parity is None:

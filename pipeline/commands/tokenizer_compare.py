@@ -10,7 +10,6 @@ needed, and nothing is written but the picture.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from pipeline.inputs.languages import (
@@ -20,6 +19,7 @@ from pipeline.inputs.languages import (
     texts_by_language,
 )
 from pipeline.planning.outputs import require_local
+from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.parity import draw_parity
 from pipeline.report.tokenizers import (
     ComparedText,
@@ -28,9 +28,8 @@ from pipeline.report.tokenizers import (
 )
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, tokenizer_of
 from pipeline.system.disk_faults import disk_faults
-from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
-from stages.tokenizer.existing import TokenizerKind, describe, open_file
+from stages.tokenizer.existing import describe, open_file
 from stages.tokenizer.fairness import LanguageCounts, TextCounter
 from stages.tokenizer.parity import (
     compared_languages,
@@ -39,9 +38,6 @@ from stages.tokenizer.parity import (
     require_reference,
 )
 from stages.tokenizer.roles import SpecialPieces, find_roles
-
-_OBJECT = b"{"
-"""What a tokenizer.json begins with."""
 
 
 @dataclass(frozen=True)
@@ -162,28 +158,10 @@ def _counter_of(path: Path) -> TextCounter:
     root = path.parent if path.name == FOLDER else path
     if (root / SPECIAL_IDS).exists():
         return TextCounter(tokenizer_of(root))
-    for folder, kind in ((folder, kind) for folder in (path, path / FOLDER) for kind in TokenizerKind):
-        if (folder / kind).exists():
-            return _counter_of_file(folder / kind, key)
-    raise ConfigError(
-        f"{key}: this folder has no {' or '.join(TokenizerKind)}; name a tokenizer's file, or the folder"
-        " of a run that has made its tokenizer"
-    )
+    return _counter_of_file(path, key)
 
 
 def _counter_of_file(path: Path, key: str) -> TextCounter:
-    try:
-        data = read_regular(path, partial(_require_file, key))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{key}: no such file or folder") from error
-    except OSError as error:
-        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
-    of_json = data.lstrip().startswith(_OBJECT)
-    kind = TokenizerKind.HUGGING_FACE if of_json else TokenizerKind.SENTENCEPIECE
-    roles = find_roles(describe(data, kind, name=key), SpecialPieces(), name=path.name)
+    place, (kind, data, _) = read_tokenizer_file(path, key, base=Path.cwd())
+    roles = find_roles(describe(data, kind, name=key), SpecialPieces(), name=place.name)
     return TextCounter(open_file(data, kind, set(roles.ids.values()), name=key))
-
-
-def _require_file(key: str, kind: str | None) -> None:
-    if kind is not None:
-        raise ConfigError(f"{key}: is {kind}, not a file; name a regular file")

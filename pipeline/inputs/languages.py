@@ -21,6 +21,8 @@ from stages.reading.lines import Line, split_lines
 from stages.store.folders import entries
 
 BUNDLED = "Universal Declaration of Human Rights"
+BUNDLED_CORPUS = Path("examples/corpus")
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _DECLARATIONS = Path(__file__).with_name("declarations.jsonl.zst")
 _COMPRESSED = (".gz", ".zst")
 _TEXT, _JSON_LINES = ".txt", ".jsonl"
@@ -71,12 +73,50 @@ def texts_by_language(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
         ConfigError: there is no such folder, or no such file in it.
         DataError: a file is damaged, not UTF-8, or a record has no `text` or no `lang`.
     """
-    option = f"--text {folder}"
-    files = [path for path in _files(folder, option) if _ending(path) in (_TEXT, _JSON_LINES)]
+    for path in text_files(folder, "--text"):
+        yield from texts_of_file(path)
+
+
+def text_files(path: Path, option: str) -> list[Path]:
+    """Return the files of texts by language in a folder, or the one that is named, in their order.
+
+    Args:
+        path: of a folder or a file.
+        option: that named it, for messages.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    given = [path] if path.is_file() else _files(path, f"{option} {path}")
+    files = [one for one in given if _ending(one) in (_TEXT, _JSON_LINES)]
     if not files:
-        raise ConfigError(f"{option}: has no file LANG.txt or *.jsonl (also .gz, .zst)")
-    for path in files:
-        yield from _batches(_texts(path) if _ending(path) == _TEXT else _records(path))
+        raise ConfigError(f"{option} {path}: has no file LANG.txt or *.jsonl (also .gz, .zst)")
+    return files
+
+
+def bundled_files(option: str) -> list[Path]:
+    """Return the files of the bundled corpus.
+
+    Raises:
+        ConfigError: it is not here.
+    """
+    places = (BUNDLED_CORPUS, _CHECKOUT / BUNDLED_CORPUS)
+    root = next((one for one in places if one.exists()), None)
+    if root is None:
+        raise ConfigError(
+            f"{option}: not given, and the bundled texts ({BUNDLED_CORPUS}) are not here, as they"
+            f" are in a checkout of the project; give {option} DIR"
+        )
+    return [path for folder in entries(root) if folder.is_dir() for path in text_files(folder, option)]
+
+
+def texts_of_file(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the texts of a file with their language, some hundred at a time.
+
+    Raises:
+        DataError: it is damaged, not UTF-8, or a record has no `text` or no `lang`.
+    """
+    yield from _batches(_texts(path) if _ending(path) == _TEXT else _records(path))
 
 
 def bundled_declarations() -> dict[str, list[str]]:

@@ -34,6 +34,7 @@ from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
 from stages.tokenizer.framing import BEGIN, ROW_BEGIN, Framing, trained_ids
+from stages.tokenizer.ranks.encodings import UNSAID, TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
@@ -163,9 +164,11 @@ class TokenizerSection(Config):
 
     train: TrainConfig = TrainConfig()
     path: str | None = None
-    """An existing tokenizer instead, relative to the run file: a SentencePiece model (`.model`) or a
-    tokenizer.json of Hugging Face (`.json`)."""
+    """An existing tokenizer instead, relative to the run file: a SentencePiece model, a tokenizer.json
+    of Hugging Face, a tekken.json of Mistral, a file of tiktoken's ranks, or a folder that holds one of
+    them. The content says which it is, not the name."""
     special: SpecialPieces = SpecialPieces()
+    tiktoken: TiktokenConfig = UNSAID
     limits: TokenizerLimits = TokenizerLimits()
     fairness: FairnessSection = FairnessSection()
 
@@ -177,6 +180,8 @@ class TokenizerSection(Config):
             raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
         if self.path is None and self.special != SpecialPieces():
             raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
+        if self.path is None and self.tiktoken != UNSAID:
+            raise ValueError("tiktoken is for an existing tokenizer; set path, or leave it out")
         return self
 
 

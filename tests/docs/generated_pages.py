@@ -39,6 +39,7 @@ from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
 from stages.tokenizer.framing import Framing
+from stages.tokenizer.ranks.encodings import TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
 
@@ -68,6 +69,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),
     ("[tokenizer.special]", SpecialPieces),
+    ("[tokenizer.tiktoken]", TiktokenConfig),
     ("[tokenizer.limits]", TokenizerLimits),
     ("[tokenizer.fairness]", FairnessSection),
     ("[validation]", ValidationConfig),

@@ -325,9 +325,13 @@ def one(objective: dict[str, Any], **packing: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("gpt2", {"tokenizer": {"path": "gone.json"}}, r"path = 'gone\.json': no such file in /"),
-        ("gpt2", {"tokenizer": {"path": "a.jsonl"}}, r"must be a SentencePiece model \(\.model\)"),
-        ("gpt2", {"tokenizer": {"path": "."}}, "must be a SentencePiece model"),
+        (
+            "gpt2",
+            {"tokenizer": {"path": "gone.json"}},
+            r"path = 'gone\.json': no such file or folder in /",
+        ),
+        ("gpt2", {"tokenizer": {"path": "a.jsonl"}}, r"not a tokenizer\.json"),
+        ("gpt2", {"tokenizer": {"path": "."}}, r"this folder has no tokenizer\.model"),
         ("bert", {"tokenizer": {"path": "bert/tokenizer.json"}}, "needs the special id 'eos'"),
         (
             "gpt2",

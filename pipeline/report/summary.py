@@ -141,7 +141,8 @@ def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Pa
     selections = _selections(file, records)
     stored = [row["language"] for row in report["languages"]]
     languages = stored or (list(selections[-1].languages) if selections else [])
-    trained, parity, reference = file.tokenizer.path is None, {}, ""
+    train = file.tokenizer.train if file.tokenizer.path is None else None
+    parity, reference = {}, ""
     fairness = fairness_of(output, languages)
     if fairness is not None:
         report["fairness"], reference = fairness, fairness["reference"]
@@ -152,10 +153,10 @@ def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Pa
         if "byte_tokens" in row and "byte_fallback" not in row
     }
     costs = LanguageCosts(
-        trained=trained,
+        train=train,
         text="encoded",
         byte_fallback=counted,
-        parity={} if trained else parity,
+        parity=parity if train is None else {},
         reference=reference,
     )
     report["warnings"] += cost_warnings(costs, file.tokenizer.limits)

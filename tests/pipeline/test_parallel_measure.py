@@ -33,6 +33,7 @@ from pipeline.steps.tokenizer.training import TokenizerRecord
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError, FormatError, ShardmillError, VerificationError
 from stages.tokenizer.fairness import TextCounter
+from stages.tokenizer.train_config import TokenizerModel, TrainConfig
 from tests.conftest import bundled_lines
 from tests.stages.tokenizer.existing_files import data_of
 
@@ -222,18 +223,26 @@ def test_other_tokenizers_have_names_of_their_own(models: list[str]) -> None:
         FairnessSection.model_validate({"compare": models})
 
 
-def costs(*, trained: bool) -> LanguageCosts:
+def costs(train: TrainConfig | None) -> LanguageCosts:
     record = TokenizerRecord(vocab_size=9, byte_fallback={"th": 0.3, "code": 0.2})
     measured = ParallelRecord(
         reference="en",
         parity={"en": 1.0, "th": 4.5, "my": 9.0},
         byte_fallback={"en": 0.0, "th": 0.5, "my": 0.9},
     )
-    return costs_of(record, measured, ["en", "tha_Thai", "th", "code"], trained=trained)
+    return costs_of(record, measured, ["en", "tha_Thai", "th", "code"], train=train)
+
+
+def test_what_is_proposed_fits_the_tokenizer() -> None:
+    byte_level = costs(TrainConfig(model=TokenizerModel.BYTE_BPE))
+    assert "character_coverage" in costs(TrainConfig()).way_out(of_bytes=True)
+    assert "character_coverage" not in byte_level.way_out(of_bytes=True)
+    assert "alpha" in byte_level.way_out(of_bytes=True)
+    assert "tokenizer.path" in costs(None).way_out(of_bytes=True)
 
 
 def test_limits_and_warnings_are_of_the_languages_of_the_corpus(tmp_path: Path) -> None:
-    ours, existing = costs(trained=True), costs(trained=False)
+    ours, existing = costs(TrainConfig()), costs(None)
     assert ours.byte_fallback == {"th": 0.3, "code": 0.2}
     assert existing.byte_fallback == {"en": 0.0, "tha_Thai": 0.5, "th": 0.5}
     assert ours.parity == existing.parity == {"en": 1.0, "tha_Thai": 4.5, "th": 4.5}

@@ -146,7 +146,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     measured = commits[task.unit].read(ParallelRecord)
     known = trained or bool(_waits(job.scope))
     languages = selection(job).languages if known else ()
-    costs = costs_of(made.record, measured, languages, trained=trained)
+    costs = costs_of(made.record, measured, languages, train=section.train if trained else None)
     require_limits(costs, section.limits, job.root)
     if not trained:  # what is not worth a stop is told once its languages are known
         return made

@@ -21,6 +21,7 @@ from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.family import framing_offer
 from stages.tokenizer.framing import are_own
 from stages.tokenizer.proof import ProofResult, coverage, prove
 from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
@@ -71,6 +72,7 @@ def verify_tokenizer(
         proof=proof,
         coverage=coverage(tokenizer),
         kept_from_text=len(pieces),
+        framing=framing_offer(described, found),
     )
 
 

@@ -40,8 +40,9 @@ def read_tiktoken(data: bytes, config: TiktokenConfig, *, name: str) -> RankedPi
     if encoding is None:
         raise ConfigError(
             f"{name}: tiktoken's ranks of {len(ranks):,} pieces, of no model that is known here. The"
-            " file does not say how texts are cut into words: set [tokenizer.tiktoken] encoding to one"
-            f" of {', '.join(ENCODINGS)}, or pattern and special_tokens to those in the model's code"
+            " file does not say how texts are cut into words: set [tokenizer.tiktoken] encoding (with"
+            f" verify: --encoding) to one of {', '.join(ENCODINGS)}, or pattern and special_tokens to"
+            " those in the model's code"
         )
     known = ENCODINGS[encoding]
     special = config.special_tokens or known.special_tokens

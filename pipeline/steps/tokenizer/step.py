@@ -97,7 +97,7 @@ LITTLE_TEXT, FEW_LANGUAGES = 4 << 20, 1 << 10
 
 def _warning(scope: Scope) -> str | None:
     if scope.adopted is not None:
-        return scope.adopted.loss
+        return "; ".join(filter(None, (scope.adopted.loss, scope.adopted.offer))) or None
     return normalization_loss(scope.file.tokenizer.train.normalization)
 
 

@@ -17,6 +17,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
+from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.earlier import generation_folders, labels
@@ -165,7 +166,7 @@ def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
 def _resolved(request: RunRequest) -> RunRequest:
     """Return a request whose filters, templates and evaluation sets know what they rest on."""
     file = resolve_chats(resolve_filters(request.file, request.base), request.base)
-    file = resolve_sets(file, request.base)
+    file = resolve_balance(resolve_sets(file, request.base), request.base)
     return replace(request, file=file)
 
 

@@ -40,6 +40,7 @@ from stages.reading.records import LanguageColumn
 from stages.tokenizer.framing import Framing
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
+from stages.tokenizer.train_config import ParityBalance
 
 COMMANDS = (
     *("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"),
@@ -66,6 +67,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[tokenizer]", TokenizerSection),
     ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),
+    ("[tokenizer.train.parity]", ParityBalance),
     ("[tokenizer.special]", SpecialPieces),
     ("[tokenizer.limits]", TokenizerLimits),
     ("[validation]", ValidationConfig),

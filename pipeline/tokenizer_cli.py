@@ -110,7 +110,10 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     alphas: Annotated[
         str, typer.Option(metavar="A,...", help="Exponents of the balance over languages to try.")
     ] = "0.3,0.5,1.0",
-    model: Annotated[str | None, typer.Option(help="Algorithm. [default: that of the run file]")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(

@@ -267,9 +267,9 @@ def test_words_end_where_the_rules_of_the_model_end_pieces() -> None:
 
 
 def test_words_without_a_character_of_the_language_are_left_out_of_its_own() -> None:
-    old = Counter({"\u2581the": 90, "\u2581Office": 10})
-    own = Counter({"\u2581\ud55c\uad6d": 9, "\u2581Office": 5})
-    assert own_words(own, old) == {"\u2581\ud55c\uad6d": 9}
+    old = Counter({"\u2581the": 90, "\u2581Office": 10, "\u2581total": 50})
+    own = Counter({"\u2581\ud55c\uad6d": 9, "\u2581Office": 5, "\u2581Office\uc5d0": 3})
+    assert own_words(own, old) == {"\u2581\ud55c\uad6d": 9, "\uc5d0": 3}
     finnish = Counter({"\u2581talo": 9, "\u2581y\u00f6": 1})
     assert own_words(finnish, old) == finnish
 

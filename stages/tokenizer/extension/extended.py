@@ -46,6 +46,8 @@ def fit_pieces(
         ConfigError: the text has fewer.
     """
     pieces, dropped = learner.learn(wanted), 0
+    if len(pieces) < wanted:
+        raise too_few(wanted, len(pieces))
     for _ in range(_ROUNDS):
         data = made(pieces)
         used = uses(data, len(pieces))

@@ -30,7 +30,7 @@ _MORE = 1.5
 """Candidates for each piece that is wanted."""
 _ROUNDS = 3
 """Times that scores are estimated."""
-_SWAPS = 4
+_SWAPS = 8
 """Times that pieces which no text gives are replaced."""
 _LEAST = 0.5
 """Counted for a piece that no text gives."""
@@ -65,7 +65,7 @@ class SentencePieceUnigram:
         tokens = np.array([max(1, PlainModel(self._words.model.data).uses(own).sum()) for own in chosen])
         counts = np.array([piece.times for piece in candidates], np.float64)
         _, uses = self._estimated(candidates, counts / _of(candidates, tokens), chosen)
-        shares, rest = uses / _of(candidates, tokens), set[int]()
+        shares, rest = np.maximum(uses, _LEAST) / _of(candidates, tokens), set[int]()
         for _ in range(_SWAPS):
             kept = _most_saving(candidates, uses, wanted, without=rest)
             pieces = [candidates[n] for n in kept]
@@ -112,11 +112,14 @@ def _most_saving(
         count * (len(piece.content) - 1 if piece.is_character else 1)
         for piece, count in zip(candidates, uses.tolist(), strict=True)
     ]
-    found = []
+    found, spare = list[int](), list[int]()
     for number in sorted(range(len(candidates)), key=lambda n: (-saved[n], n)):
         language = candidates[number].language
-        if number not in without and room[language]:
+        if number in without:
+            continue
+        if room[language] and saved[number]:
             room[language] -= 1
             found.append(number)
-    spare = [n for n in range(len(candidates)) if n not in without and n not in set(found)]
+        else:
+            spare.append(number)
     return sorted([*found, *spare[: wanted - len(found)]])

@@ -24,6 +24,7 @@ from pipeline.steps.tokenize.step import STORE_FACTOR, TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY
 from stages.dedup.lsh import KEYS_PER_PARTITION
+from stages.tokenizer.train import TRAINERS
 
 RAY = 400 * MIB
 """Ray's daemons and the driver: 380 to 415 MiB measured with ray 2.60."""
@@ -31,8 +32,6 @@ IDLE = 90 * MIB
 """A worker with its libraries and compiled code, measured."""
 TORCH = 430 * MIB
 """A model that learns, with torch, measured beyond an idle process."""
-TRAINED = {"bpe": 10, "unigram": 20}
-"""Bytes for a byte of the tokenizer's sample: the middle of what `training_memory` lists."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ def peaks_of(run: RunFile, held: Mapping[str, int], *, before: Parts, after: Par
             level = max(level, seen + added)
         inline[name], worker[name] = level, level - idle
         if trains:
-            factor = TRAINED[run.tokenizer.train.model]
+            factor = TRAINERS[run.tokenizer.train.model].usual_memory
             inline[name] = max(level, seen + factor * max(0, after.trained - before.trained))
             alone[name] = inline[name] - level
         elif name.startswith(f"{VERIFY.name}-") and run.verify.learning:

@@ -9,8 +9,8 @@
 The text is what a segment's ids decode to, without its EOS; the parts decode to that text again, byte
 for byte, but their ids may be others and more than it had. Each segment has room for `GROWTH` more; one
 that would need more stays plain, and so does an empty one. Where a long document was cut into rows
-between the bytes of a character, those bytes stay tokens of their own at the outer ends of A and C. A
-character is a code point.
+between the bytes of a character, those bytes stay tokens of their own at the outer ends of A and C; a
+segment stays plain if one of its tokens has such bytes and others. A character is a code point.
 
 Rates are those of the document's source. Draws are functions of (seed, epoch, shard, document of the
 shard, segment s of the document, counted from 0):
@@ -75,6 +75,8 @@ class _Chosen:
     """Tokens before A that are the end of a character."""
     tail: NDArray[np.integer]
     """Tokens behind C that are the beginning of one."""
+    apart: bool
+    """Whether no token has bytes of these and of the text."""
 
 
 def fill_in_text(
@@ -88,7 +90,8 @@ def fill_in_text(
 ) -> Columns:
     """Return the columns of `stages.objectives.fim.fill_in_middle`, and `plain` (N,) int32.
 
-    `plain` counts the segments of a row that were to be transformed and had no room for it.
+    `plain` counts the segments of a row that were to be transformed and had no room for it, or could
+    not be cut between tokens.
     """
     ids = fim_ids(vocabulary)
     segments = _segments(rows, ids)
@@ -102,7 +105,7 @@ def fill_in_text(
     hidden = np.zeros(len(parts), np.int64)  # tokens before each middle
     for one in chosen:
         shown = _arrange(one, [next(encoded) for _ in one.parts], stored[one.segment], ids)
-        roomy = sum(map(len, shown)) <= len(stored[one.segment]) + GROWTH
+        roomy = one.apart and sum(map(len, shown)) <= len(stored[one.segment]) + GROWTH
         (made if roomy else crowded)[one.segment] = True
         if roomy:
             parts[one.segment], hidden[one.segment] = shown, sum(map(len, shown[:-2]))
@@ -265,9 +268,21 @@ def _choose(
         if text:
             c1, c2 = sorted(cut * (len(text) + 1) >> 64 for cut in pair)
             parts = text[:c1], text[c1:c2], text[c2:]
-            outer = flat[begin : begin + head], flat[begin + body - tail : begin + body]
-            chosen.append(_Chosen(number, bool(suffix_first[number]), parts, *outer))
+            tokens = flat[begin : begin + body]
+            before, behind = _tokens_of(head, tokens, pieces), _tokens_of(tail, tokens[::-1], pieces)
+            outer = tokens[: before or 0], tokens[body - (behind or 0) :]
+            apart = before is not None and behind is not None
+            chosen.append(_Chosen(number, bool(suffix_first[number]), parts, *outer, apart))
     return chosen
+
+
+def _tokens_of(size: int, tokens: NDArray[np.integer], pieces: Pieces) -> int | None:
+    """Return how many of the first tokens have so many bytes; None if a token has these and others."""
+    number, found = 0, 0
+    while found < size:
+        found += int(pieces.sizes[tokens[number]])
+        number += 1
+    return number if found == size else None
 
 
 def _drawn(

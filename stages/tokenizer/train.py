@@ -1,57 +1,103 @@
-"""Training: a SentencePiece model from the balanced sample, lossless by its settings.
+"""Training: the algorithms that a run can train its tokenizer by, each with what it costs.
 
-The library's defaults lose newlines and indentation, skip long lines in silence and record the number
-of threads in the model; each setting below that differs from a default is against one of these.
+    bpe       SentencePiece     pieces of characters, byte fallback
+    unigram   SentencePiece     likewise
+    byte_bpe  tokenizers        pieces of bytes
+
+Each is one value of a table: how it is trained, and the memory that this takes.
 """
 
-import io
-import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-import sentencepiece
-from pydantic import Field
+from stages.tokenizer.byte_level_training import train_byte_bpe
+from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.sentencepiece_training import train_sentencepiece
+from stages.tokenizer.train_config import TokenizerModel, TrainConfig
 
-from stages.errors import ConfigError, VocabularySizeError
-from stages.tokenizer.normalization import Normalization, rule_normaliser
-from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, SamplingConfig
-from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
+__all__ = [
+    "TRAINERS",
+    "TokenizerTrainer",
+    "TrainConfig",
+    "TrainingSample",
+    "fitting_sample",
+    "train_model",
+    "training_memory",
+]
 
-_BYTE_PIECES = 256
-_LEAST_COVERAGE = 0.98
-"""Of the whole sample, in characters: the least that the library takes."""
-_MIN_VOCAB = num_reserved() + _BYTE_PIECES + 1
-_MOST = re.compile(r"value <= (\d+)")
-_LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
-
-
-class TrainConfig(SamplingConfig):
-    """Training of the tokenizer."""
-
-    model: Literal["bpe", "unigram"] = "bpe"
-    """Algorithm: byte-pair encoding, or a unigram language model; both with byte fallback."""
-    normalization: Normalization = Normalization.IDENTITY
-    """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`, which loses
-    line feeds, tabs and more (`plan` names what), so that rows decode to the normalised text."""
-    vocab_size: int = Field(32000, gt=_MIN_VOCAB, le=1 << 20)
-    """Ids in all: the special ones and the 256 bytes included."""
-    character_coverage: float = Field(0.9995, ge=0.98, le=1.0)
-    """Share of the text of each language, in characters, whose characters get pieces; the others are
-    written as bytes. It is lowered for all languages alike where these characters would take more than
-    half of the vocabulary."""
-
-    def normaliser(self) -> Callable[[str], str]:
-        """Return what turns a text into the one that pieces are learned from, spaces as they are."""
-        if self.normalization is Normalization.IDENTITY:
-            return str
-        normaliser = rule_normaliser(self.normalization)
-        return lambda text: str(normaliser.normalize(text))
-
-
-_MEMORY = {"bpe": 28, "unigram": 24}
-"""Bytes of memory that training takes for a byte of the sample, at the most."""
 _MEMORY_PER_PIECE = 1 << 10
 _MEMORY_BASE = 128 << 20
+
+
+@dataclass(frozen=True)
+class TrainingSample:
+    """What is learned from.
+
+    Args:
+        pieces: yields (language, text, copies) in canonical order, from the start at each call.
+        characters: that get a piece, if the algorithm has pieces of characters.
+    """
+
+    pieces: Callable[[], Iterator[tuple[str, str, int]]]
+    characters: str = ""
+
+
+@dataclass(frozen=True)
+class TokenizerTrainer:
+    """An algorithm.
+
+    Args:
+        kind: of the file.
+        train: returns the bytes of the file of a tokenizer that was trained on a sample.
+        most_memory: bytes that training takes for a byte of the sample, at the most.
+        usual_memory: the same in the middle of what was measured.
+    """
+
+    kind: TokenizerKind
+    train: Callable[[TrainingSample, TrainConfig], bytes]
+    most_memory: int
+    usual_memory: int
+
+
+def _by_bytes(sample: TrainingSample, config: TrainConfig) -> bytes:
+    return train_byte_bpe(((text, copies) for _, text, copies in sample.pieces()), config)
+
+
+def _by_sentencepiece(sample: TrainingSample, config: TrainConfig) -> bytes:
+    pieces = ((text, copies) for _, text, copies in sample.pieces())
+    return train_sentencepiece(pieces, config, characters=sample.characters)
+
+
+_PIECES, _BYTES = TokenizerKind.SENTENCEPIECE, TokenizerKind.HUGGING_FACE
+TRAINERS: Mapping[TokenizerModel, TokenizerTrainer] = {
+    TokenizerModel.BPE: TokenizerTrainer(_PIECES, _by_sentencepiece, most_memory=28, usual_memory=10),
+    TokenizerModel.UNIGRAM: TokenizerTrainer(
+        _PIECES, _by_sentencepiece, most_memory=24, usual_memory=20
+    ),
+    TokenizerModel.BYTE_BPE: TokenizerTrainer(_BYTES, _by_bytes, most_memory=40, usual_memory=20),
+}
+"""By `tokenizer.train.model`."""
+
+
+def train_model(
+    sample: Iterable[tuple[str, int]], config: TrainConfig, *, characters: str = ""
+) -> bytes:
+    """Return the file of a tokenizer trained on a sample of (text, copies), all of one language.
+
+    Args:
+        sample: what is learned from.
+        config: how.
+        characters: that get a piece, beside those that are 98% of the whole sample.
+
+    Raises:
+        ConfigError: the sample is empty, or too small for the vocabulary.
+    """
+    texts = list(sample)
+
+    def pieces() -> Iterator[tuple[str, str, int]]:
+        yield from (("", text, copies) for text, copies in texts)
+
+    return TRAINERS[config.model].train(TrainingSample(pieces, characters), config)
 
 
 def training_memory(config: TrainConfig) -> int:
@@ -72,89 +118,10 @@ def training_memory(config: TrainConfig) -> int:
     where BPE took 4 to 46 seconds.
     """
     pieces = config.vocab_size * _MEMORY_PER_PIECE
-    return _MEMORY_BASE + pieces + int(config.sample_size) * _MEMORY[config.model]
+    return _MEMORY_BASE + pieces + int(config.sample_size) * TRAINERS[config.model].most_memory
 
 
 def fitting_sample(config: TrainConfig, memory: int) -> int:
     """Return the bytes of the largest sample that can be trained on in some memory; 0 if none can."""
     nothing = training_memory(config.model_copy(update={"sample_size": 0}))
-    return max(0, memory - nothing) // _MEMORY[config.model]
-
-
-def most_characters(config: TrainConfig) -> int:
-    """Return how many pieces may be single characters: half of those that are not special or bytes."""
-    return (config.vocab_size - num_reserved() - _BYTE_PIECES) // 2
-
-
-def train_model(
-    sample: Iterable[tuple[str, int]], config: TrainConfig, *, characters: str = ""
-) -> bytes:
-    """Return the bytes of a SentencePiece model trained on a sample of (piece, copies).
-
-    Args:
-        sample: what is learned from.
-        config: how.
-        characters: that get a piece, beside those that are 98% of the whole sample.
-
-    Raises:
-        ConfigError: the sample is empty, or too small for the vocabulary.
-    """
-    model = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_sentences(sample),
-            model_writer=model,
-            model_type=config.model,
-            vocab_size=config.vocab_size,
-            character_coverage=_LEAST_COVERAGE,
-            required_chars=characters,
-            byte_fallback=True,
-            normalization_rule_name=config.normalization.value,
-            remove_extra_whitespaces=False,
-            add_dummy_prefix=False,
-            allow_whitespace_only_pieces=True,
-            split_digits=True,
-            max_sentence_length=MAX_PIECE_BYTES + 1,
-            input_sentence_size=0,
-            num_threads=1,
-            unk_id=0,
-            bos_id=1,
-            eos_id=2,
-            pad_id=3,
-            unk_piece=UNK,
-            bos_piece=BOS,
-            eos_piece=EOS,
-            pad_piece=PAD,
-            control_symbols=control_symbols(),
-            minloglevel=2,
-        )
-    except (RuntimeError, OSError) as error:
-        raise _explained(str(error), config) from error
-    return model.getvalue()
-
-
-def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yield each piece as often as it counts; the space symbol is no text to learn from."""
-    for piece, copies in sample:
-        sentence = piece.replace(SPACE_SYMBOL, "")
-        for _ in range(copies if sentence else 0):
-            yield sentence
-
-
-def _explained(message: str, config: TrainConfig) -> ConfigError:
-    """Turn the trainer's message into an error that names the setting and the bound."""
-    name = f"tokenizer.train.vocab_size = {config.vocab_size:,}"
-    if most := _MOST.search(message):
-        bound = int(most[1])
-        return VocabularySizeError(
-            f"{name}: the sample gives at most {bound:,} pieces; set it to {bound} or less", bound
-        )
-    if least := _LEAST.search(message):
-        return VocabularySizeError(
-            f"{name}: the special ids, the bytes and the sample's characters alone are"
-            f" {int(least[1]):,}; set it well above that, or lower"
-            f" tokenizer.train.character_coverage = {config.character_coverage}",
-            2 * int(least[1]),
-        )
-    last = message.strip().splitlines()[-1]
-    return ConfigError(f"{name}: the tokenizer could not be trained: {last}")
+    return max(0, memory - nothing) // TRAINERS[config.model].most_memory

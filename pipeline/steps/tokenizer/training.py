@@ -18,7 +18,7 @@ from pydantic import Field
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
-from pipeline.steps.tokenizer.load import SPECIAL_IDS
+from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
 from pipeline.steps.units import (
     Clusters,
     Unit,
@@ -36,13 +36,12 @@ from stages.ledger import Flow, Tally
 from stages.mixing.placement import ValidationConfig, validation_hash
 from stages.seeding import threshold
 from stages.tokenizer.coverage import CharacterCounts, required_characters
-from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import open_tokenizer
 from stages.tokenizer.fairness import LanguageCounts, TextCounter, rates_of
 from stages.tokenizer.framing import Framing, trained_ids
 from stages.tokenizer.sampling import SPACE_SYMBOL, balanced_targets, cut_pieces, sample_pieces
-from stages.tokenizer.train import TrainConfig, most_characters, train_model
+from stages.tokenizer.train import TRAINERS, TrainConfig, TrainingSample
 
-MODEL = "tokenizer/tokenizer.model"
 FAIRNESS = "tokenizer/fairness.json"
 
 _SAMPLE = pa.schema(
@@ -115,7 +114,7 @@ class TokenizerRecord(StepRecord):
     space_symbols: int | None = None
     """Of the sample that stand in its texts themselves."""
     character_coverage: float | None = None
-    """Share of the text of each language whose characters have pieces."""
+    """Share of the text of each language whose characters have pieces; None if pieces are of bytes."""
     byte_fallback: dict[str, float] = Field(default_factory=dict)
     """Share of bytes among the tokens of each language, on text that was held out."""
     file: str | None = None
@@ -200,25 +199,15 @@ def _measured(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
     """Train on the units' pieces in canonical order; write model, special ids and fairness."""
-    counts, normalise = CharacterCounts(), work.train.normaliser()
-    for row in _pieces(workspace, work, sample_key):
-        counts.add(row["language"], normalise(row["piece"]))
-    if not counts.by_language():
-        raise ConfigError(
-            "tokenizer.train: the sample is empty, since no document is left for training; lower"
-            " validation.fraction or add documents"
-        )
-    characters, coverage = required_characters(
-        counts.by_language(), coverage=work.train.character_coverage, most=most_characters(work.train)
-    )
-    sample = ((row["piece"], row["copies"]) for row in _pieces(workspace, work, sample_key))
-    model = workspace.create(MODEL)
-    model.write_bytes(train_model(sample, work.train, characters=characters))
+    trainer, special = TRAINERS[work.train.model], trained_ids(work.framing)
+    sample, coverage = _sample_of(workspace, work)
+    model = workspace.create(f"{FOLDER}/{trainer.kind}")
+    model.write_bytes(trainer.train(sample, work.train))
     release_freed_memory()  # the trainer's half a gigabyte, before the sample is measured
-    counter = TextCounter(Tokenizer.load(model))
+    counter = TextCounter(open_tokenizer(model, special))
     trained, drawn = _measure(workspace, work, counter, key=sample_key)
     unseen, _ = _measure(workspace, work, counter, key=measured_key)
-    _write_json(workspace, SPECIAL_IDS, trained_ids(work.framing))
+    _write_json(workspace, SPECIAL_IDS, special)
     _write_json(workspace, FAIRNESS, _fairness(trained, unseen, drawn, targets=work.targets))
     return TokenizerRecord(
         vocab_size=counter.vocab_size,
@@ -231,6 +220,29 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
         character_coverage=coverage,
         byte_fallback={name: one.byte_fallback for name, one in sorted(unseen.items())},
     )
+
+
+def _sample_of(workspace: Workspace, work: TokenizerTraining) -> tuple[TrainingSample, float | None]:
+    """Return what is learned from, and the share of each language whose characters get pieces."""
+
+    def pieces() -> Iterator[tuple[str, str, int]]:
+        for row in _pieces(workspace, work, sample_key):
+            yield row["language"], row["piece"], row["copies"]
+
+    if next(pieces(), None) is None:
+        raise ConfigError(
+            "tokenizer.train: the sample is empty, since no document is left for training; lower"
+            " validation.fraction or add documents"
+        )
+    if work.train.is_byte_level:
+        return TrainingSample(pieces), None
+    counts, normalise = CharacterCounts(), work.train.normaliser()
+    for language, piece, _ in pieces():
+        counts.add(language, normalise(piece))
+    characters, coverage = required_characters(
+        counts.by_language(), coverage=work.train.character_coverage, most=work.train.most_characters()
+    )
+    return TrainingSample(pieces, characters), coverage
 
 
 def _fairness(

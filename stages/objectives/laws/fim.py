@@ -40,8 +40,8 @@ class _Characters:
     """How many characters begin in a piece."""
     continues: NDArray[np.bool_]
     """Which pieces begin within a character."""
-    lone: NDArray[np.bool_]
-    """Which pieces are a byte of a longer character."""
+    partial: NDArray[np.bool_]
+    """Which pieces end within a character, or are the end of one alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def _segments(config: FIM, rows: ShownRows, spelling: _Characters | None) -> _St
     if spelling is not None:
         size = _between(spelling.characters[ids], begin, begin + body)
         closed = spelling.continues[ids[begin]]
-        for number in np.flatnonzero((body > 0) & spelling.lone[ids[begin + body - 1]]):
+        for number in np.flatnonzero((body > 0) & spelling.partial[ids[begin + body - 1]]):
             held = ids[begin[number] : begin[number] + body[number]][-_LONGEST:].tolist()
             tail[number] = _open_end(b"".join(spelling.pieces[token] for token in held))
     size = size - tail
@@ -341,8 +341,11 @@ def _spelling(pieces: Pieces) -> _Characters:
     """Return what ids have to do with characters."""
     begun = [sum(byte not in _CONTINUATION for byte in piece) for piece in pieces]
     continues = [piece[:1] != b"" and piece[0] in _CONTINUATION for piece in pieces]
-    lone = [len(piece) == 1 and not piece.isascii() for piece in pieces]
-    return _Characters(list(pieces), np.array(begun, np.int64), np.array(continues), np.array(lone))
+    partial = [
+        _open_end(piece) or (piece != b"" and all(byte in _CONTINUATION for byte in piece))
+        for piece in pieces
+    ]
+    return _Characters(list(pieces), np.array(begun, np.int64), np.array(continues), np.array(partial))
 
 
 def _open_end(data: bytes) -> bool:

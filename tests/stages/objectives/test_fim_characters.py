@@ -319,3 +319,28 @@ def test_a_wrong_text_is_found() -> None:
 def test_what_needs_documents_is_refused_for_tokens(change: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match='set level = "character"'):
         FIM.model_validate({"kind": "fim", **change})
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "is_cut"),
+    [
+        (b"\x8c\xab", b"\xe7\x8c", True),  # tokens of two bytes of a character
+        (b"\x8c\xaba", b"\xe7\x8c", False),  # and of one more
+        (b"\x8c\xab", b"a\xe7\x8c", False),
+    ],
+)
+def test_a_segment_is_cut_unless_a_token_has_bytes_of_a_character_and_others(
+    first: bytes, last: bytes, *, is_cut: bool
+) -> None:
+    pieces = [b""] * len(SPECIAL) + [first, b"x", last]
+    before, x, behind = range(len(SPECIAL), len(pieces))
+    stored = np.full((1, 32), SPECIAL["pad"], np.uint16)
+    stored[0, :7] = [before, x, x, x, x, behind, EOS]
+    segments = {name: np.zeros(1, np.int64) for name in ("start", "doc", "doc_offset")}
+    segments |= {"row_ptr": np.array([0, 1]), "length": np.array([7])}
+    shard = WholeShard(stored, segments, 1)
+    spelling = Spelling(pieces, lambda texts: [np.full(len(text), x, np.uint16) for text in texts])
+    rows, vocabulary = rows_of(shard), vocabulary_of(len(pieces), SPECIAL)
+    columns = fill_in_text(rows, ALWAYS, vocabulary, Widths(32, 32, 32), shard=shard, spelling=spelling)
+    assert (PRE in columns["input_ids"], columns["plain"].tolist()) == (is_cut, [not is_cut])
+    assert check_text(rows, columns, vocabulary, pieces).all()

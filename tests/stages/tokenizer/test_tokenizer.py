@@ -382,6 +382,7 @@ def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) ->
         ("unigram", 8, 32_000, 187),
         ("unigram", 16, 32_000, 306),
         ("unigram", 32, 32_000, 617),
+        ("byte_bpe", 64, 32_000, 781),
     ],
 )
 def test_the_memory_of_a_training_is_above_what_was_measured(

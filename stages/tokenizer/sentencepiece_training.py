@@ -1,0 +1,95 @@
+"""Training of SentencePiece models, lossless by their settings.
+
+The library's defaults lose newlines and indentation, skip long lines in silence and record the number
+of threads in the model; each setting below that differs from a default is against one of these.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+import sentencepiece
+
+from stages.errors import ConfigError, VocabularySizeError
+from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL
+from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols
+from stages.tokenizer.train_config import TrainConfig
+
+_LEAST_COVERAGE = 0.98
+"""Of the whole sample, in characters: the least that the library takes."""
+_MOST = re.compile(r"value <= (\d+)")
+_LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
+
+
+def train_sentencepiece(
+    sample: Iterable[tuple[str, int]], config: TrainConfig, *, characters: str = ""
+) -> bytes:
+    """Return the bytes of a SentencePiece model trained on a sample of (piece, copies).
+
+    Args:
+        sample: what is learned from.
+        config: how.
+        characters: that get a piece, beside those that are 98% of the whole sample.
+
+    Raises:
+        ConfigError: the sample is empty, or too small for the vocabulary.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=_sentences(sample),
+            model_writer=model,
+            model_type=config.model,
+            vocab_size=config.vocab_size,
+            character_coverage=_LEAST_COVERAGE,
+            required_chars=characters,
+            byte_fallback=True,
+            normalization_rule_name=config.normalization.value,
+            remove_extra_whitespaces=False,
+            add_dummy_prefix=False,
+            allow_whitespace_only_pieces=True,
+            split_digits=True,
+            max_sentence_length=MAX_PIECE_BYTES + 1,
+            input_sentence_size=0,
+            num_threads=1,
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=3,
+            unk_piece=UNK,
+            bos_piece=BOS,
+            eos_piece=EOS,
+            pad_piece=PAD,
+            control_symbols=control_symbols(),
+            minloglevel=2,
+        )
+    except (RuntimeError, OSError) as error:
+        raise _explained(str(error), config) from error
+    return model.getvalue()
+
+
+def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
+    """Yield each piece as often as it counts; the space symbol is no text to learn from."""
+    for piece, copies in sample:
+        sentence = piece.replace(SPACE_SYMBOL, "")
+        for _ in range(copies if sentence else 0):
+            yield sentence
+
+
+def _explained(message: str, config: TrainConfig) -> ConfigError:
+    """Turn the trainer's message into an error that names the setting and the bound."""
+    name = f"tokenizer.train.vocab_size = {config.vocab_size:,}"
+    if most := _MOST.search(message):
+        bound = int(most[1])
+        return VocabularySizeError(
+            f"{name}: the sample gives at most {bound:,} pieces; set it to {bound} or less", bound
+        )
+    if least := _LEAST.search(message):
+        return VocabularySizeError(
+            f"{name}: the special ids, the bytes and the sample's characters alone are"
+            f" {int(least[1]):,}; set it well above that, or lower"
+            f" tokenizer.train.character_coverage = {config.character_coverage}",
+            2 * int(least[1]),
+        )
+    last = message.strip().splitlines()[-1]
+    return ConfigError(f"{name}: the tokenizer could not be trained: {last}")

@@ -140,6 +140,30 @@ def test_a_state_dict_and_a_safetensors_file_get_the_same_rows(place: Path) -> N
     assert not torch.equal(embedding[SIZE : SIZE + 3], head[SIZE : SIZE + 3])
 
 
+def test_a_folder_of_torch_files_is_resized_shard_by_shard(place: Path) -> None:
+    llama(place, tied=False)
+    model = place / "model"
+    state = load_file(model / "model.safetensors")
+    names = sorted(state)
+    files = {name: f"pytorch_model-0000{number % 2}.bin" for number, name in enumerate(names)}
+    for file in set(files.values()):
+        own = {name: state[name] for name in names if files[name] == file}
+        torch.save(own, model / file)
+    size = sum(tensor.nbytes for tensor in state.values())
+    index = {"metadata": {"total_size": size}, "weight_map": files}
+    (model / "pytorch_model.bin.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (model / "model.safetensors").rename(place / "elsewhere")
+    result = called(place, "model", "--rows", "mean", "--multiple-of", "1600")
+    assert result.exit_code == 0, result.output
+    after = {k: v for file in set(files.values()) for k, v in torch.load(place / "out" / file).items()}
+    assert after.keys() == state.keys()
+    assert after["lm_head.weight"].shape == (1600, CHANNELS)
+    assert torch.equal(after["lm_head.weight"][:SIZE], state["lm_head.weight"][:SIZE])
+    written = json.loads((place / "out" / "pytorch_model.bin.index.json").read_bytes())
+    assert written["metadata"]["total_size"] == size + 2 * (1600 - PADDED) * CHANNELS * 4
+    assert json.loads((place / "out" / "config.json").read_bytes())["vocab_size"] == 1600
+
+
 def test_a_byte_level_file_extends_a_padded_state_dict(place: Path) -> None:
     (place / "old").write_bytes(data_of("gpt2"))
     (place / "new").write_bytes(extended_gpt2(("z", "q")))

@@ -29,8 +29,9 @@ from pydantic import ByteSize, TypeAdapter
 from stages.cleaning.text import clean_text
 from stages.scripts import UNSPACED
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import TokenizerKind, describe, kind_of
+from stages.tokenizer.existing import TokenizerKind, describe
 from stages.tokenizer.huggingface_file import HuggingFaceFile
+from stages.tokenizer.recognised import tokenizer_file
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import PieceType, SentencePieceModel, varint
 from stages.tokenizer.texts import joined_texts
@@ -83,7 +84,7 @@ def gigatoken(model: Path) -> Encode | None:
 
 def is_json(model: Path) -> bool:
     """Say whether a model is a tokenizer.json."""
-    return kind_of(model) is TokenizerKind.HUGGING_FACE
+    return tokenizer_file(model.read_bytes(), name=str(model)).kind is TokenizerKind.HUGGING_FACE
 
 
 def ours_and_library(model: Path) -> tuple[Encode, Encode]:
@@ -94,7 +95,7 @@ def ours_and_library(model: Path) -> tuple[Encode, Encode]:
         assert tokenizer.compiled, f"{model} is no plain BPE model"
         tokenizer.encode(warm)
         return tokenizer.encode, tokenizer.encode_by_library
-    data = model.read_bytes()
+    data = tokenizer_file(model.read_bytes(), name=str(model)).data
     special = describe(data, TokenizerKind.HUGGING_FACE, name=str(model)).controls
     file = HuggingFaceFile.open(data, special, name=str(model))
     assert file.compiled, f"{model} is not encoded in compiled code"

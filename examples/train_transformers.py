@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+import transformers
 from torch import Tensor
 from transformers import (
     BertConfig,
@@ -32,6 +33,8 @@ from shardmill import Batch, Batches, Loader, ShardDataset, collate, next_labels
 
 BATCH_ROWS, WIDTH, LAYERS, HEADS = 4, 64, 2, 4
 NEW_TOKENS = 8
+BERT_ADDS_HEADS = transformers.__version__.startswith("4.")
+"""Its masks are (rows, from, to) there, and (rows, 1, from, to) since transformers 5."""
 
 
 class Columns:
@@ -53,7 +56,8 @@ class Columns:
         taken["position_ids"] = columns["position_ids"]
         taken["attention_mask"] = columns["attention_mask"]
         if self._kind == "mlm":
-            taken["attention_mask"] = taken["attention_mask"][:, 0]  # type: ignore[index]  # BERT adds heads
+            if BERT_ADDS_HEADS:
+                taken["attention_mask"] = taken["attention_mask"][:, 0]  # type: ignore[index]
         else:  # the end of a document is not held to the beginning of the next
             following = next_labels(columns["labels"], columns["segment_ids"])  # type: ignore[arg-type]
             taken["labels"] = torch.cat([following.new_full((len(following), 1), -100), following], 1)

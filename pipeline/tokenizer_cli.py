@@ -1,13 +1,17 @@
 """The commands of `shardmill tokenizer`: about tokenizers alone, without a run."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from stages.resize.row_method import RowMethod
+
 tokenizer_app = typer.Typer(
     name="tokenizer",
-    help="Prove a tokenizer, or compare several.",
+    help="Prove, compare, choose, extend and export tokenizers.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -15,7 +19,7 @@ tokenizer_app = typer.Typer(
 
 @tokenizer_app.callback()
 def tokenizer() -> None:
-    """Prove a tokenizer, or compare several."""
+    """Prove, compare, choose, extend and export tokenizers."""
 
 
 @tokenizer_app.command("compare")
@@ -83,3 +87,179 @@ def verify_tokenizer_file(
     found = verify_tokenizer(model, special=special or (), texts=texts or ())
     print_proof(found, as_json=as_json)
     require_proof(found)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """Return numbers that commas part: 0.3,1."""
+    try:
+        return tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError as error:
+        raise typer.BadParameter(f"{text!r}: write numbers with commas between them") from error
+
+
+@tokenizer_app.command("sweep")
+def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
+    run_file: Annotated[Path, typer.Argument(metavar="RUN.toml", help="The run file.")],
+    sizes: Annotated[
+        str, typer.Option(metavar="N,...", help="Vocabulary sizes to try.")
+    ] = "16000,32000,64000",
+    alphas: Annotated[
+        str, typer.Option(metavar="A,...", help="Exponents of the balance over languages to try.")
+    ] = "0.3,0.5,1.0",
+    model: Annotated[str | None, typer.Option(help="Algorithm. [default: that of the run file]")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--run",
+            metavar="DIR",
+            help="Folder of a run of this file that got as far as its kept texts; only read."
+            " [default: a run in a temporary folder]",
+        ),
+    ] = None,
+    parallel: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
+            " declarations of human rights]",
+        ),
+    ] = None,
+    reference: Annotated[
+        str, typer.Option(metavar="LANG", help="The language that others are compared with.")
+    ] = "en",
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw tokens against parity.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the tokenizers and the report here.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Ray actors; 0 works in this process. [default: cores]"),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key of the run file."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Train a tokenizer of each size and alpha on a run's texts, and show what each costs whom."""
+    from pipeline.commands.tokenizer_sweep import SweptSettings, sweep_request, sweep_tokenizers
+    from pipeline.report.sweep import print_sweep
+
+    wanted = SweptSettings(_numbers(sizes), _numbers(alphas), model)
+    request = sweep_request(run_file, folder, wanted, workers=workers, overrides=overrides or ())
+    request = replace(request, parallel=parallel, reference=reference, picture=picture, save=save)
+    print_sweep(sweep_tokenizers(request, stream=sys.stderr), as_json=as_json)
+
+
+@tokenizer_app.command("extend")
+def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A SentencePiece .model, or a tokenizer.json.")
+    ],
+    text: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="PATH",
+            help="New text: a folder or file, LANG.txt or *.jsonl with text and lang; may be given"
+            " again.",
+        ),
+    ],
+    pieces: Annotated[int, typer.Option(min=1, metavar="N", help="How many pieces to append.")],
+    output: Annotated[Path, typer.Option(metavar="FILE", help="The extended tokenizer.")],
+    language: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LANG", help="A language of the text to learn; may be given again. [default: all]"
+        ),
+    ] = None,
+    old_text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
+        ),
+    ] = None,
+    max_drift: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, metavar="SHARE", help="Share of the tokens of old text that may change."
+        ),
+    ] = 0.005,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Append pieces that are learned from new text; every old id stays as it is."""
+    from pipeline.commands.tokenizer_extend import ExtendRequest, extend_tokenizer
+    from pipeline.report.tokenizer_extension import print_extension
+
+    request = ExtendRequest(
+        model,
+        tuple(text),
+        pieces,
+        output,
+        languages=tuple(language or ()),
+        old_text=tuple(old_text or ()),
+        max_drift=max_drift,
+        special=tuple(special or ()),
+    )
+    print_extension(extend_tokenizer(request), as_json=as_json)
+
+
+@tokenizer_app.command("resize")
+def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
+    checkpoint: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CHECKPOINT",
+            help="A torch state dict, a .safetensors file, or a folder of transformers.",
+        ),
+    ],
+    old: Annotated[Path, typer.Option(metavar="MODEL", help="The tokenizer of the checkpoint.")],
+    new: Annotated[
+        Path, typer.Option(metavar="MODEL", help="The extended one, in which old ids are unchanged.")
+    ],
+    output: Annotated[
+        Path, typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.")
+    ],
+    rows: Annotated[
+        RowMethod, typer.Option(help="What the rows of new ids hold at the start.")
+    ] = RowMethod.PIECES,
+    multiple_of: Annotated[
+        int, typer.Option(min=1, max=1 << 20, metavar="N", help="Pad the rows to a multiple of N.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, max=(1 << 64) - 1, help="Of the rows that are drawn.")] = 0,
+    tensor: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A tensor with a row for each id; may be given again."),
+    ] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Measure losses on it before and after, of a folder of transformers; a file that is"
+            " one text, or JSON lines with 'text' (.jsonl); may be given again.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Give a model's embeddings and head rows for the ids of an extended tokenizer."""
+    from pipeline.commands.tokenizer_resize import ResizeRequest, resize_checkpoint
+    from pipeline.report.resizing import print_resizing
+
+    request = ResizeRequest(
+        checkpoint,
+        old,
+        new,
+        output,
+        rows,
+        multiple_of=multiple_of,
+        seed=seed,
+        tensors=tuple(tensor or ()),
+        texts=tuple(text or ()),
+    )
+    print_resizing(resize_checkpoint(request), as_json=as_json)

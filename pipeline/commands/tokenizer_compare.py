@@ -10,9 +10,7 @@ needed, and nothing is written but the picture.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from statistics import mean
 
 from pipeline.inputs.languages import (
     BUNDLED,
@@ -21,29 +19,25 @@ from pipeline.inputs.languages import (
     texts_by_language,
 )
 from pipeline.planning.outputs import require_local
+from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.parity import draw_parity
 from pipeline.report.tokenizers import (
     ComparedText,
     ComparedTokenizer,
-    Rates,
     TokenizerComparison,
 )
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, tokenizer_of
 from pipeline.system.disk_faults import disk_faults
-from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
-from stages.tokenizer.existing import TokenizerKind, describe, open_file
+from stages.tokenizer.existing import describe, open_file
 from stages.tokenizer.fairness import LanguageCounts, TextCounter
 from stages.tokenizer.parity import (
-    compared_rates,
+    compared_languages,
     count_languages,
     parallel_texts,
     require_reference,
 )
 from stages.tokenizer.roles import SpecialPieces, find_roles
-
-_OBJECT = b"{"
-"""What a tokenizer.json begins with."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +94,12 @@ def compare_tokenizers(request: TokenizersRequest) -> TokenizerComparison:
 def _on_parallel(request: TokenizersRequest, counters: Mapping[str, TextCounter]) -> ComparedText:
     folder, reference = request.parallel, request.reference
     lines = bundled_declarations() if folder is None else parallel_lines(folder)
-    name = str(BUNDLED) if folder is None else f"--parallel {folder}"
+    name = BUNDLED if folder is None else f"--parallel {folder}"
     require_reference(lines, reference, name=name)
     found = parallel_texts(lines, name=name)
     batches = list(found.texts.items())
     counts = {one: count_languages(counter, batches) for one, counter in counters.items()}
-    languages, total = _rates(counts, reference)
+    languages, total = compared_languages(counts, reference)
     return {
         "source": str(folder or BUNDLED),
         "unit": "declaration part" if folder is None else "sentence",
@@ -124,28 +118,8 @@ def _on_text(folder: Path, counters: Mapping[str, TextCounter]) -> ComparedText:
                 counts[name][language] = counts[name].get(language, LanguageCounts()) + one
     if not any(counts.values()):
         raise ConfigError(f"--text {folder}: holds no text; name a folder of LANG.txt or *.jsonl")
-    languages, total = _rates(counts, None)
+    languages, total = compared_languages(counts, None)
     return {"source": str(folder), "unit": "text", "languages": languages, "total": total}
-
-
-def _rates(
-    counts: Mapping[str, Mapping[str, LanguageCounts]], reference: str | None
-) -> tuple[dict[str, dict[str, Rates]], dict[str, Rates]]:
-    """Return the rates by language and tokenizer, and of all together: there, parity is the mean."""
-    languages: dict[str, dict[str, Rates]] = {
-        language: {
-            name: compared_rates(own[language], None if reference is None else own[reference])
-            for name, own in counts.items()
-        }
-        for language in sorted(next(iter(counts.values())))
-    }
-    total: dict[str, Rates] = {}
-    for name, own in counts.items():
-        rates = compared_rates(sum(own.values(), LanguageCounts()), None)
-        if reference is not None:
-            rates["parity"] = round(mean(one[name]["parity"] for one in languages.values()), 4)
-        total[name] = rates
-    return languages, total
 
 
 def _named_paths(models: Sequence[str]) -> dict[str, Path]:
@@ -184,28 +158,10 @@ def _counter_of(path: Path) -> TextCounter:
     root = path.parent if path.name == FOLDER else path
     if (root / SPECIAL_IDS).exists():
         return TextCounter(tokenizer_of(root))
-    for folder, kind in ((folder, kind) for folder in (path, path / FOLDER) for kind in TokenizerKind):
-        if (folder / kind).exists():
-            return _counter_of_file(folder / kind, key)
-    raise ConfigError(
-        f"{key}: this folder has no {' or '.join(TokenizerKind)}; name a tokenizer's file, or the folder"
-        " of a run that has made its tokenizer"
-    )
+    return _counter_of_file(path, key)
 
 
 def _counter_of_file(path: Path, key: str) -> TextCounter:
-    try:
-        data = read_regular(path, partial(_require_file, key))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{key}: no such file or folder") from error
-    except OSError as error:
-        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
-    of_json = data.lstrip().startswith(_OBJECT)
-    kind = TokenizerKind.HUGGING_FACE if of_json else TokenizerKind.SENTENCEPIECE
-    roles = find_roles(describe(data, kind, name=key), SpecialPieces(), name=path.name)
+    place, (kind, data, _) = read_tokenizer_file(path, key, base=Path.cwd())
+    roles = find_roles(describe(data, kind, name=key), SpecialPieces(), name=place.name)
     return TextCounter(open_file(data, kind, set(roles.ids.values()), name=key))
-
-
-def _require_file(key: str, kind: str | None) -> None:
-    if kind is not None:
-        raise ConfigError(f"{key}: is {kind}, not a file; name a regular file")

@@ -14,13 +14,13 @@ import orjson
 from pydantic import ValidationError
 
 from pipeline.commands.quick import special_pieces
-from pipeline.planning.existing import read_tokenizer
+from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.tokenizer_proof import TokenizerProof
 from pipeline.system.regular_files import read_regular
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, kind_of
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.framing import are_own
 from stages.tokenizer.proof import ProofResult, coverage, prove
 from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
@@ -45,14 +45,14 @@ def verify_tokenizer(
         ConfigError: there is no such file, or no such piece.
         DataError: a file is not what it must be.
     """
-    kind, key = kind_of(model), str(model)
-    data = read_tokenizer(model, key, base=Path.cwd())
+    key = str(model)
+    path, (kind, data, _) = read_tokenizer_file(model, key, base=Path.cwd())
     described = describe(data, kind, name=key)
-    found = find_roles(described, _special(special), name=model.name)
+    found = find_roles(described, special_roles(special), name=model.name)
     require_roles(found, ["eos"], who="tokenizer verify", name=model.name)
     ids = {"pad": found.ids["eos"], **found.ids}
     tokenizer = (
-        Tokenizer.load(model, ids)
+        Tokenizer.load(path, ids)
         if kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
         else existing_tokenizer(data, kind, ids, name=key).unguarded()
     )
@@ -60,7 +60,7 @@ def verify_tokenizer(
     pieces = [piece for piece, number in described.pieces.items() if number in kept]
     every = stress_texts(pieces)
     if texts:
-        every[GIVEN] = [clean_text(text) for path in texts for text in _texts_of(path)]
+        every[GIVEN] = [clean_text(text) for path in texts for text in texts_of(path)]
     proof = prove(tokenizer, every, library=untouched(data, kind))
     return TokenizerProof(
         model=model,
@@ -74,7 +74,12 @@ def verify_tokenizer(
     )
 
 
-def _special(given: Sequence[str]) -> SpecialPieces:
+def special_roles(given: Sequence[str]) -> SpecialPieces:
+    """Read special ids: "eos=</s>" names the piece of a role.
+
+    Raises:
+        ConfigError: there is no such role.
+    """
     named = special_pieces(given)
     try:
         return SpecialPieces.model_validate(named)
@@ -86,7 +91,7 @@ def _special(given: Sequence[str]) -> SpecialPieces:
         ) from error
 
 
-def _texts_of(path: Path) -> Iterator[str]:
+def texts_of(path: Path) -> Iterator[str]:
     """Yield the texts of a file: the field "text" of each line of *.jsonl, or else the whole file."""
     try:
         data = read_regular(path, partial(_require_file, path))

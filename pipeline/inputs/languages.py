@@ -1,4 +1,4 @@
-"""Texts by language: folders of LANG.txt or JSON lines, and the declarations of the bundled corpus.
+"""Texts by language: folders of LANG.txt or JSON lines, and the declarations that the package brings.
 
     DIR/en.txt     line N of each file is the same sentence     -> {"en": ["...", ...], "de": [...]}
     DIR/de.txt
@@ -20,8 +20,8 @@ from stages.reading.decompress import stream_chunks
 from stages.reading.lines import Line, split_lines
 from stages.store.folders import entries
 
-BUNDLED = Path("examples/corpus/text/human-rights.jsonl.zst")
-_CHECKOUT = Path(__file__).resolve().parents[2]
+BUNDLED = "Universal Declaration of Human Rights"
+_DECLARATIONS = Path(__file__).with_name("declarations.jsonl.zst")
 _COMPRESSED = (".gz", ".zst")
 _TEXT, _JSON_LINES = ".txt", ".jsonl"
 _MAX_LINE = 64 << 20
@@ -29,14 +29,26 @@ _BATCH = 1 << 18
 """Characters of the texts that are counted together."""
 
 
-def parallel_lines(folder: Path) -> dict[str, list[str]]:
+def parallel_lines(folder: Path, *, name: str = "--parallel") -> dict[str, list[str]]:
     """Return the lines of each LANG.txt of a folder, cleaned.
+
+    Args:
+        folder: of the files.
+        name: of the setting that names it, for messages.
 
     Raises:
         ConfigError: there is no such folder, or it has fewer than two of these files.
         DataError: a file is not UTF-8, or damaged.
     """
-    option = f"--parallel {folder}"
+    return {
+        language: [clean_text(_decoded(path, line)) for line in _lines(path)]
+        for language, path in parallel_files(folder, name=name).items()
+    }
+
+
+def parallel_files(folder: Path, *, name: str = "--parallel") -> dict[str, Path]:
+    """Return each LANG.txt of a folder by language; args and errors are those of `parallel_lines`."""
+    option = f"{name} {folder}"
     files = [path for path in _files(folder, option) if _ending(path) == _TEXT]
     if len(files) < 2:  # noqa: PLR2004  # a language, and one to compare it with
         found = f"only {files[0].name}" if files else "no file"
@@ -44,12 +56,12 @@ def parallel_lines(folder: Path) -> dict[str, list[str]]:
             f"{option}: has {found} of the form LANG.txt; give at least two, line N of each being"
             " the same sentence"
         )
-    lines: dict[str, list[str]] = {}
+    by_language: dict[str, Path] = {}
     for path in files:
-        if _language(path) in lines:
+        if _language(path) in by_language:
             raise ConfigError(f"{option}: has two files of {_language(path)}; leave one")
-        lines[_language(path)] = [clean_text(_decoded(path, line)) for line in _lines(path)]
-    return lines
+        by_language[_language(path)] = path
+    return by_language
 
 
 def texts_by_language(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
@@ -59,36 +71,60 @@ def texts_by_language(folder: Path) -> Iterator[tuple[str, Sequence[str]]]:
         ConfigError: there is no such folder, or no such file in it.
         DataError: a file is damaged, not UTF-8, or a record has no `text` or no `lang`.
     """
-    option = f"--text {folder}"
-    files = [path for path in _files(folder, option) if _ending(path) in (_TEXT, _JSON_LINES)]
+    for path in text_files(folder, "--text"):
+        yield from texts_of_file(path)
+
+
+def text_files(path: Path, option: str) -> list[Path]:
+    """Return the files of texts by language in a folder, or the one that is named, in their order.
+
+    Args:
+        path: of a folder or a file.
+        option: that named it, for messages.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    given = [path] if path.is_file() else _files(path, f"{option} {path}")
+    files = [one for one in given if _ending(one) in (_TEXT, _JSON_LINES)]
     if not files:
-        raise ConfigError(f"{option}: has no file LANG.txt or *.jsonl (also .gz, .zst)")
-    for path in files:
-        yield from _batches(_texts(path) if _ending(path) == _TEXT else _records(path))
+        raise ConfigError(f"{option} {path}: has no file LANG.txt or *.jsonl (also .gz, .zst)")
+    return files
+
+
+def bundled_files(option: str) -> list[Path]:
+    """Return the files of the bundled corpus.
+
+    Raises:
+        ConfigError: it is not here.
+    """
+    root = next((one for one in (BUNDLED, _CHECKOUT / BUNDLED) if one.exists()), None)
+    if root is None:
+        raise ConfigError(
+            f"{option}: not given, and the bundled texts ({BUNDLED.parents[1]}) are not here, as they"
+            f" are in a checkout of the project; give {option} DIR"
+        )
+    folders = entries(root.parents[1])
+    return [path for folder in folders if folder.is_dir() for path in text_files(folder, option)]
+
+
+def texts_of_file(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield the texts of a file with their language, some hundred at a time.
+
+    Raises:
+        DataError: it is damaged, not UTF-8, or a record has no `text` or no `lang`.
+    """
+    yield from _batches(_texts(path) if _ending(path) == _TEXT else _records(path))
 
 
 def bundled_declarations() -> dict[str, list[str]]:
-    """Return the Universal Declaration of Human Rights by language, in the parts that the corpus has.
+    """Return the Universal Declaration of Human Rights by language, in three parts.
 
-    Its parts are parallel, its lines are not. Of a language with several translations, it is the first.
-
-    Raises:
-        ConfigError: the bundled corpus is not here.
+    Its parts are parallel, its lines are not. It is the text of `examples/corpus/text`, cleaned: of a
+    language with several translations the first.
     """
-    path = next((one for one in (BUNDLED, _CHECKOUT / BUNDLED) if one.exists()), None)
-    if path is None:
-        raise ConfigError(
-            f"--parallel: not given, and the bundled texts ({BUNDLED}) are not here, as they are in a"
-            " checkout of the project; give --parallel DIR, --text DIR or both"
-        )
-    chosen: dict[str, tuple[str, list[str]]] = {}
-    for line in _lines(path):
-        record = orjson.loads(line.content)
-        translation = str(record["id"]).partition("#")[0]
-        _, parts = chosen.setdefault(record["lang"], (translation, []))
-        if chosen[record["lang"]][0] == translation:
-            parts.append(clean_text(record["text"]))
-    return {language: parts for language, (_, parts) in chosen.items()}
+    records = (orjson.loads(line.content) for line in _lines(_DECLARATIONS))
+    return {record["lang"]: record["parts"] for record in records}
 
 
 def _files(folder: Path, option: str) -> list[Path]:

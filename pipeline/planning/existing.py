@@ -1,17 +1,16 @@
 """An existing tokenizer: read as a run is planned, and refused if a dataset could not be made with it.
 
-What enters the fingerprint of the run is the digest of the file and the ids that were found by role,
-never where the file is, nor in which words the run file names a piece.
+What enters the fingerprint of the run is the digest of the file as the run has it, and the ids that were
+found by role, never where the file is, nor in which words the run file names a piece.
 """
 
 import hashlib
-from functools import partial
 from pathlib import Path
 
+from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.chats import chat_loss, with_markup
-from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError
 from stages.objectives.table import (
     refuse_begun_documents,
@@ -20,7 +19,7 @@ from stages.objectives.table import (
     special_names,
     traits_of,
 )
-from stages.tokenizer.existing import describe, existing_tokenizer, kind_of
+from stages.tokenizer.existing import describe, existing_tokenizer
 from stages.tokenizer.framing import BEGIN, Framing
 from stages.tokenizer.roles import Roles, find_roles, framed_roles, require_roles
 
@@ -34,9 +33,9 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     """
     if file.tokenizer.path is None:
         return None
-    path = base / file.tokenizer.path
-    kind, key = kind_of(path), f"tokenizer.path = {file.tokenizer.path!r}"
-    data = read_tokenizer(path, key, base=base)
+    key, tiktoken = f"tokenizer.path = {file.tokenizer.path!r}", file.tokenizer.tiktoken
+    path, content = read_tokenizer_file(base / file.tokenizer.path, key, base=base, tiktoken=tiktoken)
+    kind, data = content.kind, content.data
     described = describe(data, kind, name=key)
     found = find_roles(described, file.tokenizer.special, name=path.name)
     framed = framed_roles(described, found, file.framing, name=path.name)
@@ -62,32 +61,8 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     digest = hashlib.sha256(data).hexdigest()
     names = {number: piece for piece, number in described.pieces.items()}
     misfit = chat_loss(file, described.marks, roles.ids, names) if "eos" in roles.ids else None
-    return Adoption(path.resolve(), digest, kind, roles.ids, described.size, loss, misfit)
-
-
-def read_tokenizer(path: Path, key: str, *, base: Path) -> bytes:
-    """Return the content of a tokenizer's file.
-
-    Args:
-        path: of the file.
-        key: names it in messages.
-        base: the folder that it is looked for in, likewise.
-
-    Raises:
-        ConfigError: there is none, or it cannot be read.
-    """
-    try:
-        return read_regular(path, partial(_require_file, key))
-    except FileNotFoundError as error:
-        raise ConfigError(f"{key}: no such file in {base.resolve()}") from error
-    except OSError as error:
-        raise ConfigError(f"{key}: cannot be read: {error.strerror}") from error
-
-
-def _require_file(key: str, kind: str | None) -> None:
-    """Refuse a FIFO, which may wait for ever, and a device, which may never end."""
-    if kind is not None:
-        raise ConfigError(f"{key}: is {kind}, not a file; name a regular file")
+    size = described.size
+    return Adoption(path.resolve(), digest, kind, roles.ids, size, loss, misfit, tiktoken)
 
 
 def _with_padding(file: RunFile, roles: Roles) -> Roles:

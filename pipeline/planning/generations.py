@@ -125,7 +125,9 @@ def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> Run
     return file.model_copy(
         update={
             "seed": derived_seed(file.seed, generation.number),
-            "tokenizer": TokenizerSection(path=f"../../{model_key(first)}"),
+            "tokenizer": TokenizerSection(
+                path=f"../../{model_key(first)}", fairness=file.tokenizer.fairness
+            ),
         }
     )
 

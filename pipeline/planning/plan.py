@@ -78,11 +78,11 @@ def plan_scope(whole: Scope) -> list[StepPlan]:
 def steps_before(plan: Mapping[str, StepPlan], name: str) -> list[str]:
     """Return the names of all steps that a step depends on, first the nearest."""
     found: list[str] = []
-    waiting = list(plan[name].inputs)
+    waiting = [*plan[name].inputs, *plan[name].waits]
     for step in waiting:
         if step not in found:
             found.append(step)
-            waiting += plan[step].inputs
+            waiting += (*plan[step].inputs, *plan[step].waits)
     return found
 
 

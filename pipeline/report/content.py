@@ -94,6 +94,20 @@ class LanguageContent(TypedDict):
     """Share of bytes among the tokens of text that a trained tokenizer has not seen."""
 
 
+class FairnessContent(TypedDict):
+    """What the languages of the corpus take for the same text, out of tokenizer/parity.json."""
+
+    reference: str
+    unit: str
+    """What a text is: a sentence, or a part of the declaration."""
+    sentences: int
+    """Texts in each language."""
+    tokenizers: dict[str, int]
+    """Their names and the sizes of their vocabularies; the run's own is `run`."""
+    languages: dict[str, dict[str, dict[str, float]]]
+    """By language of the corpus and tokenizer: rates by the names of docs/format.md."""
+
+
 class SplitContent(TypedDict):
     """One split of a dataset."""
 
@@ -242,6 +256,7 @@ class RunReport(TypedDict):
     tokenizer: JsonObject | None
     warnings: list[str]
     languages: list[LanguageContent]
+    fairness: NotRequired[FairnessContent]
     split: JsonObject | None
     datasets: dict[str, dict[str, SplitContent]]
     packing: dict[str, dict[str, PackingContent]]

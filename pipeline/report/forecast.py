@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from pipeline.engine.memory import MIB
 from pipeline.report.duplicates import duplicates_lines
+from pipeline.report.fairness import first_languages
 from pipeline.report.forecast_content import Forecast
-from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.report.terminal import MAX_LANGUAGES
 

@@ -1,14 +1,16 @@
 """The report as one page: no script, no file beside it, readable in twenty years."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any, TypedDict
 
 import jinja2
+from markupsafe import Markup
 
-from pipeline.report.content import CurveContent, LanguageContent, RunReport
+from pipeline.report.content import CurveContent, RunReport
+from pipeline.report.fairness import mix_table, parity_picture, parity_table, tokenizer_table
 from pipeline.report.suspicions import suspected_leak
 from pipeline.system.printable import printable
 
@@ -27,14 +29,17 @@ _TICKS = 8
 
 def render_page(report: RunReport) -> str:
     """Return the HTML of a run's report."""
-    languages, others = first_languages(report["languages"], MAX_LANGUAGES)
+    fairness = report.get("fairness")
     return page_template("report.html.j2").render(
         report=report,
         generation=_generation(report["output"]),
         chart=loss_chart,
         suspected_leak=suspected_leak,
-        languages=languages,
-        others=others,
+        mix=mix_table(report, MAX_LANGUAGES) if report["languages"] else None,
+        fairness=fairness,
+        parity=fairness and parity_table(fairness, MAX_LANGUAGES),
+        tokenizers=fairness and tokenizer_table(fairness),
+        picture=Markup(parity_picture(fairness) if fairness else ""),  # noqa: S704  # its texts are escaped
         most_findings=MAX_FINDINGS,
         most_packed=MAX_PACKED,
     )
@@ -67,22 +72,6 @@ def _finalized(value: Any) -> Any:
     if isinstance(value, str) and not hasattr(value, "__html__"):
         return printable(value)
     return value
-
-
-def first_languages(
-    rows: Sequence[LanguageContent], most: int
-) -> tuple[list[LanguageContent], LanguageContent | None]:
-    """Return the first rows of a table of languages, and the sum of the others if there are some."""
-    shown, rest = list(rows[:most]), rows[most:]
-    if not rest:
-        return shown, None
-    others: LanguageContent = {
-        "language": f"{len(rest):,} others",
-        "documents": sum(row["documents"] for row in rest),
-        "bytes": sum(row["bytes"] for row in rest),
-        "tokens": sum(row["tokens"] for row in rest),
-    }
-    return shown, others
 
 
 class Chart(TypedDict):

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from pipeline.report.tokenizers import ComparedText, Rates, TokenizerComparison
+from pipeline.report.tokenizers import ComparedText, TokenizerComparison
 from pipeline.system.printable import printable
+from stages.tokenizer.parity import Rates
 
 _LEFT, _RIGHT, _LINE = 90, 40, 20
 _WIDTH = 900

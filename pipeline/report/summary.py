@@ -18,10 +18,12 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import shown_place
+from pipeline.report.fairness import fairness_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
 from pipeline.run_file.config import RunFile
+from pipeline.run_file.fairness import OWN
 from pipeline.steps.cut.step import CUT
 from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP, section_loss, short_first
@@ -36,6 +38,7 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
 from pipeline.steps.tokenize.encode import LanguageTokens
 from pipeline.steps.tokenize.step import TOKENIZE
+from pipeline.steps.tokenizer.limits import LanguageCosts, cost_warnings
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import VerificationError
@@ -127,8 +130,30 @@ def summarise(
         "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
+    if tokenizer is not None:
+        _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:
+    """Add what languages take for the same text, and of an existing tokenizer what is too much of it."""
+    selections = _selections(file, records)
+    stored = [row["language"] for row in report["languages"]]
+    languages = stored or (list(selections[-1].languages) if selections else [])
+    fairness = fairness_of(output, languages)
+    if fairness is None:
+        return
+    report["fairness"] = fairness
+    if file.tokenizer.path is not None:
+        own = {name: rates[OWN] for name, rates in fairness["languages"].items()}
+        costs = LanguageCosts(
+            trained=False,
+            byte_fallback={name: rates["byte_fallback"] for name, rates in own.items()},
+            parity={name: rates["parity"] for name, rates in own.items()},
+            reference=fairness["reference"],
+        )
+        report["warnings"] += cost_warnings(costs, file.tokenizer.limits)
 
 
 def _plain(record: StepRecord) -> JsonObject:

@@ -10,8 +10,8 @@ from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
     ExportReport,
+    FairnessContent,
     GateContent,
-    LanguageContent,
     LearningContent,
     PackingContent,
     PlannedContent,
@@ -21,8 +21,8 @@ from pipeline.report.content import (
     VerdictContent,
 )
 from pipeline.report.drops import SHOWN, example_drops
+from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
 from pipeline.report.packing import by_source
-from pipeline.report.page import first_languages
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
 from pipeline.report.suspicions import LEAK, suspected_leak
@@ -85,7 +85,9 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
     console.line()
     _print_documents(console, report["documents"])
     if report["languages"]:
-        console.show(_languages(report["languages"]))
+        console.show(_texts(mix_table(report, MAX_LANGUAGES)))
+    if fairness := report.get("fairness"):
+        _print_fairness(console, fairness)
     if report["datasets"]:
         console.show(_datasets(report["datasets"]))
         console.show(_packing(report["packing"]))
@@ -161,17 +163,22 @@ def _documents(documents: DocumentsContent) -> PlainTable:
     return table
 
 
-def _languages(rows: list[LanguageContent]) -> PlainTable:
-    measured = any("byte_fallback" in row for row in rows)
-    columns = ["documents", "bytes", "tokens", "bytes/token", *["byte fallback"] * measured]
-    table = PlainTable("language", *columns).right()
-    shown, others = first_languages(rows, MAX_LANGUAGES)
-    for row in [*shown, *([] if others is None else [others])]:
-        counts = [f"{row[key]:,}" for key in ("documents", "bytes", "tokens")]
-        fallback = [f"{row['byte_fallback']:.2%}" if "byte_fallback" in row else ""] * measured
-        table.add(shortened(row["language"]), *counts, f"{row['bytes'] / row['tokens']:.2f}", *fallback)
-    table.add("")
-    return table
+def _texts(table: TextTable) -> PlainTable:
+    plain = PlainTable(*table.headings).right()
+    for row in table.rows:
+        plain.add(shortened(row[0]), *row[1:])
+    plain.add("")
+    return plain
+
+
+def _print_fairness(console: PlainConsole, fairness: FairnessContent) -> None:
+    """Print what each language takes for the same text."""
+    table = parity_table(fairness, MAX_LANGUAGES)
+    console.line(f"the same text in each language; parity: its tokens against {fairness['reference']}")
+    console.show(_texts(table))
+    if table.left_out:
+        console.line(f"{table.left_out:,} languages more, which pay less, are in report/report.html")
+    console.show(_texts(tokenizer_table(fairness)))
 
 
 def _datasets(datasets: dict[str, dict[str, SplitContent]]) -> PlainTable:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import NotRequired, TypedDict
 
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
+from stages.tokenizer.parity import Rates
 
 MOST_LANGUAGES = 24
 """Rows of a table; a terminal shows no more at once."""
-Rates = Mapping[str, float]
 
 
 class ComparedTokenizer(TypedDict):

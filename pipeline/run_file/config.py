@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ByteSize, Field, field_validator, model_validator
 
 from pipeline.run_file.deduplication import Dedup, SourceRule
+from pipeline.run_file.fairness import FairnessSection
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.config import Config
 from stages.decontamination.config import Decontamination
@@ -33,6 +34,7 @@ from stages.reading.encodings import UTF_8, known_encoding
 from stages.reading.reader import TextSplit
 from stages.reading.records import FieldMapping
 from stages.tokenizer.framing import BEGIN, ROW_BEGIN, Framing, trained_ids
+from stages.tokenizer.ranks.encodings import UNSAID, TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.special import NUM_SENTINELS
 from stages.tokenizer.train import TrainConfig
@@ -147,11 +149,14 @@ class Ingest(LengthFilter):
 
 
 class TokenizerLimits(Config):
-    """What stops a run that trains its tokenizer, after that is trained and before texts are encoded."""
+    """What stops a run before texts are encoded: a tokenizer that costs a language too much."""
 
     max_byte_fallback: float | None = Field(None, ge=0.0, le=1.0)
-    """Largest share of bytes among the tokens of a language, on text that was held out. Without it, a
-    run warns of languages above 0.1."""
+    """Largest share of bytes among the tokens of a language of the corpus: on text that was held out, or
+    of an existing tokenizer on parallel text. Without it, a run warns of languages above 0.1."""
+    max_parity: float | None = Field(None, gt=0.0)
+    """Largest parity of a language of the corpus: its tokens for the same text, divided by those of
+    `tokenizer.fairness.reference`. Without it, a run warns of languages above 3."""
 
 
 class TokenizerSection(Config):
@@ -159,10 +164,13 @@ class TokenizerSection(Config):
 
     train: TrainConfig = TrainConfig()
     path: str | None = None
-    """An existing tokenizer instead, relative to the run file: a SentencePiece model (`.model`) or a
-    tokenizer.json of Hugging Face (`.json`)."""
+    """An existing tokenizer instead, relative to the run file: a SentencePiece model, a tokenizer.json
+    of Hugging Face, a tekken.json of Mistral, a file of tiktoken's ranks, or a folder that holds one of
+    them. The content says which it is, not the name."""
     special: SpecialPieces = SpecialPieces()
+    tiktoken: TiktokenConfig = UNSAID
     limits: TokenizerLimits = TokenizerLimits()
+    fairness: FairnessSection = FairnessSection()
 
     _possible = field_validator("path")(_possible_path)
 
@@ -172,10 +180,8 @@ class TokenizerSection(Config):
             raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
         if self.path is None and self.special != SpecialPieces():
             raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
-        if self.path is not None and self.limits != TokenizerLimits():
-            raise ValueError(
-                "limits holds for a tokenizer that the run trains; leave out path or limits"
-            )
+        if self.path is None and self.tiktoken != UNSAID:
+            raise ValueError("tiktoken is for an existing tokenizer; set path, or leave it out")
         return self
 
 

@@ -19,6 +19,7 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
+from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.earlier import generation_folders, labels
 from pipeline.planning.kept_plan import KeptPlan, KeptStep, kept_run, read_kept_plan
@@ -164,9 +165,10 @@ def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
 
 
 def _resolved(request: RunRequest) -> RunRequest:
-    """Return a request whose filters, templates and evaluation sets know what they rest on."""
+    """Return a request whose filters, templates and other texts know what they rest on."""
     file = resolve_chats(resolve_filters(request.file, request.base), request.base)
-    file = resolve_balance(resolve_sets(file, request.base), request.base)
+    file = resolve_fairness(resolve_sets(file, request.base), request.base)
+    file = resolve_balance(file, request.base)
     return replace(request, file=file)
 
 

@@ -96,6 +96,8 @@ class StepPlan:
     """What its settings cost, for people."""
     unread: tuple[str, ...] = ()
     """Where files of the step lie that no later step reads."""
+    waits: tuple[str, ...] = ()
+    """Steps that must be done before it begins, though nothing that it makes depends on them."""
     key_of: Callable[[str], str | None] = field(default=lambda _: None, repr=False, compare=False)
     """Returns the key in `units` of a unit that has a fingerprint of its own."""
 
@@ -228,6 +230,9 @@ class Step(Generic[R]):
     overlaps: Callable[[Scope], Sequence[str]] = lambda _: ()
     """Returns those of the steps that it reads that may still be at work when it begins: its tasks name
     their units, or a phase names the step. It ends after them."""
+    waits: Callable[[Scope], Sequence[str]] = lambda _: ()
+    """Returns the names of steps that must be done before it begins, though nothing that it makes
+    depends on them: they enter no fingerprint."""
     amounts: Callable[[R, Records], Amounts] = lambda *_: Amounts()
     folders: tuple[str, ...] = ()
     """Where it writes, beside the ledger."""
@@ -284,5 +289,6 @@ class Step(Generic[R]):
             self.units(scope, before),
             self.warning(scope),
             self.unread,
+            tuple(self.waits(scope)),
             self.unit_key,
         )

@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.errors import ConfigError, FormatError, is_of_the_system
+from stages.errors import FormatError, is_of_the_system
 from stages.pieces import Pieces
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.framing import BEGIN, are_own
@@ -216,21 +216,6 @@ class ExistingTokenizer:
 
 RunTokenizer = Tokenizer | ExistingTokenizer
 """The tokenizer of a run: trained by it, or taken."""
-
-
-def kind_of(path: Path) -> TokenizerKind:
-    """Return what a tokenizer's file is, by its ending.
-
-    Raises:
-        ConfigError: neither of the two.
-    """
-    endings = {".model": TokenizerKind.SENTENCEPIECE, ".json": TokenizerKind.HUGGING_FACE}
-    if path.suffix not in endings:
-        raise ConfigError(
-            f"tokenizer.path = {str(path)!r}: must be a SentencePiece model (.model), or a"
-            " tokenizer.json of Hugging Face (.json)"
-        )
-    return endings[path.suffix]
 
 
 def describe(data: bytes, kind: TokenizerKind, *, name: str) -> Described:

@@ -21,6 +21,7 @@ from pipeline.run_file.config import (
     TokenizerSection,
 )
 from pipeline.run_file.deduplication import Dedup
+from pipeline.run_file.fairness import FairnessSection
 from stages.chat.config import ChatConfig
 from stages.config import meanings_of
 from stages.decontamination.config import Decontamination, EvaluationSet
@@ -38,6 +39,7 @@ from stages.objectives.table import KINDS
 from stages.packing.layout import PackingConfig
 from stages.reading.records import LanguageColumn
 from stages.tokenizer.framing import Framing
+from stages.tokenizer.ranks.encodings import TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
 from stages.tokenizer.train_config import ParityBalance
@@ -69,7 +71,9 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[tokenizer.train]", TrainConfig),
     ("[tokenizer.train.parity]", ParityBalance),
     ("[tokenizer.special]", SpecialPieces),
+    ("[tokenizer.tiktoken]", TiktokenConfig),
     ("[tokenizer.limits]", TokenizerLimits),
+    ("[tokenizer.fairness]", FairnessSection),
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
     ("[[datasets]]", Dataset),

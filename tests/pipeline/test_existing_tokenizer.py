@@ -125,7 +125,8 @@ def test_a_run_passes_and_has_the_file_as_it_was(name: str, made: Path) -> None:
     report = report_of(made)
     assert report["passed"]
     kind = kind_of_file(name)
-    assert {path.name for path in (made / "tokenizer").iterdir()} == {kind, "special_ids.json"}
+    files = {path.name for path in (made / "tokenizer").iterdir()}
+    assert files == {kind, "special_ids.json", "parity.json"}
     assert (made / "tokenizer" / kind).read_bytes() == data_of(name)
     special = json.loads((made / "tokenizer" / "special_ids.json").read_text())
     for place in (made / "datasets").rglob("dataset.json"):
@@ -291,9 +292,9 @@ def test_another_tokenizer_takes_the_place_of_the_one_that_was(corpus: Path, tmp
     output = tmp_path / "run"
     trained = run_file("gpt2", tokenizer={"train": {"vocab_size": 2000, "sample_size": "1MiB"}})
     for file, expected in (
-        (trained, {"tokenizer.model", "special_ids.json", "fairness.json"}),
-        (run_file("gpt2"), {"tokenizer.json", "special_ids.json"}),
-        (trained, {"tokenizer.model", "special_ids.json", "fairness.json"}),
+        (trained, {"tokenizer.model", "special_ids.json", "fairness.json", "parity.json"}),
+        (run_file("gpt2"), {"tokenizer.json", "special_ids.json", "parity.json"}),
+        (trained, {"tokenizer.model", "special_ids.json", "fairness.json", "parity.json"}),
     ):
         run_it(corpus, output, file, until="scan", replace=True)
         (output / "tokenizer").mkdir(exist_ok=True)
@@ -324,9 +325,13 @@ def one(objective: dict[str, Any], **packing: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("gpt2", {"tokenizer": {"path": "gone.json"}}, r"path = 'gone\.json': no such file in /"),
-        ("gpt2", {"tokenizer": {"path": "a.jsonl"}}, r"must be a SentencePiece model \(\.model\)"),
-        ("gpt2", {"tokenizer": {"path": "."}}, "must be a SentencePiece model"),
+        (
+            "gpt2",
+            {"tokenizer": {"path": "gone.json"}},
+            r"path = 'gone\.json': no such file or folder in /",
+        ),
+        ("gpt2", {"tokenizer": {"path": "a.jsonl"}}, r"not a tokenizer\.json"),
+        ("gpt2", {"tokenizer": {"path": "."}}, r"this folder has no tokenizer\.model"),
         ("bert", {"tokenizer": {"path": "bert/tokenizer.json"}}, "needs the special id 'eos'"),
         (
             "gpt2",

@@ -200,6 +200,8 @@ def test_a_tokenizer_without_the_id_of_a_preset_is_refused(corpus: Path, tmp_pat
     file = run_file("gpt2", tmp_path, framing={"preset": "bert"}, datasets=[{"name": "clm"}])
     with pytest.raises(ConfigError, match=r"framing needs the special id 'cls'"):
         plan_session(RunRequest(file, corpus, tmp_path / "run", 0))
+    place = tmp_path / "tokenizer.json"
+    place.write_bytes(changed(place.read_bytes(), post_processor=None))
     file = run_file("gpt2", tmp_path, framing={"preset": "tokenizer"}, datasets=[{"name": "clm"}])
     with pytest.raises(ConfigError, match="has no post-processor that says"):
         plan_session(RunRequest(file, corpus, tmp_path / "run", 0))

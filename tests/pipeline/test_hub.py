@@ -72,9 +72,12 @@ class _Handler(BaseHTTPRequestHandler):
         if self.hub.status is not HTTPStatus.OK:
             self._send(b"{}", self.hub.status)
         elif found := re.fullmatch(rf"/api/{REPO}/tree/main/?(.*)", path):
-            tree = self.hub.tree(found[1], deep="recursive=True" in url.query)
-            missing = not tree
-            self._json(tree, HTTPStatus.NOT_FOUND if missing else HTTPStatus.OK)
+            tree = self.hub.tree(found[1], deep="recursive=true" in url.query.lower())
+            missing = {"error": f"{found[1]} does not exist on main"}
+            if tree:
+                self._json(tree)
+            else:
+                self._json(missing, HTTPStatus.NOT_FOUND, code="EntryNotFound")
         elif found := re.fullmatch(rf"/{REPO}/resolve/main/(.+)", path):
             data = self.hub.files[found[1]]
             first, last = map(int, re.findall(r"\d+", self.headers["Range"]))
@@ -125,7 +128,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with serving() as (hub, url):
         monkeypatch.setattr(constants, "ENDPOINT", url)
         template = url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(file_download, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        for module in (constants, file_download):  # before 1.0, file_download had a copy of its own
+            if hasattr(module, "HUGGINGFACE_CO_URL_TEMPLATE"):
+                monkeypatch.setattr(module, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         HfFileSystem.clear_instance_cache()
         yield hub
         HfFileSystem.clear_instance_cache()

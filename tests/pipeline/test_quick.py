@@ -251,7 +251,7 @@ def large() -> bytes:
         ({"format": "mds", "seq_len": 1}, r"quick: packing\.seq_len = 1: .*greater than or equal to 2"),
         ({"tokenizer": Path("large.json")}, r"holds ids below 65,536, but large\.json has .* 65,537"),
         ({"tokenizer": Path("gone.json")}, r"tokenizer\.path = 'gone\.json': no such file"),
-        ({"tokenizer": Path("texts/a.jsonl")}, "must be a SentencePiece model"),
+        ({"tokenizer": Path("texts/a.jsonl")}, r"not a tokenizer\.json"),
         ({"special": ("eos",)}, "--special eos: must be ROLE=PIECE or ROLE=ID, such as eos=</s>"),
         ({"special": ("eos=5", "eos=6")}, "--special eos=6: eos is given twice"),
         ({"special": ("eod=3",)}, r"tokenizer\.special\.eod: no such key"),

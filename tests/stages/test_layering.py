@@ -26,7 +26,7 @@ ALL = [
 ]
 
 HOMES = {
-    "torch": {"comparing", "loading", "verify"},
+    "torch": {"comparing", "loading", "resize", "verify"},
     "sentencepiece": {"tokenizer"},
     "tokenizers": {"dedup", "tokenizer"},  # static embeddings are those of a tokenizer's pieces
     "sentencex": {"tokenizer"},

@@ -22,12 +22,11 @@ from pipeline.steps.split.choice import (
 )
 from pipeline.steps.split.recount import recount_held_out
 from pipeline.steps.step import Evidence, Job, Scope, Step, Takes, Whole, Work
+from pipeline.steps.tokenizer.load import EXISTING
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.units import Unit
 from stages.tokenizer.bpe.encoder import MEMORY
 
-EXISTING = 512 << 20
-"""The pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
 _COUNT = "count-"
 
 

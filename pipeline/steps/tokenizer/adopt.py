@@ -1,5 +1,6 @@
 """Adopt: a tokenizer that was trained elsewhere becomes the run's, as it is, with its special ids."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
 from pipeline.steps.tokenizer.training import TokenizerRecord
 from pipeline.system.regular_files import read_regular
 from stages.errors import FormatError
-from stages.store.digests import digest_file
 from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.ranks.encodings import UNSAID, TiktokenConfig
+from stages.tokenizer.recognised import tokenizer_file
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Adoption:
 
     path: Path
     sha256: str
+    """Of the file as the run has it."""
     kind: TokenizerKind
     special_ids: Mapping[str, int]
     vocab_size: int
@@ -28,21 +31,24 @@ class Adoption:
     """What its normaliser loses, for people."""
     chat_loss: str | None = None
     """What of the templates of dialogues does not fit it, likewise."""
+    tiktoken: TiktokenConfig = UNSAID
+    """What ranks of tiktoken leave out."""
 
 
 def adopt_tokenizer(workspace: Workspace, work: Adoption) -> TokenizerRecord:
-    """Copy the file and write down its special ids.
+    """Write the file, as it is or as the tokenizer.json of the same ids, and its special ids.
 
     Raises:
         FormatError: the file is another one than when the run was planned.
     """
-    target = workspace.create(f"{FOLDER}/{work.kind}")
     try:
-        target.write_bytes(read_regular(work.path, partial(_require_file, work.path)))
+        given = read_regular(work.path, partial(_require_file, work.path))
     except OSError as error:
         raise FormatError(f"{work.path}: cannot be read: {error.strerror}") from error
-    if digest_file(target).sha256 != work.sha256:
+    data = tokenizer_file(given, name=str(work.path), tiktoken=work.tiktoken).data
+    if hashlib.sha256(data).hexdigest() != work.sha256:
         raise FormatError(f"{work.path}: changed since the run was planned; run again")
+    workspace.create(f"{FOLDER}/{work.kind}").write_bytes(data)
     text = json.dumps(dict(work.special_ids), indent=1)
     workspace.create(SPECIAL_IDS).write_text(text + "\n", encoding="utf-8")
     return TokenizerRecord(

@@ -1,45 +1,139 @@
-"""Limits: what stops a run whose tokenizer writes too much of a language as bytes, or warns of it."""
+"""Limits: what stops a run whose tokenizer costs a language too much, or warns of it.
 
-from collections.abc import Iterator, Mapping
+Two measures count, of the languages of the corpus alone: the share of bytes among the tokens, and
+parity, the tokens for the same text against those of a reference language.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.run_file.config import TokenizerLimits, TokenizerSection
+from pipeline.steps.tokenizer.parallel import PARITY, ParallelRecord
 from pipeline.steps.tokenizer.training import FAIRNESS, TokenizerRecord
 from stages.errors import VerificationError
 from stages.tokenizer.fairness import NOTABLE_FALLBACK
+from stages.tokenizer.parity import NOTABLE_PARITY, measured_as
 
 _SHOWN = 10
-_WAYS = (
+_MORE_PIECES = (
     "give these languages more text, set tokenizer.train.vocab_size higher,"
     " tokenizer.train.character_coverage nearer to 1, or tokenizer.train.alpha lower"
 )
+_MORE_SHARE = (
+    "give these languages more text, set tokenizer.train.alpha lower, or tokenizer.train.vocab_size"
+    " higher"
+)
+_ANOTHER = "set tokenizer.path to another tokenizer, or let the run train one"
 
 
-def require_fallback(record: TokenizerRecord, limits: TokenizerLimits, root: Path) -> None:
-    """Stop a run of whose languages one is written too much in bytes.
+@dataclass(frozen=True)
+class LanguageCosts:
+    """What the tokenizer costs the languages of a corpus."""
+
+    trained: bool
+    """By the run, not an existing one."""
+    byte_fallback: Mapping[str, float]
+    """By language of the corpus."""
+    parity: Mapping[str, float]
+    """Likewise, of those that the parallel text has."""
+    reference: str
+    covered: bool = True
+    """Whether a share of the characters has pieces, as `character_coverage` says."""
+
+    @property
+    def more_pieces(self) -> str:
+        """What makes bytes rarer."""
+        if not self.trained:
+            return _ANOTHER
+        return _MORE_PIECES if self.covered else _MORE_SHARE
+
+    @property
+    def text(self) -> str:
+        """What byte fallback was measured on."""
+        return "held-out" if self.trained else "parallel"
+
+    @property
+    def fallback_file(self) -> str:
+        """Where byte fallback is told of all languages."""
+        return FAIRNESS if self.trained else PARITY
+
+
+def costs_of(
+    record: TokenizerRecord, measured: ParallelRecord, languages: Collection[str], *, trained: bool
+) -> LanguageCosts:
+    """Return what the tokenizer costs the languages of a corpus.
+
+    Args:
+        record: of the tokenizer.
+        measured: on parallel text.
+        languages: of the corpus.
+        trained: by the run: then byte fallback is that of text that was held out.
+    """
+    names = measured_as(languages, measured.parity.keys())
+    fallback = {own: measured.byte_fallback[name] for own, name in names.items()}
+    return LanguageCosts(
+        trained=trained,
+        byte_fallback=record.byte_fallback if trained else fallback,
+        parity={own: measured.parity[name] for own, name in names.items()},
+        reference=measured.reference,
+        covered=record.character_coverage is not None,
+    )
+
+
+def require_limits(costs: LanguageCosts, limits: TokenizerLimits, root: Path) -> None:
+    """Stop a run of whose languages one costs too much.
 
     Raises:
-        VerificationError: names the languages and their shares, where to look, and the ways on.
+        VerificationError: names the languages and what they cost, where to look, and the ways on.
     """
+    faults = []
     most = limits.max_byte_fallback
-    over = {} if most is None else _over(record, most)
+    over = {} if most is None else _over(costs.byte_fallback, most)
     if over:
-        raise VerificationError(
-            f"tokenizer.limits.max_byte_fallback = {most:g}: of the tokens of held-out text, bytes are"
-            f" {_listed(over)}. No text is encoded yet. All languages: {root / FAIRNESS}. To go on with"
-            f" this tokenizer, raise the limit and run again: nothing is redone. For a better one,"
-            f" {_WAYS}, and run again with --replace"
+        faults.append(
+            f"tokenizer.limits.max_byte_fallback = {most:g}: of the tokens of {costs.text} text, bytes"
+            f" are {_listed(over, '.1%')} (all languages: {root / costs.fallback_file})"
         )
+    most_parity = limits.max_parity
+    unequal = {} if most_parity is None else _over(costs.parity, most_parity)
+    if unequal:
+        faults.append(
+            f"tokenizer.limits.max_parity = {most_parity:g}: {_unequal(unequal, costs)} (all languages:"
+            f" {root / PARITY})"
+        )
+    if not faults:
+        return
+    limit = "limit" if len(faults) == 1 else "limits"
+    unfair = _MORE_SHARE if costs.trained else _ANOTHER
+    better = costs.more_pieces if over else unfair
+    raise VerificationError(
+        f"{'; '.join(faults)}. No text is encoded yet. To go on with this tokenizer, raise the {limit}"
+        f" and run again: nothing is redone. For a better one, {better}, and run again with --replace"
+    )
 
 
-def fallback_warnings(record: TokenizerRecord, section: TokenizerSection) -> Iterator[str]:
-    """Yield a line on the languages that are written too much in bytes, and on a lowered coverage."""
-    over = _over(record, NOTABLE_FALLBACK)
-    if over and section.limits.max_byte_fallback is None:
+def cost_warnings(costs: LanguageCosts, limits: TokenizerLimits) -> Iterator[str]:
+    """Yield a line on the languages that are written too much in bytes, and on those that pay most.
+
+    What has a limit has no warning.
+    """
+    over = _over(costs.byte_fallback, NOTABLE_FALLBACK)
+    if over and limits.max_byte_fallback is None:
         yield (
-            f"tokenizer: of the tokens of held-out text, bytes are {_listed(over)}; {_WAYS};"
-            " tokenizer.limits.max_byte_fallback stops a run at such a share"
+            f"tokenizer: of the tokens of {costs.text} text, bytes are {_listed(over, '.1%')};"
+            f" {costs.more_pieces}; tokenizer.limits.max_byte_fallback stops a run at such a share"
         )
+    unequal = _over(costs.parity, NOTABLE_PARITY)
+    if unequal and limits.max_parity is None:
+        yield (
+            f"tokenizer: {_unequal(unequal, costs)}; {_MORE_SHARE if costs.trained else _ANOTHER};"
+            " tokenizer.limits.max_parity stops a run at such a number"
+        )
+
+
+def coverage_warnings(record: TokenizerRecord, section: TokenizerSection) -> Iterator[str]:
+    """Yield a line on a coverage of characters that was lowered."""
     wanted, reached = section.train.character_coverage, record.character_coverage
     if reached is not None and reached < wanted:
         yield (
@@ -49,11 +143,16 @@ def fallback_warnings(record: TokenizerRecord, section: TokenizerSection) -> Ite
         )
 
 
-def _over(record: TokenizerRecord, most: float) -> dict[str, float]:
-    found = sorted(record.byte_fallback.items(), key=lambda item: (-item[1], item[0]))
-    return {name: share for name, share in found if share > most}
+def _over(measured: Mapping[str, float], most: float) -> dict[str, float]:
+    found = sorted(measured.items(), key=lambda item: (-item[1], item[0]))
+    return {name: value for name, value in found if value > most}
 
 
-def _listed(shares: Mapping[str, float]) -> str:
-    shown = [f"{name} {share:.1%}" for name, share in list(shares.items())[:_SHOWN]]
-    return ", ".join(shown) + (f" and {len(shares) - _SHOWN} more" if len(shares) > _SHOWN else "")
+def _unequal(parity: Mapping[str, float], costs: LanguageCosts) -> str:
+    listed = _listed(parity, ".2f")
+    return f"for the same text, languages take so many times the tokens of {costs.reference}: {listed}"
+
+
+def _listed(values: Mapping[str, float], form: str) -> str:
+    shown = [f"{name} {value:{form}}" for name, value in list(values.items())[:_SHOWN]]
+    return ", ".join(shown) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")

@@ -11,6 +11,8 @@ from stages.tokenizer.markup import MarkupEncoder
 
 FOLDER = "tokenizer"
 SPECIAL_IDS = "tokenizer/special_ids.json"
+EXISTING = 512 << 20
+"""Bytes: the pieces of an existing tokenizer, and what its library makes of 2^18 characters."""
 MAKE, CHECK = "make", "check"
 """What a tokenizer is used for."""
 

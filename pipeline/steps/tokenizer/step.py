@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
-from pipeline.inputs.balanced_text import read_balance, require_unchanged_balance
-from pipeline.run_file.config import RunFile
+from pipeline.inputs.balanced_text import balance_of
+from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
 from pipeline.steps.dedup.step import sides_key, text_need
@@ -13,8 +13,20 @@ from pipeline.steps.records import flows_of, read_all
 from pipeline.steps.selection import SELECTING, kept_units, last_selecting, selection
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, StepPlan, Takes, Whole, Work
 from pipeline.steps.tokenizer.adopt import adopt_tokenizer
-from pipeline.steps.tokenizer.limits import fallback_warnings, require_fallback
+from pipeline.steps.tokenizer.limits import (
+    cost_warnings,
+    costs_of,
+    coverage_warnings,
+    require_limits,
+)
 from pipeline.steps.tokenizer.load import FOLDER
+from pipeline.steps.tokenizer.parallel import (
+    MEASURE,
+    ParallelRecord,
+    measure_parallel,
+    measured_settings,
+    measuring_need,
+)
 from pipeline.steps.tokenizer.training import (
     SampleRecord,
     SampleUnit,
@@ -57,16 +69,25 @@ def _held_out(file: RunFile) -> dict[str, object]:
 
 
 def _units(scope: Scope, before: Mapping[str, StepPlan]) -> dict[str, str]:
-    """Return the fingerprint of the samples: they stay while only the training of the model changes."""
+    """Return the fingerprints of the samples, and of the measuring on parallel text.
+
+    The samples stay while only the training of the model changes, and the model while only what it is
+    measured on does.
+    """
+    made = [_settings(scope), [before[name].fingerprint for name in _reads(scope)]]
+    measured = measured_settings(scope.file.tokenizer.fairness)
+    measuring = {MEASURE: fingerprint_of([MEASURE, TOKENIZER.version, made, measured])}
     if scope.adopted is not None:
-        return {}
+        return measuring
     sampling = Some(scope.file.tokenizer.train, set(SamplingConfig.model_fields))
     kept = before[last_selecting(scope.file)].fingerprint
     parts = [SAMPLE, TOKENIZER.version, sampling, _held_out(scope.file), kept]
-    return {SAMPLE: fingerprint_of(parts)}
+    return {SAMPLE: fingerprint_of(parts), **measuring}
 
 
 def _unit_key(unit: str) -> str | None:
+    if unit == MEASURE:
+        return MEASURE
     return SAMPLE if unit.startswith(f"{SAMPLE}-") else None
 
 
@@ -111,12 +132,37 @@ def _reads(scope: Scope) -> Sequence[str]:
     return (last_selecting(scope.file),) if scope.adopted is None else ()
 
 
+def _waits(scope: Scope) -> Sequence[str]:
+    """Return what says which languages there are, where limits hold for them."""
+    limited = scope.file.tokenizer.limits != TokenizerLimits()
+    return (last_selecting(scope.file),) if limited else ()
+
+
 def _work(job: Job) -> Work[TokenizerRecord]:
-    adopted, config = job.scope.adopted, job.file.tokenizer.train
-    if adopted is not None:
-        task = job.task("adopt", adopt_tokenizer, adopted)
-        taken = yield Phase("take the tokenizer", [task], Where.DRIVER)
-        return Whole(taken[task.unit].read(TokenizerRecord))
+    made = yield from (_adopted if job.scope.adopted is not None else _trained)(job)
+    trained, section = job.scope.adopted is None, job.file.tokenizer
+    task = job.task(MEASURE, measure_parallel, section.fairness, fingerprint=job.plan.units[MEASURE])
+    commits = yield Phase("measure the tokenizer", [task], need=measuring_need(section))
+    measured = commits[task.unit].read(ParallelRecord)
+    known = trained or bool(_waits(job.scope))
+    languages = selection(job).languages if known else ()
+    costs = costs_of(made.record, measured, languages, trained=trained)
+    require_limits(costs, section.limits, job.root)
+    if not trained:  # what is not worth a stop is told once its languages are known
+        return made
+    warnings = (*cost_warnings(costs, section.limits), *coverage_warnings(made.record, section))
+    return Whole(made.record.model_copy(update={"warnings": warnings}), made.flows)
+
+
+def _adopted(job: Job) -> Work[TokenizerRecord]:
+    assert job.scope.adopted is not None, "there is a tokenizer to take"
+    task = job.task("adopt", adopt_tokenizer, job.scope.adopted)
+    taken = yield Phase("take the tokenizer", [task], Where.DRIVER)
+    return Whole(taken[task.unit].read(TokenizerRecord))
+
+
+def _trained(job: Job) -> Work[TokenizerRecord]:
+    config = job.file.tokenizer.train
     units, languages = kept_units(job), selection(job).languages
     sizes = {name: size["bytes"] for name, size in languages.items()}
     rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
@@ -138,26 +184,14 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
     training = TokenizerTraining(
-        units, config, balanced_targets(sizes, config), job.file.framing, _parallel(config)
+        units, config, balanced_targets(sizes, config), job.file.framing, balance_of(config)
     )
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
     where = Where.WORKERS if little else Where.ALONE
     trained = yield Phase("train the tokenizer", [task], where, need=need)
-    record = trained[task.unit].read(TokenizerRecord)
-    require_fallback(record, job.file.tokenizer.limits, job.root)
-    warnings = tuple(fallback_warnings(record, job.file.tokenizer))
-    return Whole(record.model_copy(update={"warnings": warnings}), flows)
-
-
-def _parallel(config: TrainConfig) -> Mapping[str, Sequence[str]]:
-    """Return the text that languages are balanced by, if they are."""
-    if not config.is_balanced:
-        return {}
-    texts = read_balance(config.parity)
-    require_unchanged_balance(config.parity, texts)
-    return texts
+    return Whole(trained[task.unit].read(TokenizerRecord), flows)
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
@@ -169,6 +203,7 @@ TOKENIZER = Step(
     version=2,
     record=TokenizerRecord,
     reads=_reads,
+    waits=_waits,
     settings=_settings,
     units=_units,
     unit_key=_unit_key,

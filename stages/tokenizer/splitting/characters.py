@@ -62,6 +62,11 @@ def members(characters: Characters) -> NDArray[np.bool_]:
     return ~found if characters.negated else found
 
 
+def characters_in(characters: Characters) -> frozenset[str]:
+    """Return the characters of a set, of those that are asked about."""
+    return frozenset(map(chr, _seen()[members(characters)].tolist()))
+
+
 @cache
 def _members_of(part: str) -> NDArray[np.bool_]:
     every = _seen()

@@ -29,8 +29,12 @@ def tokenizer_of(preset: str, folder: Path) -> PreTrainedTokenizerFast:
 
 def read_tokenizer(preset: str, folder: Path) -> PreTrainedTokenizerFast:
     """Return a tokenizer of that class whose own files a folder holds, such as `vocab.txt`."""
+    return _with_more(_read(preset, folder))
+
+
+def _read(preset: str, folder: Path) -> Any:
     kind, options = _CLASSES[preset]
-    return _with_more(kind.from_pretrained(folder, local_files_only=True, **options))
+    return kind.from_pretrained(folder, local_files_only=True, **options)
 
 
 def _with_more(made: Any) -> PreTrainedTokenizerFast:
@@ -57,14 +61,14 @@ def _bert(folder: Path) -> Any:
 
 
 def _llama(folder: Path) -> Any:
-    (folder / "spiece.model").write_bytes(model_of("bpe", byte_fallback=True))
-    return LlamaTokenizerFast(str(folder / "spiece.model"), add_eos_token=True, legacy=False)
+    (folder / "tokenizer.model").write_bytes(model_of("bpe", byte_fallback=True))
+    return _read("llama", folder)
 
 
 def _t5(folder: Path) -> Any:
     options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
     (folder / "spiece.model").write_bytes(model_of("unigram", **options))
-    return T5TokenizerFast(str(folder / "spiece.model"), extra_ids=20, legacy=False)
+    return _read("t5", folder)
 
 
 _MAKERS: dict[str, Callable[[Path], Any]] = {
@@ -78,7 +82,7 @@ _CLASSES: dict[str, tuple[Any, dict[str, Any]]] = {
     "gpt2": (GPT2TokenizerFast, {}),
     "roberta": (RobertaTokenizerFast, {}),
     "bert": (BertTokenizerFast, {}),
-    "llama": (LlamaTokenizerFast, {"add_eos_token": True, "legacy": False}),
+    "llama": (LlamaTokenizerFast, {"add_bos_token": True, "add_eos_token": True, "legacy": False}),
     "t5": (T5TokenizerFast, {"extra_ids": 20, "legacy": False}),
 }
 """By preset: the class, and how it is opened."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers
 
-from stages.errors import ConfigError, FormatError
+from stages.errors import FormatError
 from stages.tokenizer import huggingface_file
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import (
@@ -24,7 +24,6 @@ from stages.tokenizer.existing import (
     TokenizerKind,
     describe,
     existing_tokenizer,
-    kind_of,
     open_tokenizer,
 )
 from stages.tokenizer.roles import SpecialPieces, find_roles
@@ -343,13 +342,6 @@ def test_a_byte_that_texts_need_cannot_be_special() -> None:
     space = json.loads(data_of("gpt2"))["model"]["vocab"]["\u0120"]
     with pytest.raises(FormatError, match="byte 0x20 is a special id, and texts need it"):
         tokenizer_of("gpt2", mask=space)
-
-
-def test_files_are_known_by_their_endings() -> None:
-    assert kind_of(Path("a/b.model")) is TokenizerKind.SENTENCEPIECE
-    assert kind_of(Path("tokenizer.json")) is TokenizerKind.HUGGING_FACE
-    with pytest.raises(ConfigError, match=r"tokenizer\.path = 'vocab\.txt': must be a SentencePiece"):
-        kind_of(Path("vocab.txt"))
 
 
 def test_models_with_a_test_of_themselves_load_without_their_normaliser() -> None:

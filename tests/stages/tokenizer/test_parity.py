@@ -11,6 +11,7 @@ from stages.tokenizer.parity import (
     ParallelTexts,
     compared_rates,
     count_languages,
+    measured_as,
     parallel_texts,
     require_reference,
 )
@@ -117,3 +118,17 @@ def test_languages_are_summed_over_their_batches() -> None:
     found = count_languages(counter, batches)
     assert found["en"] == sum(counter.count([*GIVEN[:3], *GIVEN[5:]]), LanguageCounts())
     assert found["de"] == sum(counter.count(GIVEN[3:5]), LanguageCounts())
+
+
+def test_languages_of_a_corpus_are_found_by_the_names_that_people_give_them() -> None:
+    measured = ("en", "pt", "zh", "nb", "x-y")
+    names = ["en", "pt-BR", "por_Latn", "POR", "cmn_Hani", "no", "x-y", "code-c", "english", "", "x"]
+    assert measured_as(names, measured) == {
+        "en": "en",
+        "pt-BR": "pt",
+        "por_Latn": "pt",
+        "POR": "pt",
+        "cmn_Hani": "zh",
+        "no": "nb",
+        "x-y": "x-y",
+    }

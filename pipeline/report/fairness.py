@@ -1,0 +1,205 @@
+"""Fairness in a report: what languages take for the same text, and what rows have of them.
+
+    tokenizer/parity.json, languages of the corpus    ->  parity, tokens a word ..., by language
+    token store, packing                              ->  shares of documents, bytes, tokens, rows
+
+The tables are texts, for the page and for the terminal alike.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
+
+from pipeline.report.content import FairnessContent, LanguageContent, PackingContent, RunReport
+from pipeline.report.parity import draw_parity
+from pipeline.run_file.fairness import OWN
+from pipeline.steps.tokenizer.parallel import PARITY
+from stages.tokenizer.parity import measured_as
+
+_TRAIN = "train"
+_COUNTS: tuple[Literal["documents", "bytes", "tokens"], ...] = ("documents", "bytes", "tokens")
+
+
+class _Tokenizer(TypedDict):
+    name: str
+    vocab_size: int
+
+
+class _ParityFile(TypedDict):
+    """What of tokenizer/parity.json is read."""
+
+    reference: str
+    unit: str
+    sentences: int
+    tokenizers: list[_Tokenizer]
+    languages: dict[str, dict[str, dict[str, float]]]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts, the first column to the left."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+    """Rows that are too many."""
+
+
+def fairness_of(output: Path, languages: Sequence[str]) -> FairnessContent | None:
+    """Return what the languages of a corpus take for the same text; None if nothing was measured.
+
+    Args:
+        output: folder of the run.
+        languages: of the corpus.
+    """
+    try:
+        data = (output / PARITY).read_bytes()
+        found = TypeAdapter(_ParityFile).validate_json(data)
+    except (OSError, ValueError):  # none, or damaged: `verify` names it
+        return None
+    names = measured_as(languages, found["languages"].keys())
+    own = {name: found["languages"][one] for name, one in names.items()}
+    if not own or any(one["name"] not in rates for rates in own.values() for one in found["tokenizers"]):
+        return None
+    return {
+        "reference": found["reference"],
+        "unit": found["unit"],
+        "sentences": found["sentences"],
+        "tokenizers": {one["name"]: one["vocab_size"] for one in found["tokenizers"]},
+        "languages": own,
+    }
+
+
+def first_languages(
+    rows: Sequence[LanguageContent], most: int
+) -> tuple[list[LanguageContent], LanguageContent | None]:
+    """Return the first rows of a table of languages, and the sum of the others if there are some."""
+    shown, rest = list(rows[:most]), rows[most:]
+    if not rest:
+        return shown, None
+    others: LanguageContent = {
+        "language": f"{len(rest):,} others",
+        "documents": sum(row["documents"] for row in rest),
+        "bytes": sum(row["bytes"] for row in rest),
+        "tokens": sum(row["tokens"] for row in rest),
+    }
+    return shown, others
+
+
+def mix_table(report: RunReport, most: int) -> TextTable:
+    """Return documents, bytes and tokens by language with their shares, and the share of rows.
+
+    Args:
+        report: of a run that has a token store.
+        most: languages; of more, those with most tokens, and the sum of the others.
+    """
+    languages = report["languages"]
+    first, others = first_languages(languages, most)
+    rows = [*first, *([] if others is None else [others])]
+    packed = packed_languages(report["packing"])
+    measured = any("byte_fallback" in row for row in languages)
+    totals = {name: max(sum(row[name] for row in languages), 1) for name in _COUNTS}
+    in_rows = sum(packed.values())
+    rest = in_rows - sum(packed.get(row["language"], 0) for row in first)
+    headings = ["language", *(heading for name in _COUNTS for heading in (name, "share"))]
+    headings += ["in rows"] * bool(in_rows) + ["bytes/token"] + ["held-out bytes"] * measured
+    lines = []
+    for row in rows:
+        counts = ((row[name], totals[name]) for name in _COUNTS)
+        cells = [text for count, total in counts for text in (f"{count:,}", f"{count / total:.2%}")]
+        if in_rows:
+            own = rest if row is others else packed.get(row["language"], 0)
+            cells.append(f"{own / in_rows:.2%}")
+        cells.append(f"{row['bytes'] / max(row['tokens'], 1):.2f}")
+        if measured:
+            cells.append(f"{row['byte_fallback']:.2%}" if "byte_fallback" in row else "")
+        lines.append((row["language"], *cells))
+    return TextTable(tuple(headings), tuple(lines), max(len(languages) - most, 0))
+
+
+def packed_languages(packing: Mapping[str, Mapping[str, PackingContent]]) -> dict[str, int]:
+    """Return the tokens of each language in the training rows of the first dataset."""
+    for splits in packing.values():
+        if _TRAIN in splits:
+            return {row["name"]: row["tokens"] for row in splits[_TRAIN]["languages"]}
+    return {}
+
+
+def parity_table(fairness: FairnessContent, most: int) -> TextTable:
+    """Return what each language takes for the same text, first those that pay most.
+
+    Args:
+        fairness: of the run.
+        most: languages.
+    """
+    languages, others = fairness["languages"], [n for n in fairness["tokenizers"] if n != OWN]
+    names = sorted(languages, key=lambda name: (-languages[name][OWN]["parity"], name))
+    unit = fairness["unit"].rpartition(" ")[2]
+    headings = ("language", "parity", *(f"of {name}" for name in others), f"tokens/{unit}")
+    rows = []
+    for name in names[:most]:
+        rates = languages[name]
+        own = rates[OWN]
+        rows.append(
+            (
+                name,
+                *(f"{rates[one]['parity']:.2f}" for one in (OWN, *others)),
+                f"{own['tokens_per_text']:,.1f}",
+                f"{own['tokens_per_word']:.2f}",
+                f"{own['tokens_per_character']:.3f}",
+                f"{own['byte_fallback']:.2%}",
+                f"{own['uncovered_characters']:.2%}",
+            )
+        )
+    last = ("tokens/word", "tokens/character", "bytes", "no piece")
+    return TextTable((*headings, *last), tuple(rows), max(len(names) - most, 0))
+
+
+def tokenizer_table(fairness: FairnessContent) -> TextTable:
+    """Return what all languages of the corpus take together, by tokenizer."""
+    rows = []
+    for name, size in fairness["tokenizers"].items():
+        rates = {language: own[name] for language, own in fairness["languages"].items()}
+        tokens = sum(one["tokens"] for one in rates.values())
+        parts = sum(one["tokens"] * one["byte_fallback"] for one in rates.values())
+        worst = max(rates, key=lambda language: (rates[language]["parity"], language))
+        mean = sum(one["parity"] for one in rates.values()) / len(rates)
+        rows.append(
+            (
+                name,
+                f"{size:,}",
+                f"{tokens:,.0f}",
+                f"{mean:.2f}",
+                f"{rates[worst]['parity']:.2f} ({worst})",
+                f"{parts / max(tokens, 1):.2%}",
+            )
+        )
+    headings = ("tokenizer", "ids", "all tokens", "mean parity", "highest", "bytes")
+    return TextTable(headings, tuple(rows))
+
+
+def parity_picture(fairness: FairnessContent) -> str:
+    """Return the picture of parity by language, as SVG; "" if there is one language."""
+    if len(fairness["languages"]) == 1:
+        return ""
+    return draw_parity(
+        {
+            "format_version": 1,
+            "reference": fairness["reference"],
+            "tokenizers": [
+                {"name": name, "path": "", "vocab_size": size}
+                for name, size in fairness["tokenizers"].items()
+            ],
+            "parallel": {
+                "source": "",
+                "unit": fairness["unit"],
+                "languages": fairness["languages"],
+                "total": {},
+            },
+            "text": None,
+        }
+    )

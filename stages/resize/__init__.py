@@ -1,0 +1,1 @@
+"""Resize: the embeddings and the head of a checkpoint get rows for the ids of an extended tokenizer."""

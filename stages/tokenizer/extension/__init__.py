@@ -1,0 +1,1 @@
+"""Extension: pieces for new text, appended to a vocabulary whose old ids stay as they are."""

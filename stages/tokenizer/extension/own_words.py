@@ -1,0 +1,40 @@
+"""Own words: those that hold a character which old text has hardly ever.
+
+Korean text about software is full of English names. Pieces for them would change English text, and help
+Korean little. So where most words of a language have characters of their own, pieces are learned from
+these words alone.
+
+    ko    한국어 9  서식 5  LibreOffice 3     most have a character of their own:   한국어 9  서식 5
+    fi    talo 9  yö 1                      few have:                            all of them
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+_RARE = 0.01
+"""A character is a language's own if its share in old text is at most this part of its share there."""
+_MOST = 0.5
+"""The share of words with a character of their own above which they alone are learned from."""
+
+
+def own_words(words: Mapping[str, int], old: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the words of a language's text to learn from, with their counts.
+
+    Args:
+        words: of the text.
+        old: words of old text.
+    """
+    counts, others = _characters(words), _characters(old)
+    total, total_of_others = sum(counts.values()), sum(others.values())
+    bound = _RARE * total_of_others
+    own = {one for one, count in counts.items() if others[one] * total <= bound * count}
+    found = {word: count for word, count in words.items() if not own.isdisjoint(word)}
+    return found if sum(found.values()) > _MOST * sum(words.values()) else words
+
+
+def _characters(words: Mapping[str, int]) -> Counter[str]:
+    found = Counter[str]()
+    for word, count in words.items():
+        for character in word:
+            found[character] += count
+    return found

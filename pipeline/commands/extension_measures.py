@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.inputs.extension_texts import NewText
-from pipeline.inputs.languages import BUNDLED, texts_of_file
+from pipeline.inputs.languages import BUNDLED_CORPUS, texts_of_file
 from pipeline.report.tokenizer_extension import (
     AddedPieceShown,
     ChangedWord,
@@ -43,7 +43,7 @@ class BeforeAfter:
 
 def old_source(given: Sequence[Path]) -> str:
     """Return where old text is from."""
-    return " ".join(map(str, given)) if given else str(BUNDLED.parents[1])
+    return " ".join(map(str, given)) if given else str(BUNDLED_CORPUS)
 
 
 def measure_drift(

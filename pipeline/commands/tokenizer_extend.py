@@ -15,8 +15,8 @@ from pipeline.commands.extension_measures import BeforeAfter, measure_drift, mea
 from pipeline.commands.tokenizer_verify import special_roles
 from pipeline.inputs.extension_texts import NewText, count_old_words, read_new_text
 from pipeline.inputs.languages import bundled_files, text_files
-from pipeline.planning.existing import read_tokenizer
 from pipeline.planning.outputs import require_local
+from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.tokenizer_extension import TokenizerExtension
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError, VerificationError
@@ -28,8 +28,6 @@ from stages.tokenizer.proof import prove
 from stages.tokenizer.roles import find_roles, require_roles
 from stages.tokenizer.untouched import untouched
 
-_OBJECT = b"{"
-"""What a tokenizer.json begins with."""
 _ENDINGS = {TokenizerKind.SENTENCEPIECE: ".model", TokenizerKind.HUGGING_FACE: ".json"}
 
 
@@ -60,9 +58,7 @@ def extend_tokenizer(request: ExtendRequest) -> TokenizerExtension:
         VerificationError: the extended tokenizer failed a check; it is not written.
     """
     name = f"MODEL {request.model}"
-    data = read_tokenizer(request.model, name, base=Path.cwd())
-    of_json = data.lstrip().startswith(_OBJECT)
-    kind = TokenizerKind.HUGGING_FACE if of_json else TokenizerKind.SENTENCEPIECE
+    (kind, data, _) = read_tokenizer_file(request.model, name, base=Path.cwd()).content
     _require_output(request, kind)
     before = _opened(data, kind, request, name=name)
     tokenizer = extendable(data, kind, name=name)

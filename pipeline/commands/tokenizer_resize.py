@@ -16,19 +16,15 @@ from pipeline.commands.checkpoints import (
     refuse_output,
     write_checkpoint,
 )
-from pipeline.planning.existing import read_tokenizer
 from pipeline.planning.outputs import require_local
+from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.resizing import ResizedTensor, Resizing, TextLoss
 from pipeline.system.disk_faults import disk_faults
 from stages.errors import ConfigError
 from stages.resize.chosen import choose_tensors
 from stages.resize.new_rows import Growth, Resized, resized
 from stages.resize.row_method import RowMethod
-from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.new_ids import ModelFile, NewIds, find_new_ids
-
-_OBJECT = b"{"
-"""What a tokenizer.json begins with."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +93,8 @@ def resize_checkpoint(request: ResizeRequest) -> Resizing:
 
 def _model_file(path: Path, option: str) -> ModelFile:
     key = f"{option} {path}"
-    data = read_tokenizer(path, key, base=Path.cwd())
-    of_json = data.lstrip().startswith(_OBJECT)
-    return ModelFile(data, TokenizerKind.HUGGING_FACE if of_json else TokenizerKind.SENTENCEPIECE, key)
+    (kind, data, _) = read_tokenizer_file(path, key, base=Path.cwd()).content
+    return ModelFile(data, kind, key)
 
 
 def _growth(ids: NewIds, rows: int, multiple_of: int) -> Growth:

@@ -21,6 +21,8 @@ from stages.reading.lines import Line, split_lines
 from stages.store.folders import entries
 
 BUNDLED = "Universal Declaration of Human Rights"
+BUNDLED_CORPUS = Path("examples/corpus")
+_CHECKOUT = Path(__file__).resolve().parents[2]
 _DECLARATIONS = Path(__file__).with_name("declarations.jsonl.zst")
 _COMPRESSED = (".gz", ".zst")
 _TEXT, _JSON_LINES = ".txt", ".jsonl"
@@ -98,14 +100,14 @@ def bundled_files(option: str) -> list[Path]:
     Raises:
         ConfigError: it is not here.
     """
-    root = next((one for one in (BUNDLED, _CHECKOUT / BUNDLED) if one.exists()), None)
+    places = (BUNDLED_CORPUS, _CHECKOUT / BUNDLED_CORPUS)
+    root = next((one for one in places if one.exists()), None)
     if root is None:
         raise ConfigError(
-            f"{option}: not given, and the bundled texts ({BUNDLED.parents[1]}) are not here, as they"
+            f"{option}: not given, and the bundled texts ({BUNDLED_CORPUS}) are not here, as they"
             f" are in a checkout of the project; give {option} DIR"
         )
-    folders = entries(root.parents[1])
-    return [path for folder in folders if folder.is_dir() for path in text_files(folder, option)]
+    return [path for folder in entries(root) if folder.is_dir() for path in text_files(folder, option)]
 
 
 def texts_of_file(path: Path) -> Iterator[tuple[str, Sequence[str]]]:

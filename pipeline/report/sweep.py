@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import TypedDict
 
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
-from pipeline.report.tokenizers import Rates
 from pipeline.system.printable import show_bytes
 from stages.tokenizer.fairness import NOTABLE_FALLBACK
+from stages.tokenizer.parity import Rates
 
 MOST_LANGUAGES = 24
 """Rows of a table by language: those that pay most."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
-from pipeline.inputs.balanced_text import read_balance, require_unchanged_balance
+from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
@@ -150,7 +150,7 @@ def sample_works(job: Job, config: TrainConfig) -> list[SampleUnit]:
 def training_work(job: Job, config: TrainConfig) -> TokenizerTraining:
     """Return what `train_tokenizer` trains on these samples."""
     targets = balanced_targets(language_sizes(job), config)
-    return TokenizerTraining(kept_units(job), config, targets, job.file.framing, _parallel(config))
+    return TokenizerTraining(kept_units(job), config, targets, job.file.framing, balance_of(config))
 
 
 def _waits(scope: Scope) -> Sequence[str]:
@@ -206,15 +206,6 @@ def _trained(job: Job) -> Work[TokenizerRecord]:
     where = Where.WORKERS if little else Where.ALONE
     trained = yield Phase("train the tokenizer", [task], where, need=need)
     return Whole(trained[task.unit].read(TokenizerRecord), flows)
-
-
-def _parallel(config: TrainConfig) -> Mapping[str, Sequence[str]]:
-    """Return the text that languages are balanced by, if they are."""
-    if not config.is_balanced:
-        return {}
-    texts = read_balance(config.parity)
-    require_unchanged_balance(config.parity, texts)
-    return texts
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:

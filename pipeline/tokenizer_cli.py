@@ -64,7 +64,7 @@ def compare_tokenizers(  # one parameter an option
 @tokenizer_app.command("verify")
 def verify_tokenizer_file(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A SentencePiece .model, or a tokenizer.json.")
+        Path, typer.Argument(metavar="MODEL", help="A tokenizer's file, or a folder that holds one.")
     ],
     texts: Annotated[
         list[Path] | None,
@@ -78,13 +78,17 @@ def verify_tokenizer_file(
         list[str] | None,
         typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
     ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What ranks of tiktoken are of, if they are not known."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Prove that texts come back, ids are the library's, and no text gives a special id."""
     from pipeline.commands.tokenizer_verify import verify_tokenizer
     from pipeline.report.tokenizer_proof import print_proof, require_proof
 
-    found = verify_tokenizer(model, special=special or (), texts=texts or ())
+    found = verify_tokenizer(model, special=special or (), texts=texts or (), encoding=encoding)
     print_proof(found, as_json=as_json)
     require_proof(found)
 
@@ -106,7 +110,10 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     alphas: Annotated[
         str, typer.Option(metavar="A,...", help="Exponents of the balance over languages to try.")
     ] = "0.3,0.5,1.0",
-    model: Annotated[str | None, typer.Option(help="Algorithm. [default: that of the run file]")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(

@@ -34,6 +34,8 @@ _CHARSMAP, _DUMMY_PREFIX, _FOLDS = 2, 3, 4
 _SPACE_BEHIND, _BYTE_FALLBACK = 24, 35
 """Fields of the settings of training."""
 _READ = (ModelKind.BPE, ModelKind.UNIGRAM)
+_MATCHED = (PieceType.NORMAL, PieceType.USER_DEFINED)
+"""What SentencePiece finds in texts."""
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
@@ -67,7 +69,7 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
     texts = [text.decode() for text in model.texts]
     if spaces:
         texts = [
-            text.replace(SPACE_SYMBOL, " ") if kind == PieceType.NORMAL else text
+            text.replace(SPACE_SYMBOL, " ") if kind in _MATCHED else text
             for text, kind in zip(texts, types.tolist(), strict=True)
         ]
     _require_convertible(model.kind, texts, types.tolist(), name=name)
@@ -172,14 +174,13 @@ def _unigram(
     texts: list[str], types: list[int], scores: list[float], *, unknown: int
 ) -> dict[str, object]:
     """Return a unigram model; what no text may give scores less than any way around it."""
-    matched = {PieceType.NORMAL, PieceType.USER_DEFINED}
     least = min(
         (s for s, kind in zip(scores, types, strict=True) if kind == PieceType.NORMAL), default=0
     )
     longest = max(map(len, texts))
     never = (least - 1) * (longest + 1)
     vocab = [
-        [text, score if kind in matched else never]
+        [text, score if kind in _MATCHED else never]
         for text, score, kind in zip(texts, scores, types, strict=True)
     ]
     return {"type": "Unigram", "unk_id": unknown, "vocab": vocab}
@@ -191,9 +192,8 @@ def _apart(texts: list[str], types: list[int], rules: _Rules) -> dict[str, objec
     They are written in bytes, so nothing joins them to their neighbours. Without this, the way around a
     special piece that holds one would cost more than that piece.
     """
-    matched = {PieceType.NORMAL, PieceType.USER_DEFINED}
-    known = {c for text, kind in zip(texts, types, strict=True) if kind in matched for c in text}
-    kept = {c for text, kind in zip(texts, types, strict=True) if kind not in matched for c in text}
+    known = {c for text, kind in zip(texts, types, strict=True) if kind in _MATCHED for c in text}
+    kept = {c for text, kind in zip(texts, types, strict=True) if kind not in _MATCHED for c in text}
     lone = "".join(sorted(kept - known))
     if not lone or not rules.byte_fallback:
         return None

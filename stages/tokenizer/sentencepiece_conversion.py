@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stages.errors import FormatError
+from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
     NORMALISER,
@@ -72,6 +73,7 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
             text.replace(SPACE_SYMBOL, " ") if kind in _MATCHED else text
             for text, kind in zip(texts, types.tolist(), strict=True)
         ]
+    types[_groups_in(texts, types.tolist(), model.scores.tolist())] = PieceType.USER_DEFINED
     _require_convertible(model.kind, texts, types.tolist(), name=name)
     unknown = int(np.flatnonzero(types == PieceType.UNKNOWN)[0])
     inside = _bpe if model.kind is ModelKind.BPE else _unigram
@@ -141,6 +143,21 @@ def _require_convertible(kind: ModelKind, texts: list[str], types: list[int], *,
                 f"{name}: the special piece {text!r} is one character, which the library of"
                 f" tokenizer.json would give for it; {way_out}"
             )
+
+
+def _groups_in(texts: list[str], types: list[int], scores: list[float]) -> list[int]:
+    """Return the ids of the digit groups of a model that has them all.
+
+    They rest on equal scores, of which the leftmost counts, and merges of a tokenizer.json have none. As
+    pieces that are matched as a whole, the longest and leftmost first, they are the same groups.
+    """
+    groups = digit_groups()
+    found = [
+        number
+        for number, (text, kind) in enumerate(zip(texts, types, strict=True))
+        if kind == PieceType.NORMAL and groups.get(text) == scores[number]
+    ]
+    return found if len(found) == NUM_GROUPS else []
 
 
 def _added(number: int, text: str, *, special: bool) -> dict[str, object]:

@@ -30,11 +30,29 @@ from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model
 from tests.stages.tokenizer.existing_files import data_of, kind_of_file, model_of, texts
 
-OWN = ("bpe", "unigram")
-"""Models as a run trains them."""
+OWN = {
+    "bpe": {},
+    "unigram": {"model": "unigram"},
+    "policies": {
+        "vocab_size": 3_000,
+        "digits": "threes",
+        "indentation": True,
+        "user_symbols": ["<br>", "a b", "\n# "],
+        "control_symbols": ["<|end|>"],
+    },
+    "byte_bpe": {"model": "byte_bpe"},
+}
+"""Models as a run trains them, by their settings."""
 KINDS = (*OWN, "gpt2", "bert", "llama-model")
 ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
-LITERALS = ("a <mask> b</s><sentinel_0>", "\u2581a\u2581 \u2581\u2581", "  a\t\n\n  b ", "<0x0A>", "")
+LITERALS = (
+    "a <mask> b</s><sentinel_0>",
+    "\u2581a\u2581 \u2581\u2581",
+    "  a\t\n\n  b ",
+    "<0x0A>",
+    "",
+    "a<br>\n# 12345a b",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -47,12 +65,13 @@ def few_strings(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_model(kind: str) -> bytes:
     """Return a model that a run trained."""
     lines = [(line, 1) for text in texts() for line in text.splitlines()]
-    return train_model(lines, TrainConfig.model_validate({"model": kind, "vocab_size": 1_200}))
+    return train_model(lines, TrainConfig.model_validate({"vocab_size": 1_200, **OWN[kind]}))
 
 
 def request_of(name: str, folder: Path, **more: object) -> TokenizerExportRequest:
     """Return a request for the export of a tokenizer, which is written down first."""
-    kind = TokenizerKind.SENTENCEPIECE if name in OWN else kind_of_file(name)
+    pieces = name in OWN and name != "byte_bpe"
+    kind = TokenizerKind.SENTENCEPIECE if pieces else kind_of_file(name)
     place = folder / f"{name}-{kind}"
     place.write_bytes(own_model(name) if name in OWN else data_of(name))
     special = ("eos=[SEP]",) if name == "bert" else ()

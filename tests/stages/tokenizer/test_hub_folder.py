@@ -30,7 +30,7 @@ from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model
 from tests.stages.tokenizer.existing_files import data_of, kind_of_file, model_of, texts
 
-OWN = {
+OWN: dict[str, dict[str, object]] = {
     "bpe": {},
     "unigram": {"model": "unigram"},
     "policies": {

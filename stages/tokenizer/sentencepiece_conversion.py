@@ -137,7 +137,14 @@ def _require_convertible(kind: ModelKind, texts: list[str], types: list[int], *,
             f"{name}: merges over {texts[number]!r}, which it never gives (an unused piece), and"
             f" tokenizer.json cannot say that; {way_out}"
         )
+    known = {text for text, of in zip(texts, types, strict=True) if of == PieceType.NORMAL}
     for text, of in zip(texts, types, strict=True):
+        lone = [c for c in text if c not in known] if of == PieceType.NORMAL else []
+        if kind is ModelKind.BPE and lone:
+            raise FormatError(
+                f"{name}: the piece {text!r} holds {lone[0]!r}, which has no piece of its own, so that"
+                f" tokenizer.json cannot merge it; {way_out}"
+            )
         if len(text) == 1 and of == PieceType.CONTROL:
             raise FormatError(
                 f"{name}: the special piece {text!r} is one character, which the library of"

@@ -17,6 +17,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.progress import Progress
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.watch import MemoryWatch
+from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
 from pipeline.inputs.skipped import SkippedFiles
@@ -167,6 +168,7 @@ def _resolved(request: RunRequest) -> RunRequest:
     """Return a request whose filters, templates and other texts know what they rest on."""
     file = resolve_chats(resolve_filters(request.file, request.base), request.base)
     file = resolve_fairness(resolve_sets(file, request.base), request.base)
+    file = resolve_balance(file, request.base)
     return replace(request, file=file)
 
 

@@ -1,17 +1,19 @@
 """Training: the algorithms that a run can train its tokenizer by, each with what it costs.
 
-    bpe       SentencePiece     pieces of characters, byte fallback
-    unigram   SentencePiece     likewise
-    byte_bpe  tokenizers        pieces of bytes
+    bpe          SentencePiece     pieces of characters, byte fallback
+    unigram      SentencePiece     likewise
+    byte_bpe     tokenizers        pieces of bytes
+    parity_bpe   tokenizers        likewise, balanced by parallel text
 
 Each is one value of a table: how it is trained, and the memory that this takes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stages.tokenizer.byte_level_training import train_byte_bpe
 from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.parity_training import train_parity_bpe
 from stages.tokenizer.sentencepiece_training import train_sentencepiece
 from stages.tokenizer.train_config import TokenizerModel, TrainConfig
 
@@ -36,10 +38,12 @@ class TrainingSample:
     Args:
         pieces: yields (language, text, copies) in canonical order, from the start at each call.
         characters: that get a piece, if the algorithm has pieces of characters.
+        parallel: the same text in some languages, if the algorithm balances languages by it.
     """
 
     pieces: Callable[[], Iterator[tuple[str, str, int]]]
     characters: str = ""
+    parallel: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,10 @@ def _by_bytes(sample: TrainingSample, config: TrainConfig) -> bytes:
     return train_byte_bpe(((text, copies) for _, text, copies in sample.pieces()), config)
 
 
+def _by_parity(sample: TrainingSample, config: TrainConfig) -> bytes:
+    return train_parity_bpe(sample.pieces(), config, parallel=sample.parallel)
+
+
 def _by_sentencepiece(sample: TrainingSample, config: TrainConfig) -> bytes:
     pieces = ((text, copies) for _, text, copies in sample.pieces())
     return train_sentencepiece(pieces, config, characters=sample.characters)
@@ -74,7 +82,8 @@ TRAINERS: Mapping[TokenizerModel, TokenizerTrainer] = {
     TokenizerModel.UNIGRAM: TokenizerTrainer(
         _PIECES, _by_sentencepiece, most_memory=24, usual_memory=20
     ),
-    TokenizerModel.BYTE_BPE: TokenizerTrainer(_BYTES, _by_bytes, most_memory=40, usual_memory=20),
+    TokenizerModel.BYTE_BPE: TokenizerTrainer(_BYTES, _by_bytes, most_memory=28, usual_memory=16),
+    TokenizerModel.PARITY_BPE: TokenizerTrainer(_BYTES, _by_parity, most_memory=80, usual_memory=45),
 }
 """By `tokenizer.train.model`."""
 

@@ -5,9 +5,12 @@ from enum import StrEnum
 
 from pydantic import Field, model_validator
 
+from stages.config import Config
+from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.normalization import Normalization, rule_normaliser
-from stages.tokenizer.sampling import SamplingConfig
+from stages.tokenizer.space_runs import UNITS
 from stages.tokenizer.special import num_reserved
+from stages.tokenizer.vocabulary_policy import VocabularyPolicy, refuse_symbols
 
 NUM_BYTES = 256
 """Ids of single bytes, which every model has."""
@@ -20,6 +23,7 @@ class TokenizerModel(StrEnum):
     BPE = "bpe"
     UNIGRAM = "unigram"
     BYTE_BPE = "byte_bpe"
+    PARITY_BPE = "parity_bpe"
 
 
 class PreTokenizer(StrEnum):
@@ -31,17 +35,29 @@ class PreTokenizer(StrEnum):
     GPT4O = "gpt4o"
 
 
-class TrainConfig(SamplingConfig):
+class ParityBalance(Config):
+    """What parity-aware BPE balances languages by: the same text in many of them."""
+
+    texts: str | None = None
+    """Folder of LANG.txt, relative to the run file; line N of each file is the same sentence. Without
+    it, the text is the Universal Declaration of Human Rights, in 62 languages."""
+    digest: str | None = None
+    """XXH3-128 of the texts. The run fills it in. If you set it, other texts are refused."""
+
+
+class TrainConfig(VocabularyPolicy):
     """Training of the tokenizer."""
 
     model: TokenizerModel = TokenizerModel.BPE
     """Algorithm. bpe, unigram: SentencePiece's byte-pair encoding and unigram language model, with byte
-    fallback. byte_bpe: byte-level BPE, as a `tokenizer.json`."""
+    fallback. byte_bpe: byte-level BPE, as a `tokenizer.json`. parity_bpe: likewise, and each merge is
+    for the language that takes most tokens for the same text."""
     pre_tokenizer: PreTokenizer = PreTokenizer.LLAMA3
     """How byte-level BPE cuts texts into words. gpt2: letters, digits and other characters, each with a
     space before them. llama3: digits in groups of up to three, line ends with what stands before them,
     one other character before letters. qwen2: likewise, with single digits. gpt4o: as llama3, but marks,
     such as the vowel signs of Hindi and Thai, are part of words, and a capital letter begins one."""
+    parity: ParityBalance = ParityBalance()
     normalization: Normalization = Normalization.IDENTITY
     """What is done to texts before they are encoded: nothing, or SentencePiece's `nmt_nfkc`, which loses
     line feeds, tabs and more (`plan` names what), so that rows decode to the normalised text."""
@@ -65,6 +81,10 @@ class TrainConfig(SamplingConfig):
         """Say of some settings whether the algorithm uses them, and if not, why and what to do."""
         return {
             "pre_tokenizer": (self.is_byte_level, "which cuts words itself; leave it out"),
+            "parity": (
+                self.is_balanced,
+                'which balances no languages; leave it out, or set model to "parity_bpe"',
+            ),
             "character_coverage": (
                 not self.is_byte_level,
                 "which writes every character in bytes; leave it out",
@@ -73,12 +93,27 @@ class TrainConfig(SamplingConfig):
                 not self.is_byte_level,
                 "which keeps texts as they are; leave it out, since texts are in NFC already",
             ),
+            "indentation": (
+                self.model is TokenizerModel.BPE,
+                "which has no order of merges that would keep runs together; leave it out"
+                if self.model is TokenizerModel.UNIGRAM
+                else "whose pre-tokenizer says what stands together; leave it out",
+            ),
+            "user_symbols": (
+                self.model is not TokenizerModel.UNIGRAM,
+                'in which other pieces can reach over them; set model = "bpe"',
+            ),
         }
 
     @property
     def is_byte_level(self) -> bool:
         """Whether pieces are made of bytes."""
-        return self.model is TokenizerModel.BYTE_BPE
+        return self.model in (TokenizerModel.BYTE_BPE, TokenizerModel.PARITY_BPE)
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether languages are balanced by parallel text."""
+        return self.model is TokenizerModel.PARITY_BPE
 
     def normaliser(self) -> Callable[[str], str]:
         """Return what turns a text into the one that pieces are learned from, spaces as they are."""
@@ -87,6 +122,39 @@ class TrainConfig(SamplingConfig):
         normaliser = rule_normaliser(self.normalization)
         return lambda text: str(normaliser.normalize(text))
 
+    @property
+    def _has_groups(self) -> bool:
+        """Whether every group of digits has a piece, learned or not."""
+        return self.digits == "threes" and not self.is_byte_level
+
+    @property
+    def num_fixed(self) -> int:
+        """Ids that are not learned: special ones, bytes, the user's symbols, groups of digits, runs."""
+        symbols = len(self.control_symbols) + len(self.user_symbols)
+        units = NUM_GROUPS * self._has_groups + len(UNITS) * self.indentation
+        return num_reserved() + NUM_BYTES + symbols + units
+
     def most_characters(self) -> int:
         """Return how many pieces may be single characters: half of those that are text."""
-        return (self.vocab_size - num_reserved() - NUM_BYTES) // 2
+        return (self.vocab_size - self.num_fixed) // 2
+
+    @model_validator(mode="after")
+    def _policy_fits(self) -> "TrainConfig":
+        refuse_symbols(self.control_symbols, self.user_symbols, self.normaliser())
+        if self.model is TokenizerModel.UNIGRAM and self.digits == "threes":
+            raise ValueError(
+                'digits = "threes": a unigram model adds up scores, which cannot tell groups from'
+                ' the left; set model = "bpe", or digits = "single"'
+            )
+        if self.indentation and self.normalization is not Normalization.IDENTITY:
+            raise ValueError(f'indentation: normalization = "{self.normalization}" loses line feeds')
+        taken = set(digit_groups()) if self._has_groups else set()
+        for symbol in self.user_symbols:
+            if symbol in taken or (self.indentation and not symbol.strip(" ")):
+                raise ValueError(f"user_symbols: {symbol!r} has a piece already; remove it")
+        if self.vocab_size <= self.num_fixed:
+            raise ValueError(
+                f"vocab_size = {self.vocab_size:,}: the special ids, bytes, symbols, groups of digits"
+                f" and runs of spaces alone are {self.num_fixed:,}; set it well above that"
+            )
+        return self

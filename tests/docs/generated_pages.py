@@ -42,6 +42,7 @@ from stages.tokenizer.framing import Framing
 from stages.tokenizer.ranks.encodings import TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces
 from stages.tokenizer.train import TrainConfig
+from stages.tokenizer.train_config import ParityBalance
 
 COMMANDS = (
     *("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"),
@@ -68,6 +69,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[tokenizer]", TokenizerSection),
     ("[framing]", Framing),
     ("[tokenizer.train]", TrainConfig),
+    ("[tokenizer.train.parity]", ParityBalance),
     ("[tokenizer.special]", SpecialPieces),
     ("[tokenizer.tiktoken]", TiktokenConfig),
     ("[tokenizer.limits]", TokenizerLimits),

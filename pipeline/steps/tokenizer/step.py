@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
+from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
@@ -37,7 +38,7 @@ from pipeline.steps.tokenizer.training import (
 )
 from stages.tokenizer.normalization import normalization_loss
 from stages.tokenizer.sampling import SamplingConfig, balanced_targets, held_out_shares
-from stages.tokenizer.train import fitting_sample, training_memory
+from stages.tokenizer.train import TrainConfig, fitting_sample, training_memory
 
 SAMPLE = "sample"
 """Begins the names of the samples, one a unit of ingest."""
@@ -52,7 +53,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         return {"tokenizer": {adopted.kind.value: what}}
     begin, end = scope.file.framing.stored_roles  # what is meant, however the run file says it
     own = {} if (begin, end) == (None, "eos") else {"framing": {"begin": begin, "end": end}}
-    return {"tokenizer": {"train": scope.file.tokenizer.train, **own}, **_held_out(scope.file)}
+    return {"tokenizer": {**_training(scope.file.tokenizer.train), **own}, **_held_out(scope.file)}
+
+
+def _training(config: TrainConfig) -> dict[str, object]:
+    """Return what decides the tokenizer beside its sample; of the text that balances it the digest."""
+    train = Some(config, set(TrainConfig.model_fields) - {"parity"})
+    balanced = {"parity": Some(config.parity, {"digest"})} if config.is_balanced else {}
+    return {"train": train, **balanced}
 
 
 def _held_out(file: RunFile) -> dict[str, object]:
@@ -89,7 +97,7 @@ LITTLE_TEXT, FEW_LANGUAGES = 4 << 20, 1 << 10
 
 def _warning(scope: Scope) -> str | None:
     if scope.adopted is not None:
-        return scope.adopted.loss
+        return "; ".join(filter(None, (scope.adopted.loss, scope.adopted.offer))) or None
     return normalization_loss(scope.file.tokenizer.train.normalization)
 
 
@@ -124,6 +132,27 @@ def _reads(scope: Scope) -> Sequence[str]:
     return (last_selecting(scope.file),) if scope.adopted is None else ()
 
 
+def language_sizes(job: Job) -> dict[str, int]:
+    """Return the bytes of kept text of each language."""
+    return {name: size["bytes"] for name, size in selection(job).languages.items()}
+
+
+def sample_works(job: Job, config: TrainConfig) -> list[SampleUnit]:
+    """Return what `sample_unit` draws of each unit, in canonical order."""
+    sizes, sides = language_sizes(job), sides_key(job.scope)
+    rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
+    return [
+        SampleUnit(unit, rates, job.file.validation, job.file.seed, sides, held_out)
+        for unit in kept_units(job)
+    ]
+
+
+def training_work(job: Job, config: TrainConfig) -> TokenizerTraining:
+    """Return what `train_tokenizer` trains on these samples."""
+    targets = balanced_targets(language_sizes(job), config)
+    return TokenizerTraining(kept_units(job), config, targets, job.file.framing, balance_of(config))
+
+
 def _waits(scope: Scope) -> Sequence[str]:
     """Return what says which languages there are, where limits hold for them."""
     limited = scope.file.tokenizer.limits != TokenizerLimits()
@@ -155,28 +184,23 @@ def _adopted(job: Job) -> Work[TokenizerRecord]:
 
 def _trained(job: Job) -> Work[TokenizerRecord]:
     config = job.file.tokenizer.train
-    units, languages = kept_units(job), selection(job).languages
-    sizes = {name: size["bytes"] for name, size in languages.items()}
-    rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
+    sizes, works = language_sizes(job), sample_works(job, config)
     samples = yield Phase(
         "sample for the tokenizer",
         [
             job.task(
-                f"{SAMPLE}-{unit.commit_name}",
+                f"{SAMPLE}-{work.unit.commit_name}",
                 sample_unit,
-                SampleUnit(
-                    unit, rates, job.file.validation, job.file.seed, sides_key(job.scope), held_out
-                ),
+                work,
                 fingerprint=job.plan.units[SAMPLE],
             )
-            for unit in units
+            for work in works
         ],
     )
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
-    training = TokenizerTraining(units, config, balanced_targets(sizes, config), job.file.framing)
-    task = job.task("train", train_tokenizer, training)
+    task = job.task("train", train_tokenizer, training_work(job, config))
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
     where = Where.WORKERS if little else Where.ALONE

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
@@ -80,6 +80,8 @@ class TokenizerTraining:
     train: TrainConfig
     targets: Mapping[str, float]
     framing: Framing
+    parallel: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What its languages are balanced by, if they are."""
 
 
 def sample_key(unit: Unit) -> str:
@@ -199,7 +201,8 @@ def _measured(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
     """Train on the units' pieces in canonical order; write model, special ids and fairness."""
-    trainer, special = TRAINERS[work.train.model], trained_ids(work.framing)
+    trainer = TRAINERS[work.train.model]
+    special = trained_ids(work.framing, len(work.train.control_symbols))
     sample, coverage = _sample_of(workspace, work)
     model = workspace.create(f"{FOLDER}/{trainer.kind}")
     model.write_bytes(trainer.train(sample, work.train))
@@ -235,7 +238,7 @@ def _sample_of(workspace: Workspace, work: TokenizerTraining) -> tuple[TrainingS
             " validation.fraction or add documents"
         )
     if work.train.is_byte_level:
-        return TrainingSample(pieces), None
+        return TrainingSample(pieces, parallel=work.parallel), None
     counts, normalise = CharacterCounts(), work.train.normaliser()
     for language, piece, _ in pieces():
         counts.add(language, normalise(piece))

@@ -15,12 +15,13 @@ from stages.config import canonical_json
 from stages.errors import ConfigError, DataError
 from stages.tokenizer.parity import parallel_texts
 from stages.tokenizer.parity_training import require_parity_trainer
-from stages.tokenizer.train_config import ParityBalance
+from stages.tokenizer.train_config import ParityBalance, TrainConfig
 
 MOST_BYTES = 256 << 10
 """Of a language: sentences are taken from the first on until one language has so many. Each merge looks
 through all words of them."""
 _KEY = "tokenizer.train.parity"
+_TEXTS = f"{_KEY}.texts ="
 
 
 def resolve_balance(file: RunFile, base: Path) -> RunFile:
@@ -59,8 +60,8 @@ def read_balance(balance: ParityBalance) -> dict[str, list[str]]:
         DataError: the files cannot be read, or are not parallel.
     """
     folder = balance.texts
-    lines = bundled_declarations() if folder is None else parallel_lines(Path(folder))
-    found = parallel_texts(lines, name=str(BUNDLED) if folder is None else f"{_KEY}.texts = {folder!r}")
+    lines = bundled_declarations() if folder is None else parallel_lines(Path(folder), name=_TEXTS)
+    found = parallel_texts(lines, name=BUNDLED if folder is None else f"{_TEXTS} {folder}")
     texts = {language: list(sentences) for language, sentences in sorted(found.texts.items())}
     count = min(
         sum(size <= MOST_BYTES for size in accumulate(len(text.encode()) for text in sentences))
@@ -69,14 +70,18 @@ def read_balance(balance: ParityBalance) -> dict[str, list[str]]:
     return {language: sentences[: max(count, 1)] for language, sentences in texts.items()}
 
 
-def require_unchanged_balance(balance: ParityBalance, texts: dict[str, list[str]]) -> None:
-    """Refuse texts that are others than when the run was planned.
+def balance_of(config: TrainConfig) -> dict[str, list[str]]:
+    """Return the texts that a training balances languages by; none if it balances none.
 
     Raises:
-        DataError: they are.
+        DataError: they are others than when the run was planned.
     """
-    if digest_of(texts) != balance.digest:
-        raise DataError(f"{_KEY}.texts: changed since the run was planned; run again")
+    if not config.is_balanced:
+        return {}
+    texts = read_balance(config.parity)
+    if config.parity.digest not in (None, digest_of(texts)):
+        raise DataError(f"{_TEXTS} {config.parity.texts}: changed since the run was planned; run again")
+    return texts
 
 
 def digest_of(texts: dict[str, list[str]]) -> str:

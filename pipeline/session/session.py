@@ -167,8 +167,8 @@ def _run_one(request: RunRequest, *, stream: TextIO | None) -> RunReport:
 def _resolved(request: RunRequest) -> RunRequest:
     """Return a request whose filters, templates and other texts know what they rest on."""
     file = resolve_chats(resolve_filters(request.file, request.base), request.base)
-    file = resolve_balance(resolve_sets(file, request.base), request.base)
-    file = resolve_fairness(file, request.base)
+    file = resolve_fairness(resolve_sets(file, request.base), request.base)
+    file = resolve_balance(file, request.base)
     return replace(request, file=file)
 
 

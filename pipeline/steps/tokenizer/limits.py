@@ -38,6 +38,15 @@ class LanguageCosts:
     parity: Mapping[str, float]
     """Likewise, of those that the parallel text has."""
     reference: str
+    covered: bool = True
+    """Whether a share of the characters has pieces, as `character_coverage` says."""
+
+    @property
+    def more_pieces(self) -> str:
+        """What makes bytes rarer."""
+        if not self.trained:
+            return _ANOTHER
+        return _MORE_PIECES if self.covered else _MORE_SHARE
 
     @property
     def text(self) -> str:
@@ -68,6 +77,7 @@ def costs_of(
         byte_fallback=record.byte_fallback if trained else fallback,
         parity={own: measured.parity[name] for own, name in names.items()},
         reference=measured.reference,
+        covered=record.character_coverage is not None,
     )
 
 
@@ -95,7 +105,8 @@ def require_limits(costs: LanguageCosts, limits: TokenizerLimits, root: Path) ->
     if not faults:
         return
     limit = "limit" if len(faults) == 1 else "limits"
-    better = (_MORE_PIECES if over else _MORE_SHARE) if costs.trained else _ANOTHER
+    unfair = _MORE_SHARE if costs.trained else _ANOTHER
+    better = costs.more_pieces if over else unfair
     raise VerificationError(
         f"{'; '.join(faults)}. No text is encoded yet. To go on with this tokenizer, raise the {limit}"
         f" and run again: nothing is redone. For a better one, {better}, and run again with --replace"
@@ -111,8 +122,7 @@ def cost_warnings(costs: LanguageCosts, limits: TokenizerLimits) -> Iterator[str
     if over and limits.max_byte_fallback is None:
         yield (
             f"tokenizer: of the tokens of {costs.text} text, bytes are {_listed(over, '.1%')};"
-            f" {_MORE_PIECES if costs.trained else _ANOTHER}; tokenizer.limits.max_byte_fallback stops a"
-            " run at such a share"
+            f" {costs.more_pieces}; tokenizer.limits.max_byte_fallback stops a run at such a share"
         )
     unequal = _over(costs.parity, NOTABLE_PARITY)
     if unequal and limits.max_parity is None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.engine.memory import Need, room_of_worker
 from pipeline.engine.phase import Phase, Where
-from pipeline.inputs.balanced_text import read_balance, require_unchanged_balance
+from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fingerprints import Some, fingerprint_of
 from pipeline.state.ledger import let_out, settle
@@ -184,7 +184,7 @@ def _trained(job: Job) -> Work[TokenizerRecord]:
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
     training = TokenizerTraining(
-        units, config, balanced_targets(sizes, config), job.file.framing, _parallel(config)
+        units, config, balanced_targets(sizes, config), job.file.framing, balance_of(config)
     )
     task = job.task("train", train_tokenizer, training)
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
@@ -192,15 +192,6 @@ def _trained(job: Job) -> Work[TokenizerRecord]:
     where = Where.WORKERS if little else Where.ALONE
     trained = yield Phase("train the tokenizer", [task], where, need=need)
     return Whole(trained[task.unit].read(TokenizerRecord), flows)
-
-
-def _parallel(config: TrainConfig) -> Mapping[str, Sequence[str]]:
-    """Return the text that languages are balanced by, if they are."""
-    if not config.is_balanced:
-        return {}
-    texts = read_balance(config.parity)
-    require_unchanged_balance(config.parity, texts)
-    return texts
 
 
 def _amounts(record: TokenizerRecord, _: Records) -> Amounts:

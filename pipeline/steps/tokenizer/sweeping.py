@@ -19,6 +19,7 @@ import orjson
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Function, Task, Workspace
+from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import fingerprint_of
 from pipeline.steps.dedup.step import sides_key
@@ -159,7 +160,9 @@ def swept(job: Job, settings: Sequence[TrainConfig]) -> Phases[list[SweptRecord]
     sizes, units = _sizes(job), kept_units(job)
     tasks = []
     for config in settings:
-        training = TokenizerTraining(units, config, balanced_targets(sizes, config), job.file.framing)
+        training = TokenizerTraining(
+            units, config, balanced_targets(sizes, config), job.file.framing, balance_of(config)
+        )
         work = SweptTraining(training, _sample_of(config))
         tasks.append(_task(work.folder, train_for_sweep, work))
     trained = yield Phase("train each tokenizer", tasks, need=_need(job, settings))

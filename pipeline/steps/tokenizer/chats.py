@@ -1,6 +1,7 @@
 """Chats and the tokenizer: which ids the markup of templates gives, and what does not fit together."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pipeline.run_file.config import RunFile, Source
 from stages.chat.rendering import marked_pieces, spelled_pieces, writes_piece
@@ -27,7 +28,7 @@ def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Ro
     numbers = sorted({found.marks[piece] for piece in pieces} - taken)
     if not numbers:
         return roles
-    return Roles(roles.ids | {f"reserved_{number}": number for number in numbers}, roles.unsure)
+    return replace(roles, ids=roles.ids | {f"reserved_{number}": number for number in numbers})
 
 
 def chat_loss(

@@ -23,8 +23,14 @@ from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, VerificationError
 from stages.store.digests import sync_path
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.framing import Framing, Preset, are_own
+from stages.tokenizer.existing import (
+    RunTokenizer,
+    TokenizerKind,
+    describe,
+    existing_tokenizer,
+    is_trained,
+)
+from stages.tokenizer.framing import Framing, Preset
 from stages.tokenizer.hub_folder import (
     FILE,
     Frame,
@@ -145,7 +151,7 @@ def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
         found = framed_roles(described, found, framing, name=path.name)
         frame = run_frame(found.ids)
     ids = {"pad": found.ids["eos"], **found.ids}
-    own = kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
+    own = kind is TokenizerKind.SENTENCEPIECE and is_trained(data, ids)
     tokenizer: RunTokenizer = (
         Tokenizer.load(path, ids) if own else existing_tokenizer(data, kind, ids, name=key).unguarded()
     )

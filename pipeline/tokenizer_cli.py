@@ -64,7 +64,7 @@ def compare_tokenizers(  # one parameter an option
 @tokenizer_app.command("verify")
 def verify_tokenizer_file(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A SentencePiece .model, or a tokenizer.json.")
+        Path, typer.Argument(metavar="MODEL", help="A tokenizer's file, or a folder that holds one.")
     ],
     texts: Annotated[
         list[Path] | None,
@@ -78,13 +78,17 @@ def verify_tokenizer_file(
         list[str] | None,
         typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
     ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What ranks of tiktoken are of, if they are not known."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Prove that texts come back, ids are the library's, and no text gives a special id."""
     from pipeline.commands.tokenizer_verify import verify_tokenizer
     from pipeline.report.tokenizer_proof import print_proof, require_proof
 
-    found = verify_tokenizer(model, special=special or (), texts=texts or ())
+    found = verify_tokenizer(model, special=special or (), texts=texts or (), encoding=encoding)
     print_proof(found, as_json=as_json)
     require_proof(found)
 
@@ -106,7 +110,10 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     alphas: Annotated[
         str, typer.Option(metavar="A,...", help="Exponents of the balance over languages to try.")
     ] = "0.3,0.5,1.0",
-    model: Annotated[str | None, typer.Option(help="Algorithm. [default: that of the run file]")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -263,3 +270,48 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
         texts=tuple(text or ()),
     )
     print_resizing(resize_checkpoint(request), as_json=as_json)
+
+
+@tokenizer_app.command("export")
+def export_tokenizer_folder(  # one parameter an option
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A run's DIR, or a tokenizer's file.")],
+    to: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write; must not be there.")],
+    framing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="What add_special_tokens puts around a text: a preset of [framing], or none."
+            " [default: the framing of the run, or what the file says]",
+        ),
+    ] = None,
+    special: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
+    ] = None,
+    split_special: Annotated[  # noqa: FBT002  # typer's way
+        bool, typer.Option(help="Take special tokens for text where a text writes them out.")
+    ] = False,
+    texts: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--text",
+            metavar="PATH",
+            help="Compare ids on it too: a file that is one text, or JSON lines with 'text' (.jsonl);"
+            " may be given again.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Write a folder that AutoTokenizer of transformers loads, with the same ids and roles."""
+    from pipeline.commands.tokenizer_export import TokenizerExportRequest, export_tokenizer
+    from pipeline.report.tokenizer_export import print_export
+
+    request = TokenizerExportRequest(
+        model,
+        to,
+        framing,
+        special=tuple(special or ()),
+        split_special=split_special,
+        texts=tuple(texts or ()),
+    )
+    print_export(export_tokenizer(request), as_json=as_json)

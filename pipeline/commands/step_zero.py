@@ -18,7 +18,7 @@ from pipeline.commands.tokenizer_verify import texts_of
 from pipeline.report.resizing import TextLoss
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError
-from stages.tokenizer.new_ids import ModelFile, open_model, roles_of
+from stages.tokenizer.new_ids import ModelFile, ids_of, open_model, roles_of
 
 _PART = 512
 """Characters of a part at most; four times as many tokens fit most models."""
@@ -76,11 +76,17 @@ class StepZero:
 
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        self._before, self._after = (
-            AutoModelForCausalLM.from_pretrained(folder, dtype="float32", local_files_only=True).eval()
-            for folder in (before, after)
-        )
-        self._old, self._new = open_model(old), open_model(new)
+        try:
+            self._before, self._after = (
+                AutoModelForCausalLM.from_pretrained(folder, dtype="float32", local_files_only=True)
+                for folder in (before, after)
+            )
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            raise ConfigError(
+                f"--text: {after} is written, but transformers does not load it: {said[0]}"
+            ) from error
+        self._old, self._new, self._ids = open_model(old), open_model(new), ids_of(old)
         roles = roles_of(old)
         self._begin = roles.get("bos", roles.get("eos", 0))
         config = self._before.config
@@ -100,7 +106,7 @@ class StepZero:
             after, _ = self._nats(self._after, new)
             sums += (before, same, after)
             tokens += (len(old), len(new))
-            difference = max(difference, float(np.abs(grown[:, : known.shape[1]] - known).max()))
+            difference = max(difference, float(np.abs(grown[:, self._ids] - known[:, self._ids]).max()))
         characters = sum(map(len, parts))
         before, same, after = (round(float(one) / characters, 6) for one in sums)
         return TextLoss(

@@ -57,7 +57,7 @@ def resize_checkpoint(request: ResizeRequest) -> Resizing:
     require_local(request.checkpoint, "CHECKPOINT")
     require_local(request.output, "--output")
     refuse_output(request.output, request.checkpoint)
-    old, new = _model_file(request.old, "--old"), _model_file(request.new, "--new")
+    old, new = model_file(request.old, "--old"), model_file(request.new, "--new")
     ids = find_new_ids(old, new)
     checkpoint = open_checkpoint(request.checkpoint)
     texts = _step_zero_texts(request, checkpoint)
@@ -91,7 +91,12 @@ def resize_checkpoint(request: ResizeRequest) -> Resizing:
     )
 
 
-def _model_file(path: Path, option: str) -> ModelFile:
+def model_file(path: Path, option: str) -> ModelFile:
+    """Return a tokenizer's file, whose content says of which kind it is.
+
+    Raises:
+        ConfigError: there is none, or it cannot be read.
+    """
     key = f"{option} {path}"
     (kind, data, _) = read_tokenizer_file(path, key, base=Path.cwd()).content
     return ModelFile(data, kind, key)

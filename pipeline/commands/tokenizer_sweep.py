@@ -22,21 +22,23 @@ from pydantic import ValidationError
 from pipeline.commands.kept_texts import kept_texts
 from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import StepRun
+from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_lines
 from pipeline.planning.outputs import require_local
 from pipeline.report.sweep import RefusedSetting, SweepContent, SweptText, SweptTokenizer, name_of
 from pipeline.report.sweep_picture import draw_sweep
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, open_execution, run_session
-from pipeline.steps.selection import last_selecting, selection
+from pipeline.steps.selection import last_selecting
 from pipeline.steps.step import Job
 from pipeline.steps.tokenizer.load import FOLDER
-from pipeline.steps.tokenizer.step import TOKENIZER
+from pipeline.steps.tokenizer.step import TOKENIZER, language_sizes
 from pipeline.steps.tokenizer.sweeping import (
     SWEEP,
     SweptRecord,
     parallel_counts,
     swept,
+    with_training,
     write_parallel,
 )
 from pipeline.system.disk_faults import disk_faults
@@ -50,6 +52,7 @@ from stages.tokenizer.parity import (
     require_reference,
 )
 from stages.tokenizer.train import TrainConfig
+from stages.tokenizer.train_config import ParityBalance
 
 REPORT = "sweep.json"
 _OPTIONS = {"vocab_size": "--sizes", "alpha": "--alphas", "model": "--model"}
@@ -156,6 +159,7 @@ def _settings(request: SweepRequest) -> list[TrainConfig]:
     given = tokenizer.train.model_dump()
     if wanted.model is not None:
         given["model"] = wanted.model
+    given["parity"] = _balance(request, given)
     settings = [
         _setting(given | {"vocab_size": size, "alpha": alpha})
         for size in sorted(set(wanted.sizes))
@@ -164,6 +168,12 @@ def _settings(request: SweepRequest) -> list[TrainConfig]:
     if not settings:
         raise ConfigError("--sizes, --alphas: give at least one of each, such as 16000,32000 and 0.3,1")
     return settings
+
+
+def _balance(request: SweepRequest, given: Mapping[str, object]) -> ParityBalance:
+    """Return where the text is that languages are balanced by, if the algorithm balances them."""
+    file = with_training(request.run.file, _setting(given))
+    return resolve_balance(file, request.run.base).tokenizer.train.parity
 
 
 def _setting(content: Mapping[str, object]) -> TrainConfig:
@@ -230,7 +240,7 @@ def _content(
     request: SweepRequest, job: Job, records: Sequence[SweptRecord], *, about: SweptText
 ) -> SweepContent:
     """Return what the settings came to, and which are worse than another."""
-    sizes = {name: size["bytes"] for name, size in selection(job).languages.items()}
+    sizes = language_sizes(job)
     refused: list[RefusedSetting] = [
         {"vocab_size": one.vocab_size, "alpha": one.alpha, "why": one.refused}
         for one in records

@@ -20,9 +20,10 @@ from pipeline.system.regular_files import read_regular
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.framing import are_own
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer, is_trained
+from stages.tokenizer.family import framing_offer
 from stages.tokenizer.proof import ProofResult, coverage, prove
+from stages.tokenizer.ranks.encodings import ENCODINGS, TiktokenConfig
 from stages.tokenizer.roles import SpecialPieces, find_roles, require_roles
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.untouched import untouched
@@ -32,28 +33,35 @@ GIVEN = "given texts"
 
 
 def verify_tokenizer(
-    model: Path, *, special: Sequence[str] = (), texts: Sequence[Path] = ()
+    model: Path,
+    *,
+    special: Sequence[str] = (),
+    texts: Sequence[Path] = (),
+    encoding: str | None = None,
 ) -> TokenizerProof:
     """Hold a tokenizer's file to what a run needs of it.
 
     Args:
-        model: a SentencePiece model or a tokenizer.json.
+        model: a tokenizer's file, or a folder that holds one.
         special: special ids as ROLE=PIECE or ROLE=ID.
         texts: further files of texts.
+        encoding: what ranks of tiktoken are of, if they are not known.
 
     Raises:
         ConfigError: there is no such file, or no such piece.
         DataError: a file is not what it must be.
     """
     key = str(model)
-    path, (kind, data, _) = read_tokenizer_file(model, key, base=Path.cwd())
+    path, (kind, data, _) = read_tokenizer_file(
+        model, key, base=Path.cwd(), tiktoken=_tiktoken(encoding)
+    )
     described = describe(data, kind, name=key)
     found = find_roles(described, special_roles(special), name=model.name)
     require_roles(found, ["eos"], who="tokenizer verify", name=model.name)
     ids = {"pad": found.ids["eos"], **found.ids}
     tokenizer = (
         Tokenizer.load(path, ids)
-        if kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
+        if kind is TokenizerKind.SENTENCEPIECE and is_trained(data, ids)
         else existing_tokenizer(data, kind, ids, name=key).unguarded()
     )
     kept = set(ids.values()) - {tokenizer.unk}
@@ -71,7 +79,17 @@ def verify_tokenizer(
         proof=proof,
         coverage=coverage(tokenizer),
         kept_from_text=len(pieces),
+        framing=framing_offer(described, found),
     )
+
+
+def _tiktoken(encoding: str | None) -> TiktokenConfig:
+    try:
+        return TiktokenConfig.model_validate({"encoding": encoding})
+    except ValidationError as error:
+        raise ConfigError(
+            f"--encoding {encoding}: no such name; known are {', '.join(ENCODINGS)}"
+        ) from error
 
 
 def special_roles(given: Sequence[str]) -> SpecialPieces:

@@ -16,14 +16,13 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.system.regular_files import read_regular
 from stages.errors import ConfigError, DataError, FormatError
-from stages.tokenizer.existing import TokenizerKind, describe
+from stages.tokenizer.existing import describe
 from stages.tokenizer.parity import ParallelTexts, parallel_texts, require_reference
+from stages.tokenizer.recognised import RecognisedFile, tokenizer_file
 from stages.tokenizer.roles import Described
 
 _KEY = "tokenizer.fairness"
 _PARALLEL = f"{_KEY}.parallel ="
-_OBJECT = b"{"
-"""What a tokenizer.json begins with."""
 
 
 def resolve_fairness(file: RunFile, base: Path) -> RunFile:
@@ -84,15 +83,15 @@ def read_others(fairness: FairnessSection) -> Mapping[str, Callable[[], bytes]]:
     }
 
 
-def describe_other(data: bytes, name: str) -> tuple[TokenizerKind, Described]:
-    """Return the kind of another tokenizer's file, by its content, and what it says of itself.
+def describe_other(data: bytes, name: str) -> tuple[RecognisedFile, Described]:
+    """Return another tokenizer's file as it is opened, and what it says of itself.
 
     Raises:
         FormatError: it is no tokenizer.
     """
-    of_json = data.lstrip().startswith(_OBJECT)
-    kind = TokenizerKind.HUGGING_FACE if of_json else TokenizerKind.SENTENCEPIECE
-    return kind, describe(data, kind, name=f"{_KEY}.compare {name}")
+    key = f"{_KEY}.compare {name}"
+    found = tokenizer_file(data, name=key)
+    return found, describe(found.data, found.kind, name=key)
 
 
 def require_unchanged(fairness: FairnessSection) -> None:

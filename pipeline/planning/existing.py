@@ -5,6 +5,7 @@ found by role, never where the file is, nor in which words the run file names a 
 """
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.planning.tokenizer_files import read_tokenizer_file
@@ -20,6 +21,7 @@ from stages.objectives.table import (
     traits_of,
 )
 from stages.tokenizer.existing import describe, existing_tokenizer
+from stages.tokenizer.family import framing_offer
 from stages.tokenizer.framing import BEGIN, Framing
 from stages.tokenizer.roles import Roles, find_roles, framed_roles, require_roles
 
@@ -61,8 +63,30 @@ def find_tokenizer(file: RunFile, base: Path) -> Adoption | None:
     digest = hashlib.sha256(data).hexdigest()
     names = {number: piece for piece, number in described.pieces.items()}
     misfit = chat_loss(file, described.marks, roles.ids, names) if "eos" in roles.ids else None
-    size = described.size
-    return Adoption(path.resolve(), digest, kind, roles.ids, size, loss, misfit, tiktoken)
+    offer = (
+        None if file.framing != Framing() or not _may_begin(file) else framing_offer(described, found)
+    )
+    return Adoption(
+        path=path.resolve(),
+        sha256=digest,
+        kind=kind,
+        special_ids=roles.ids,
+        vocab_size=described.size,
+        loss=loss,
+        chat_loss=misfit,
+        offer=None if offer is None else f"{key}: {offer}",
+        tiktoken=tiktoken,
+    )
+
+
+def _may_begin(file: RunFile) -> bool:
+    """Say whether all datasets can be made of documents that an id begins."""
+    try:
+        for dataset in file.datasets:
+            refuse_begun_documents(dataset.objective)
+    except ConfigError:
+        return False
+    return True
 
 
 def _with_padding(file: RunFile, roles: Roles) -> Roles:
@@ -71,7 +95,7 @@ def _with_padding(file: RunFile, roles: Roles) -> Roles:
         return roles
     if not all(traits_of(dataset.objective).eos_may_pad for dataset in file.datasets):
         return roles
-    return Roles({"pad": roles.ids["eos"], **roles.ids}, roles.unsure)
+    return replace(roles, ids={"pad": roles.ids["eos"], **roles.ids})
 
 
 def _require(dataset: Dataset, roles: Roles, framing: Framing, *, seq_len: int, name: str) -> None:

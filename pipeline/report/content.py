@@ -90,6 +90,8 @@ class LanguageContent(TypedDict):
     bytes: int
     tokens: int
     unknown: NotRequired[int]
+    byte_tokens: NotRequired[int]
+    """Tokens that are single bytes or parts of characters."""
     byte_fallback: NotRequired[float]
     """Share of bytes among the tokens of text that a trained tokenizer has not seen."""
 

@@ -39,6 +39,10 @@ class _ParityFile(TypedDict):
     languages: dict[str, dict[str, dict[str, float]]]
 
 
+_BYTES = {"byte_tokens": "byte tokens", "byte_fallback": "held out"}
+"""Headings of the shares of byte tokens, of the token store and of text that was not trained on."""
+
+
 @dataclass(frozen=True)
 class TextTable:
     """A table of texts, the first column to the left."""
@@ -87,6 +91,8 @@ def first_languages(
         "bytes": sum(row["bytes"] for row in rest),
         "tokens": sum(row["tokens"] for row in rest),
     }
+    if all("byte_tokens" in row for row in rest):
+        others["byte_tokens"] = sum(row.get("byte_tokens", 0) for row in rest)
     return shown, others
 
 
@@ -101,12 +107,12 @@ def mix_table(report: RunReport, most: int) -> TextTable:
     first, others = first_languages(languages, most)
     rows = [*first, *([] if others is None else [others])]
     packed = packed_languages(report["packing"])
-    measured = any("byte_fallback" in row for row in languages)
+    counted = [name for name in _BYTES if any(name in row for row in languages)]
     totals = {name: max(sum(row[name] for row in languages), 1) for name in _COUNTS}
     in_rows = sum(packed.values())
     rest = in_rows - sum(packed.get(row["language"], 0) for row in first)
     headings = ["language", *(heading for name in _COUNTS for heading in (name, "share"))]
-    headings += ["in rows"] * bool(in_rows) + ["bytes/token"] + ["held-out bytes"] * measured
+    headings += ["in rows"] * bool(in_rows) + ["bytes/token", *(_BYTES[name] for name in counted)]
     lines = []
     for row in rows:
         counts = ((row[name], totals[name]) for name in _COUNTS)
@@ -115,10 +121,20 @@ def mix_table(report: RunReport, most: int) -> TextTable:
             own = rest if row is others else packed.get(row["language"], 0)
             cells.append(f"{own / in_rows:.2%}")
         cells.append(f"{row['bytes'] / max(row['tokens'], 1):.2f}")
-        if measured:
-            cells.append(f"{row['byte_fallback']:.2%}" if "byte_fallback" in row else "")
+        shares = _byte_shares(row)
+        cells += [f"{shares[name]:.2%}" if name in shares else "" for name in counted]
         lines.append((row["language"], *cells))
     return TextTable(tuple(headings), tuple(lines), max(len(languages) - most, 0))
+
+
+def _byte_shares(row: LanguageContent) -> dict[str, float]:
+    """Return the shares of byte tokens that are known of a language."""
+    shares = {}
+    if "byte_tokens" in row:
+        shares["byte_tokens"] = row["byte_tokens"] / max(row["tokens"], 1)
+    if "byte_fallback" in row:
+        shares["byte_fallback"] = row["byte_fallback"]
+    return shares
 
 
 def packed_languages(packing: Mapping[str, Mapping[str, PackingContent]]) -> dict[str, int]:

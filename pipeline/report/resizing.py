@@ -90,6 +90,7 @@ def print_resizing(found: Resizing, *, as_json: bool) -> None:
         console.line(f"{found.padding:,} rows are padding after; new padding holds the mean")
     if found.left_out:
         console.line(f"not copied: {', '.join(found.left_out)}")
+        console.line("the new tokenizer's files: shardmill tokenizer export")
     if found.texts:
         console.line()
         _print_losses(console, found.texts)

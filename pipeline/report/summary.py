@@ -137,23 +137,29 @@ def summarise(
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:
-    """Add what languages take for the same text, and of an existing tokenizer what is too much of it."""
+    """Add what languages take for the same text, and warnings that were not told as it was measured."""
     selections = _selections(file, records)
     stored = [row["language"] for row in report["languages"]]
     languages = stored or (list(selections[-1].languages) if selections else [])
+    train = file.tokenizer.train if file.tokenizer.path is None else None
+    parity, reference = {}, ""
     fairness = fairness_of(output, languages)
-    if fairness is None:
-        return
-    report["fairness"] = fairness
-    if file.tokenizer.path is not None:
-        own = {name: rates[OWN] for name, rates in fairness["languages"].items()}
-        costs = LanguageCosts(
-            trained=False,
-            byte_fallback={name: rates["byte_fallback"] for name, rates in own.items()},
-            parity={name: rates["parity"] for name, rates in own.items()},
-            reference=fairness["reference"],
-        )
-        report["warnings"] += cost_warnings(costs, file.tokenizer.limits)
+    if fairness is not None:
+        report["fairness"], reference = fairness, fairness["reference"]
+        parity = {name: rates[OWN]["parity"] for name, rates in fairness["languages"].items()}
+    counted = {
+        row["language"]: row["byte_tokens"] / max(row["tokens"], 1)
+        for row in report["languages"]
+        if "byte_tokens" in row and "byte_fallback" not in row
+    }
+    costs = LanguageCosts(
+        train=train,
+        text="encoded",
+        byte_fallback=counted,
+        parity=parity if train is None else {},
+        reference=reference,
+    )
+    report["warnings"] += cost_warnings(costs, file.tokenizer.limits)
 
 
 def _plain(record: StepRecord) -> JsonObject:
@@ -285,6 +291,8 @@ def _language(name: str, counts: LanguageTokens, byte_fallback: float | None) ->
     }
     if "unknown" in counts:
         row["unknown"] = counts["unknown"]
+    if "byte_tokens" in counts:
+        row["byte_tokens"] = counts["byte_tokens"]
     if byte_fallback is not None:
         row["byte_fallback"] = byte_fallback
     return row

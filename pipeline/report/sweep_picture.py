@@ -20,7 +20,7 @@ Scale = Callable[[float], float]
 
 
 def draw_sweep(found: SweepContent) -> str:
-    """Return the picture; settings that another one dominates have hollow marks."""
+    """Return the picture; settings that are not on the frontier have hollow marks."""
     points = found["tokenizers"]
     x, x_ticks = _scale([one["tokens"] for one in points], _LEFT, _WIDTH - _RIGHT)
     y, y_ticks = _scale([one["parity"] for one in points], _HEIGHT - _BOTTOM, _TOP)
@@ -78,7 +78,7 @@ def _legend(sizes: Sequence[int]) -> list[str]:
         said = f"{vocab_size:,} pieces"
         parts.append(_text(left + 12, 48, said))
         left += 34 + 8 * len(said)
-    told = "marks say alpha; a hollow mark: another setting is better in everything that was compared"
+    told = "labels: alpha; hollow marks: not on the frontier"
     return [*parts, _text(left, 48, told)]
 
 

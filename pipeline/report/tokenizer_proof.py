@@ -29,6 +29,8 @@ class TokenizerProof:
     coverage: Mapping[str, BlockCoverage]
     kept_from_text: int
     """Special pieces that texts wrote out."""
+    framing: str | None = None
+    """What its models expect around texts."""
 
 
 def content_of(found: TokenizerProof) -> dict[str, Any]:
@@ -39,6 +41,7 @@ def content_of(found: TokenizerProof) -> dict[str, Any]:
         "special_ids": dict(found.special),
         "compiled": found.compiled,
         "writes_every_text": found.writes_all,
+        "framing": found.framing,
         "round_trips": {name: dict(counts) for name, counts in found.proof.round_trips.items()},
         "checks": {name: asdict(check) for name, check in found.proof.checks.items()},
         "coverage": {name: asdict(block) for name, block in found.coverage.items()},
@@ -55,6 +58,8 @@ def print_proof(found: TokenizerProof, *, as_json: bool) -> None:
     console.line(f"{found.model}: {found.size:,} ids, {found.kept_from_text:,} of them special")
     console.line(f"encodes by {'compiled code' if found.compiled else 'its library'}")
     console.line(_WRITES_ALL if found.writes_all else _WRITES_SOME)
+    if found.framing is not None:
+        console.line(found.framing)
     console.line()
     _print_round_trips(console, found.proof)
     console.line()

@@ -1,13 +1,21 @@
-"""Chats of a run: templates that are files are read when it is planned, so workers need no file."""
+"""Chats of a run: templates that are files are read when it is planned, so workers need no file.
+
+A tokenizer that the run trains can have the markup of all templates as control symbols, which are found
+out here, too.
+"""
 
 from functools import partial
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from pipeline.run_file.config import RunFile, Source
 from pipeline.system.regular_files import read_regular
 from stages.chat.config import JINJA, ChatConfig
-from stages.chat.rendering import open_template
+from stages.chat.rendering import open_template, spelled_pieces
 from stages.errors import ConfigError
+from stages.tokenizer.special import special_pieces
+from stages.tokenizer.train import TrainConfig
 
 
 def resolve_chats(file: RunFile, base: Path) -> RunFile:
@@ -20,9 +28,29 @@ def resolve_chats(file: RunFile, base: Path) -> RunFile:
     Raises:
         ConfigError: a file is not there, or is no template.
     """
-    if not any(source.chat for source in file.sources):
+    if any(source.chat for source in file.sources):
+        sources = tuple(_resolved(one, base) for one in file.sources)
+        file = file.model_copy(update={"sources": sources})
+    return _with_template_symbols(file)
+
+
+def _with_template_symbols(file: RunFile) -> RunFile:
+    """Return a run whose control symbols are named, those of its templates included."""
+    train = file.tokenizer.train
+    if not train.template_symbols:
         return file
-    return file.model_copy(update={"sources": tuple(_resolved(one, base) for one in file.sources)})
+    key = "tokenizer.train.template_symbols"
+    if not any(source.chat for source in file.sources):
+        raise ConfigError(f"{key} = true: no source has chat; set it to false, or name the symbols")
+    pieces = [piece for one in file.sources if one.chat for piece in spelled_pieces(one.chat)]
+    own = set(special_pieces().values())
+    symbols = dict.fromkeys([*train.control_symbols, *(piece for piece in pieces if piece not in own)])
+    named = {**train.model_dump(), "control_symbols": tuple(symbols), "template_symbols": False}
+    try:
+        trained = TrainConfig.model_validate(named)
+    except ValidationError as error:
+        raise ConfigError(f"{key} = true: {error.errors()[0]['msg']}") from error
+    return file.model_copy(update={"tokenizer": file.tokenizer.model_copy(update={"train": trained})})
 
 
 def _resolved(source: Source, base: Path) -> Source:

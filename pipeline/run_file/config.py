@@ -12,6 +12,7 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.run_file.own_packing import with_whole_packing
+from stages.cleaning.text import clean_text
 from stages.config import Config
 from stages.decontamination.config import Decontamination
 from stages.dedup.lsh import KEYS_PER_PARTITION
@@ -178,6 +179,10 @@ class TokenizerSection(Config):
     def _one_tokenizer(self) -> "TokenizerSection":
         if self.path is not None and self.train != TrainConfig():
             raise ValueError("path and train are both given: a run trains a tokenizer or takes one")
+        for symbol in (*self.train.user_symbols, *self.train.control_symbols):
+            clean = clean_text(symbol)
+            if clean != symbol:
+                raise ValueError(f"train: {symbol!r} is {clean!r} in cleaned texts; write that")
         if self.path is None and self.special != SpecialPieces():
             raise ValueError("special names ids of an existing tokenizer; set path, or leave it out")
         if self.path is None and self.tiktoken != UNSAID:

@@ -106,6 +106,9 @@ class Tokenizer:
             piece = processor.id_to_piece(number)
             if piece != symbol or (number and not processor.is_control(number)):
                 raise FormatError(f"{path}: id {number} ({piece}) must be the control id of {symbol}")
+        for number in set((special or {}).values()):
+            if number and (number >= processor.get_piece_size() or not processor.is_control(number)):
+                raise FormatError(f"{path}: special id {number} must be that of a control symbol")
         return cls(processor, special=special)
 
     def encode(

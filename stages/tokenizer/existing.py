@@ -28,6 +28,7 @@ from stages.tokenizer.huggingface_file import HuggingFaceFile, describe_huggingf
 from stages.tokenizer.normalization import changed_samples
 from stages.tokenizer.roles import Described
 from stages.tokenizer.sentencepiece_file import SentencePieceFile, describe_sentencepiece
+from stages.tokenizer.special import num_reserved
 from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
 from stages.tokenizer.words import starts_of_spelled
 
@@ -251,6 +252,17 @@ def existing_tokenizer(
     return ExistingTokenizer(open_file(data, kind, set(special.values()), name=name), special)
 
 
+def is_trained(data: bytes, special: Mapping[str, int]) -> bool:
+    """Say whether a SentencePiece model with these special ids is one that a run trained.
+
+    What its file finds in texts, and the templates of a run keep from them, makes it a taken one.
+    """
+    if not are_own(special):
+        return False
+    further = [number for number in special.values() if number >= num_reserved()]
+    return not further or {*further} <= describe_sentencepiece(data, name="").controls
+
+
 def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:
     """Return the tokenizer of a run from its file and its special ids.
 
@@ -259,12 +271,12 @@ def open_tokenizer(path: Path, special: Mapping[str, int]) -> RunTokenizer:
     Raises:
         FormatError: the file is gone, or not of its kind.
     """
-    if path.name == TokenizerKind.SENTENCEPIECE and are_own(special):
-        return Tokenizer.load(path, special)
     try:
         data = path.read_bytes()
     except OSError as error:
         if is_of_the_system(error):
             raise
         raise FormatError(f"{path}: cannot be read: {error.strerror}") from error
+    if path.name == TokenizerKind.SENTENCEPIECE and is_trained(data, special):
+        return Tokenizer.load(path, special)
     return existing_tokenizer(data, TokenizerKind(path.name), special, name=str(path))

@@ -114,6 +114,11 @@ class TextCounter:
         return sum(map(self._is_unknown.__getitem__, text))
 
 
+def byte_tokens(tokenizer: CountedTokenizer) -> NDArray[np.bool_]:
+    """Say of every id whether it is a byte, or begins or ends inside a character: (vocab_size,)."""
+    return _parts_of_characters(tokenizer.piece_bytes(), tokenizer.byte_ids())[0]
+
+
 def _parts_of_characters(
     spelled: list[bytes], is_byte: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

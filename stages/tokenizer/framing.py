@@ -25,7 +25,7 @@ from pydantic import model_validator
 
 from stages.config import Config
 from stages.errors import ConfigError
-from stages.tokenizer.special import special_ids
+from stages.tokenizer.special import num_reserved, special_ids
 
 BEGIN = "begin"
 """The role of the id that begins every document."""
@@ -132,8 +132,12 @@ def framed_ids(ids: Mapping[str, int], *, begin: int | None, end: int) -> dict[s
     return found
 
 
-def trained_ids(framing: Framing) -> dict[str, int]:
+def trained_ids(framing: Framing, further: int = 0) -> dict[str, int]:
     """Return the special ids of a tokenizer that the run trains.
+
+    Args:
+        framing: of the run.
+        further: control symbols of the run's own.
 
     Raises:
         ConfigError: the framing is that of a file, and there is none.
@@ -144,7 +148,7 @@ def trained_ids(framing: Framing) -> dict[str, int]:
             " name the preset of a model, or begin and end"
         )
     begin, end = framing.stored_roles
-    ids = special_ids()
+    ids = special_ids(further)
     return framed_ids(ids, begin=None if begin is None else ids[begin], end=ids[end])
 
 
@@ -175,7 +179,8 @@ def row_frame(framing: Framing, ids: Mapping[str, int]) -> dict[str, int] | None
 
 def are_own(special: Mapping[str, int]) -> bool:
     """Say whether special ids are those of a tokenizer that a run trained, however it is framed."""
+    further = sum(number >= num_reserved() for number in special.values())
     return any(
-        special == trained_ids(Framing.model_validate({"begin": begin, "end": end}))
+        special == trained_ids(Framing.model_validate({"begin": begin, "end": end}), further)
         for begin, end in _POSSIBLE
     )

@@ -6,8 +6,9 @@ Python may know a later version of Unicode than the library. A text that is norm
 is so by the earlier one too: characters that this does not know compose with none, and what stands
 between them is normalised alike by all versions (Unicode Standard Annex 15, section 3).
 
-The library still encodes each text that writes out a piece which was added to the vocabulary and is not
-special, such as <tool_call>: where it stands, nothing is cut or merged.
+A piece that was added to the vocabulary and is not special, such as <tool_call>, is one token where a
+text writes it out. Compiled code finds these pieces if there is no normaliser, and if none of them takes
+white space with it or must be a word by itself. Otherwise the library encodes each text that has one.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from stages.tokenizer.bpe.byte_model import byte_tables_of
 from stages.tokenizer.bpe.encoder import BpeEncoder
-from stages.tokenizer.huggingface_content import ReadFile, is_disarmed, types_in
+from stages.tokenizer.huggingface_content import AddedPiece, ReadFile, is_disarmed, types_in
 from stages.tokenizer.texts import Encoded, JoinedTexts, joined_ids, joined_texts
 
 UnicodeForm = Literal["NFC", "NFD", "NFKC", "NFKD"]
@@ -49,8 +50,7 @@ class CompiledFile:
         self._normaliser = library.normalizer
         forms = types_in(file["normalizer"])
         self._form = cast("UnicodeForm", forms.pop()) if len(forms) == 1 else None
-        added = [token["content"] for token in file["added_tokens"] or []]
-        written = {content for content in added if not is_disarmed(content)}
+        written = set() if _cut_out(file) else set(_written(file))
         if self._normaliser is not None:
             written |= set(map(self._normaliser.normalize_str, written))
         self._added = [content.encode() for content in sorted(written) if content]
@@ -63,7 +63,9 @@ class CompiledFile:
         by_library: Callable[[str], NDArray[np.integer]],
     ) -> "CompiledFile | None":
         """Return the encoder of a file as the library has it; None if the library encodes all texts."""
-        tables = byte_tables_of(file) if types_in(file["normalizer"]) <= _FORMS else None
+        if not types_in(file["normalizer"]) <= _FORMS:
+            return None
+        tables = byte_tables_of(file, _cut_out(file))
         return None if tables is None else cls(BpeEncoder(tables, by_library), library, file, by_library)
 
     def encode_texts(self, texts: JoinedTexts, *, dtype: np.dtype[np.generic]) -> Encoded:
@@ -100,3 +102,22 @@ class CompiledFile:
                 found.add(number)
                 place = data.find(content, int(texts.offsets[number + 1]))
         return found
+
+
+def _written(file: ReadFile) -> dict[str, AddedPiece]:
+    """Return what was added to the vocabulary and texts can write out, by its content."""
+    added = {token["content"]: token for token in file["added_tokens"] or []}
+    return {content: token for content, token in added.items() if content and not is_disarmed(content)}
+
+
+def _cut_out(file: ReadFile) -> dict[bytes, int]:
+    """Return the ids of what compiled code can cut out of texts; nothing if it cannot cut out all.
+
+    The library cuts out first what is not to be normalised, so all have to be of one sort.
+    """
+    written = _written(file)
+    bound = any(one["single_word"] or one["lstrip"] or one["rstrip"] for one in written.values())
+    sorts = {one["normalized"] for one in written.values()}
+    if file["normalizer"] is not None or bound or len(sorts) > 1:
+        return {}
+    return {content.encode(): token["id"] for content, token in written.items()}

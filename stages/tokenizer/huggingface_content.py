@@ -48,6 +48,10 @@ class AddedPiece(TypedDict):
     content: str
     id: int
     special: bool
+    single_word: bool
+    lstrip: bool
+    rstrip: bool
+    normalized: bool
 
 
 class ModelPart(TypedDict):

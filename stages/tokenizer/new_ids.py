@@ -91,6 +91,12 @@ def open_model(file: ModelFile) -> OpenTokenizer:
     return open_file(file.data, file.kind, set(roles_of(file).values()), name=file.name)
 
 
+def ids_of(file: ModelFile) -> NDArray[np.int64]:
+    """Return the ids of a file, ascending."""
+    pieces = describe(file.data, file.kind, name=file.name).pieces
+    return np.unique(np.fromiter(pieces.values(), np.int64, len(pieces)))
+
+
 def roles_of(file: ModelFile) -> Mapping[str, int]:
     """Return the special ids of a file by role, as far as they are found by themselves."""
     described = describe(file.data, file.kind, name=file.name)

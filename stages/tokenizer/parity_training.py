@@ -24,9 +24,14 @@ from statistics import median
 from tokenizers import trainers
 
 from stages.errors import ConfigError
-from stages.tokenizer.byte_level_training import LEAST_COUNT, alphabet, finished, untrained
-from stages.tokenizer.special import num_reserved
-from stages.tokenizer.train_config import NUM_BYTES, TrainConfig
+from stages.tokenizer.byte_level_training import (
+    LEAST_COUNT,
+    alphabet,
+    between_symbols,
+    finished,
+    untrained,
+)
+from stages.tokenizer.train_config import TrainConfig
 
 FEWEST_BALANCED = 2
 """Languages of the sample that must have parallel text."""
@@ -67,7 +72,7 @@ def train_parity_bpe(
     require_parity_trainer()
     sample: defaultdict[str, _Copies] = defaultdict(list)
     for language, text, copies in pieces:
-        sample[language].append((text, copies))
+        sample[language] += [(part, copies) for part in between_symbols(text, config)]
     balanced = sorted(sample.keys() & parallel.keys())
     if len(balanced) < FEWEST_BALANCED:
         raise ConfigError(
@@ -85,7 +90,7 @@ def train_parity_bpe(
         texts.append(_spread(others, int(size) * _WEIGHT))
     library = untrained(config)
     trainer = trainers.ParityBpeTrainer(
-        num_merges=config.vocab_size - num_reserved() - NUM_BYTES,
+        num_merges=config.vocab_size - config.num_fixed,
         min_frequency=LEAST_COUNT,
         initial_alphabet=alphabet(),
         show_progress=False,

@@ -11,13 +11,14 @@ asked to say which. Only pieces that a file sets apart from text are taken unask
 What is named here, and what else the file sets apart, is never given by text, drawn or masked.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations, count, takewhile
 
 from stages.config import Config
 from stages.errors import ConfigError
 from stages.tokenizer.framing import FrameIds, Framing, Preset, framed_ids, nothing_said, unbegun_ids
+from stages.tokenizer.proposals import proposed_piece
 from stages.tokenizer.special import special_ids
 
 _WELL_KNOWN = {
@@ -111,6 +112,8 @@ class Roles:
     """By role, and as `reserved_ID` what else is kept from text."""
     unsure: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Roles for which several pieces could be meant."""
+    proposed: dict[str, str] = field(default_factory=dict)
+    """Of roles that were not found, pieces of the file that could have them."""
 
     @property
     def sentinels(self) -> int:
@@ -152,7 +155,22 @@ def find_roles(found: Described, special: SpecialPieces, *, name: str) -> Roles:
     order = {role: place for place, role in enumerate(special_ids())}
     ids = dict(sorted(ids.items(), key=lambda item: order.get(item[0], item[1] + len(order))))
     rest = sorted(found.controls - set(ids.values()))
-    return Roles(ids | {f"reserved_{number}": number for number in rest}, unsure)
+    proposed = dict(_proposals(found, ids))
+    return Roles(ids | {f"reserved_{number}": number for number in rest}, unsure, proposed)
+
+
+def _proposals(found: Described, ids: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Yield roles that are not found with pieces that could have them."""
+    wanted = {role: role for role in _WELL_KNOWN if role != "unk"} | {"sentinels": "sentinel_0"}
+    unknown, given = found.declared.get("unk"), set[int]()
+    for role in (role for role, first in wanted.items() if first not in ids):
+        shared = {number for other, number in ids.items() if {role, other} in _MAY_BE_ONE}
+        others = given if role in _WELL_KNOWN else set()  # sentinels are a row of pieces from 0 on
+        taken = (set(ids.values()) - shared) | others | ({unknown} if unknown is not None else set())
+        piece = proposed_piece(role, found.marks, taken)
+        if piece is not None:
+            yield role, piece
+            given |= {found.marks[piece]} - shared if piece in found.marks else set()
 
 
 def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str) -> Roles:
@@ -189,7 +207,7 @@ def framed_roles(found: Described, roles: Roles, framing: Framing, *, name: str)
         require_roles(roles, ["eos"], who="framing", name=name)
         end = roles.ids["eos"]
     ids = framed_ids(roles.ids, begin=begin, end=end)
-    return Roles(ids if framing.per == "document" else unbegun_ids(ids, framing), roles.unsure)
+    return replace(roles, ids=ids if framing.per == "document" else unbegun_ids(ids, framing))
 
 
 def _require_usable(found: Described, number: int | None, what: str, *, name: str) -> None:
@@ -264,7 +282,7 @@ def require_roles(roles: Roles, names: Iterable[str], *, who: str, name: str) ->
             piece = roles.unsure[role][0]
         else:
             way = "has no piece known for it; name one, or its id"
-            piece = "PIECE_{}" if key == "sentinels" else "PIECE"
+            piece = roles.proposed.get(key, "PIECE_{}" if key == "sentinels" else "PIECE")
         raise ConfigError(
             f"{who} needs the special id {key!r}, and {name} {way}:"
             f' [tokenizer.special] {key} = "{piece}" (with quick: --special {key}={piece}), or train a'

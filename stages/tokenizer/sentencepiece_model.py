@@ -22,8 +22,8 @@ PIECES, TRAINER, NORMALISER, SELF_TEST = 1, 2, 3, 4
 """Fields of a model."""
 TEXT, SCORE, TYPE = 1, 2, 3
 """Fields of a piece; the last is also the kind of the model in its trainer's."""
-VARINT, FIXED64, LENGTH = 0, 1, 2
-"""Wire types; the fourth in use is four bytes."""
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+"""Wire types."""
 _MORE = 0x80
 
 

@@ -6,9 +6,11 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from stages.config import Config
+from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.normalization import Normalization, rule_normaliser
-from stages.tokenizer.sampling import SamplingConfig
+from stages.tokenizer.space_runs import UNITS
 from stages.tokenizer.special import num_reserved
+from stages.tokenizer.vocabulary_policy import VocabularyPolicy, refuse_symbols
 
 NUM_BYTES = 256
 """Ids of single bytes, which every model has."""
@@ -43,7 +45,7 @@ class ParityBalance(Config):
     """XXH3-128 of the texts. The run fills it in. If you set it, other texts are refused."""
 
 
-class TrainConfig(SamplingConfig):
+class TrainConfig(VocabularyPolicy):
     """Training of the tokenizer."""
 
     model: TokenizerModel = TokenizerModel.BPE
@@ -91,6 +93,16 @@ class TrainConfig(SamplingConfig):
                 not self.is_byte_level,
                 "which keeps texts as they are; leave it out, since texts are in NFC already",
             ),
+            "indentation": (
+                self.model is TokenizerModel.BPE,
+                "which has no order of merges that would keep runs together; leave it out"
+                if self.model is TokenizerModel.UNIGRAM
+                else "whose pre-tokenizer says what stands together; leave it out",
+            ),
+            "user_symbols": (
+                self.model is not TokenizerModel.UNIGRAM,
+                'in which other pieces can reach over them; set model = "bpe"',
+            ),
         }
 
     @property
@@ -110,6 +122,39 @@ class TrainConfig(SamplingConfig):
         normaliser = rule_normaliser(self.normalization)
         return lambda text: str(normaliser.normalize(text))
 
+    @property
+    def _has_groups(self) -> bool:
+        """Whether every group of digits has a piece, learned or not."""
+        return self.digits == "threes" and not self.is_byte_level
+
+    @property
+    def num_fixed(self) -> int:
+        """Ids that are not learned: special ones, bytes, the user's symbols, groups of digits, runs."""
+        symbols = len(self.control_symbols) + len(self.user_symbols)
+        units = NUM_GROUPS * self._has_groups + len(UNITS) * self.indentation
+        return num_reserved() + NUM_BYTES + symbols + units
+
     def most_characters(self) -> int:
         """Return how many pieces may be single characters: half of those that are text."""
-        return (self.vocab_size - num_reserved() - NUM_BYTES) // 2
+        return (self.vocab_size - self.num_fixed) // 2
+
+    @model_validator(mode="after")
+    def _policy_fits(self) -> "TrainConfig":
+        refuse_symbols(self.control_symbols, self.user_symbols, self.normaliser())
+        if self.model is TokenizerModel.UNIGRAM and self.digits == "threes":
+            raise ValueError(
+                'digits = "threes": a unigram model adds up scores, which cannot tell groups from'
+                ' the left; set model = "bpe", or digits = "single"'
+            )
+        if self.indentation and self.normalization is not Normalization.IDENTITY:
+            raise ValueError(f'indentation: normalization = "{self.normalization}" loses line feeds')
+        taken = set(digit_groups()) if self._has_groups else set()
+        for symbol in self.user_symbols:
+            if symbol in taken or (self.indentation and not symbol.strip(" ")):
+                raise ValueError(f"user_symbols: {symbol!r} has a piece already; remove it")
+        if self.vocab_size <= self.num_fixed:
+            raise ValueError(
+                f"vocab_size = {self.vocab_size:,}: the special ids, bytes, symbols, groups of digits"
+                f" and runs of spaces alone are {self.num_fixed:,}; set it well above that"
+            )
+        return self

@@ -370,7 +370,7 @@ def test_what_could_not_be_made_is_refused_before_anything_is_written(
 ) -> None:
     file = run_file(name, **changes)
     for begin in (plan_session, lambda request: run_session(request, stream=None)):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises((ConfigError, FormatError), match=said):
             begin(RunRequest(file, corpus, tmp_path / "run", 0))
     assert not (tmp_path / "run" / "commits").exists()
 

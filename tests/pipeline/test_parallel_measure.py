@@ -15,16 +15,25 @@ import pytest
 from pipeline.commands.tokenizer_compare import TokenizersRequest, compare_tokenizers
 from pipeline.inputs.languages import bundled_declarations
 from pipeline.inputs.parallel_text import resolve_fairness
-from pipeline.report.fairness import fairness_of
+from pipeline.report.fairness import (
+    fairness_of,
+    mix_table,
+    parity_picture,
+    parity_table,
+    tokenizer_table,
+)
 from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.state.journal import read_log
 from pipeline.steps.tokenizer.limits import LanguageCosts, cost_warnings, costs_of, require_limits
+from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.tokenizer.parallel import PARITY, ParallelRecord
 from pipeline.steps.tokenizer.training import TokenizerRecord
 from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, DataError, FormatError, ShardmillError, VerificationError
+from stages.tokenizer.fairness import TextCounter
+from stages.tokenizer.train_config import TokenizerModel, TrainConfig
 from tests.conftest import bundled_lines
 from tests.stages.tokenizer.existing_files import data_of
 
@@ -39,7 +48,7 @@ SENTENCES = {
 def place(tmp_path: Path) -> Path:
     """A corpus of German and code, parallel text and two tokenizers."""
     rows = [{"text": f"Die Katze {n} sitzt auf der Matte.", "lang": "deu_Latn"} for n in range(8)]
-    rows += [{"text": f"x = {n} * {n}", "lang": "code"} for n in range(8)]
+    rows += [{"text": f"x = {n} * {n}  # \U0001f9ed\u1200", "lang": "code"} for n in range(8)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "parallel").mkdir()
     for language, lines in SENTENCES.items():
@@ -107,6 +116,13 @@ def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path
     assert {step for step, _ in dispatched(place, since)} == {"split", "tokenize"}
     assert set(report["fairness"]["languages"]) == {"deu_Latn"}
     assert not [line for line in report["warnings"] if "same text" in line]
+    assert [line for line in report["warnings"] if "of encoded text, bytes are code" in line]
+    records = [json.loads(line) for line in (place / "a.jsonl").read_text().splitlines()]
+    counter = TextCounter(tokenizer_of(place / "run"))
+    for row in report["languages"]:
+        texts = [record["text"] for record in records if record["lang"] == row["language"]]
+        assert row["byte_tokens"] == sum(one.byte_tokens for one in counter.count(texts))
+    assert sum(row["byte_tokens"] for row in report["languages"]) > 0
 
     (place / "parallel" / "de.txt").write_text("eins\nzwei\ndrei\nvier\n")
     (status,) = (one for one in plan_of(place, raised) if one.step.name == "tokenizer")
@@ -118,6 +134,46 @@ def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path
 
     (place / "run" / PARITY).write_text("{")
     assert fairness_of(place / "run", ["deu_Latn"]) is None
+
+
+def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None:
+    languages: Any = [
+        {"language": "en", "documents": 3, "bytes": 60, "tokens": 20, "byte_tokens": 1},
+        {"language": "th", "documents": 1, "bytes": 30, "tokens": 20, "byte_fallback": 0.25},
+        {"language": "a", "documents": 1, "bytes": 5, "tokens": 5, "byte_tokens": 0},
+        {"language": "b", "documents": 0, "bytes": 5, "tokens": 5, "byte_tokens": 0},
+    ]
+    packed = [{"name": "th", "tokens": 30}, {"name": "en", "tokens": 10}, {"name": "b", "tokens": 10}]
+    packing = {"clm": {"train": {"languages": packed}}}
+    report: Any = {"languages": languages, "packing": packing}
+    table = mix_table(report, 2)
+    assert table.headings[-4:] == ("in rows", "bytes/token", "byte tokens", "held out")
+    assert table.rows == (
+        ("en", "3", "60.00%", "60", "60.00%", "20", "40.00%", "20.00%", "3.00", "5.00%", ""),
+        ("th", "1", "20.00%", "30", "30.00%", "20", "40.00%", "60.00%", "1.50", "", "25.00%"),
+        ("2 others", "1", "20.00%", "10", "10.00%", "10", "20.00%", "20.00%", "1.00", "0.00%", ""),
+    )
+    own = {"tokens": 10.0, "parity": 1.0, "byte_fallback": 0.5, "uncovered_characters": 0.1}
+    own |= {"tokens_per_text": 5.0, "tokens_per_word": 2.0, "tokens_per_character": 0.25}
+    fairness: Any = {
+        "reference": "en",
+        "unit": "sentence",
+        "sentences": 2,
+        "tokenizers": {"run": 300, "other": 400},
+        "languages": {
+            "en": {"run": own, "other": own},
+            "th": {"run": {**own, "tokens": 30.0, "parity": 3.0, "byte_fallback": 0.1}, "other": own},
+        },
+    }
+    shown = parity_table(fairness, 1)
+    assert shown.headings[:4] == ("language", "parity", "of other", "tokens/sentence")
+    assert shown.rows == (("th", "3.00", "1.00", "5.0", "2.00", "0.250", "10.00%", "10.00%"),)
+    assert shown.left_out == 1
+    assert tokenizer_table(fairness).rows == (
+        ("run", "300", "40", "2.00", "3.00 (th)", "20.00%"),
+        ("other", "400", "20", "1.00", "1.00 (th)", "50.00%"),
+    )
+    assert parity_picture(fairness).count("<title>") == 2 + 4
 
 
 def plan_of(place: Path, file: RunFile) -> Any:
@@ -167,18 +223,26 @@ def test_other_tokenizers_have_names_of_their_own(models: list[str]) -> None:
         FairnessSection.model_validate({"compare": models})
 
 
-def costs(*, trained: bool) -> LanguageCosts:
+def costs(train: TrainConfig | None) -> LanguageCosts:
     record = TokenizerRecord(vocab_size=9, byte_fallback={"th": 0.3, "code": 0.2})
     measured = ParallelRecord(
         reference="en",
         parity={"en": 1.0, "th": 4.5, "my": 9.0},
         byte_fallback={"en": 0.0, "th": 0.5, "my": 0.9},
     )
-    return costs_of(record, measured, ["en", "tha_Thai", "th", "code"], trained=trained)
+    return costs_of(record, measured, ["en", "tha_Thai", "th", "code"], train=train)
+
+
+def test_what_is_proposed_fits_the_tokenizer() -> None:
+    byte_level = costs(TrainConfig(model=TokenizerModel.BYTE_BPE))
+    assert "character_coverage" in costs(TrainConfig()).way_out(of_bytes=True)
+    assert "character_coverage" not in byte_level.way_out(of_bytes=True)
+    assert "alpha" in byte_level.way_out(of_bytes=True)
+    assert "tokenizer.path" in costs(None).way_out(of_bytes=True)
 
 
 def test_limits_and_warnings_are_of_the_languages_of_the_corpus(tmp_path: Path) -> None:
-    ours, existing = costs(trained=True), costs(trained=False)
+    ours, existing = costs(TrainConfig()), costs(None)
     assert ours.byte_fallback == {"th": 0.3, "code": 0.2}
     assert existing.byte_fallback == {"en": 0.0, "tha_Thai": 0.5, "th": 0.5}
     assert ours.parity == existing.parity == {"en": 1.0, "tha_Thai": 4.5, "th": 4.5}

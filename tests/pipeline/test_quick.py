@@ -251,7 +251,6 @@ def large() -> bytes:
         ({"format": "mds", "seq_len": 1}, r"quick: packing\.seq_len = 1: .*greater than or equal to 2"),
         ({"tokenizer": Path("large.json")}, r"holds ids below 65,536, but large\.json has .* 65,537"),
         ({"tokenizer": Path("gone.json")}, r"tokenizer\.path = 'gone\.json': no such file"),
-        ({"tokenizer": Path("texts/a.jsonl")}, r"not a tokenizer\.json"),
         ({"special": ("eos",)}, "--special eos: must be ROLE=PIECE or ROLE=ID, such as eos=</s>"),
         ({"special": ("eos=5", "eos=6")}, "--special eos=6: eos is given twice"),
         ({"special": ("eod=3",)}, r"tokenizer\.special\.eod: no such key"),
@@ -280,6 +279,8 @@ def test_a_file_that_is_no_tokenizer_is_refused(folder: Path) -> None:
     (folder / "x.json").write_text("{}")
     with pytest.raises(FormatError, match=r"tokenizer\.path = 'x\.json': not a tokenizer\.json"):
         quick(tokenizer=Path("x.json"))
+    with pytest.raises(FormatError, match=r"a\.jsonl'.*: not a tokenizer\.json"):
+        quick(tokenizer=Path("texts/a.jsonl"))
 
 
 def test_what_fails_its_checks_is_not_exported(folder: Path) -> None:

@@ -353,7 +353,7 @@ def test_a_vocabulary_that_failed_is_mended_without_replace_and_without_new_samp
     assert (found.step.name, found.state) == ("tokenizer", State.PARTIAL)
     assert found.commits == len(units(output))
     run_small(small_corpus, output, until="tokenizer")
-    assert dispatched(output, since) == ["train"]
+    assert dispatched(output, since) == ["train", "measure"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What `shardmill tokenizer sweep` promises.
 
-Each tokenizer is the one that the run would train; workers change nothing; the texts of a run are only
+Each tokenizer is the one that the run would train; Ray changes nothing; the texts of a run are only
 read; what cannot be trained is said; the table, the picture and the kept folder show the same numbers.
 """
 
@@ -125,7 +125,7 @@ def test_a_size_that_cannot_be_trained_is_said(
         sweep_tokenizers(alone, stream=None)
 
 
-def test_workers_change_nothing_and_the_run_is_only_read(
+def test_ray_changes_nothing_and_the_run_is_only_read(
     swept: tuple[SweepContent, Path],
     request_of: SweepRequest,
     trained: Path,
@@ -134,7 +134,7 @@ def test_workers_change_nothing_and_the_run_is_only_read(
 ) -> None:
     del ray_session
     before = {path: path.stat().st_mtime_ns for path in files_below(trained)}
-    run = replace(request_of.run, workers=2)
+    run = replace(request_of.run, workers=1)
     wanted = SweptSettings((4096,), (0.3, 1))
     request = replace(request_of, run=run, settings=wanted, save=tmp_path / "kept")
     sweep_tokenizers(request, stream=None)

@@ -47,6 +47,7 @@ def test_all_documents_decode_to_their_texts(finished: Path) -> None:
         "tokenizer.json",
         "special_ids.json",
         "fairness.json",
+        "parity.json",
     }
 
 

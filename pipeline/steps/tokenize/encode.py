@@ -15,7 +15,7 @@ from pipeline.steps.names import COLUMNS, Names
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
 from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts
-from pipeline.steps.tokenizer.load import load_markup
+from pipeline.steps.tokenizer.load import load_byte_tokens, load_markup
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
@@ -74,6 +74,8 @@ class _Documents:
     append: Callable[[NDArray[np.generic]], None]
     """Writes ids behind the others."""
     names: Names
+    is_byte: NDArray[np.bool_]
+    """(vocab_size,) Which ids are less than whole characters."""
     lengths: list[NDArray[np.int64]] = field(default_factory=list)
     """Tokens of each document."""
     ends: list[Ragged] = field(default_factory=list)
@@ -85,7 +87,7 @@ class _Documents:
     paths: dict[str, int] = field(default_factory=dict)
     """Of the unit's files, numbered as they come."""
     languages: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Documents, bytes and tokens of each; unknown tokens too if the tokenizer has any."""
+    """Documents, bytes, tokens and byte tokens of each; unknown tokens too if the tokenizer has any."""
     space_symbols: int = 0
 
     def count(self, languages: pa.ChunkedArray, counts: Mapping[str, NDArray[np.int64]]) -> None:
@@ -106,6 +108,8 @@ class LanguageTokens(TypedDict):
     bytes: int
     """Of text."""
     tokens: int
+    byte_tokens: NotRequired[int]
+    """Tokens that are single bytes or parts of characters; missing if a run did not count them yet."""
     unknown: NotRequired[int]
     """Tokens that stand for no piece of text; missing if the tokenizer has none such."""
 
@@ -113,6 +117,8 @@ class LanguageTokens(TypedDict):
 def language_tokens(counts: Mapping[str, int]) -> LanguageTokens:
     """Return what was counted of a language."""
     found = LanguageTokens(documents=counts["documents"], bytes=counts["bytes"], tokens=counts["tokens"])
+    if "byte_tokens" in counts:
+        found["byte_tokens"] = counts["byte_tokens"]
     if "unknown" in counts:
         found["unknown"] = counts["unknown"]
     return found
@@ -135,7 +141,8 @@ def tokenize_unit(workspace: Workspace, work: TokenizeUnit) -> StoredRecord:
     kept = kept_names(work.unit.keep_columns)
     with workspace.scratch() as scratch:
         with array_writer(scratch / "ids.npy", dtype=dtype.str) as append:
-            documents = _Documents(dtype, append, Names(scratch / "names", (*COLUMNS, *kept)))
+            names = Names(scratch / "names", (*COLUMNS, *kept))
+            documents = _Documents(dtype, append, names, load_byte_tokens(workspace))
             for table in kept_groups(workspace, work.unit, (*_COLUMNS, *kept)):
                 received += tally_of_texts(table)
                 for part in text_slices(table):
@@ -175,12 +182,21 @@ def _encode(encoder: MarkupEncoder, table: pa.Table, documents: _Documents) -> N
     documents.space_symbols += texts.data.tobytes().count(SPACE_SYMBOL.encode())
     counts = {"documents": np.ones_like(lengths), "bytes": table.column("text_bytes").to_numpy()}
     counts["tokens"] = lengths
+    counts["byte_tokens"] = _marked(documents.is_byte[encoded.ids], last)
     if tokenizer.unk is not None:
-        unknown = np.concatenate([[0], np.cumsum(encoded.ids == tokenizer.unk)])
-        counts["unknown"] = np.diff(unknown[last], prepend=0)
+        counts["unknown"] = _marked(encoded.ids == tokenizer.unk, last)
     documents.count(table.column("language"), counts)
     documents.fixed.append(_fixed(encoder, table, documents.paths))
     documents.names.add(table)
+
+
+def _marked(marks: NDArray[np.bool_], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many tokens of each document are marked: (N,).
+
+    marks 0 1 1 0 1, last 3 5  ->  2 1
+    """
+    found: NDArray[np.int64] = np.concatenate([[0], np.cumsum(marks)])[last]
+    return np.diff(found, prepend=0)
 
 
 def _framed(

@@ -64,8 +64,9 @@ def markup_loss(scope: Scope) -> str | None:
     """Say what of the templates of dialogues does not fit the tokenizer, or None if nothing."""
     if scope.adopted is not None:
         return scope.adopted.chat_loss
-    names = special_pieces()
-    return chat_loss(scope.file, names.values(), trained_ids(scope.file.framing), names)
+    symbols = scope.file.tokenizer.train.control_symbols
+    names, ids = special_pieces(symbols), trained_ids(scope.file.framing, len(symbols))
+    return chat_loss(scope.file, names.values(), ids, names)
 
 
 def _overlaps(scope: Scope) -> Sequence[str]:

@@ -31,6 +31,8 @@ class Adoption:
     """What its normaliser loses, for people."""
     chat_loss: str | None = None
     """What of the templates of dialogues does not fit it, likewise."""
+    offer: str | None = None
+    """What its models expect around texts, if the run file says nothing of framing."""
     tiktoken: TiktokenConfig = UNSAID
     """What ranks of tiktoken leave out."""
 

@@ -1,6 +1,7 @@
 """Chats and the tokenizer: which ids the markup of templates gives, and what does not fit together."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pipeline.run_file.config import RunFile, Source
 from stages.chat.rendering import marked_pieces, spelled_pieces, writes_piece
@@ -27,7 +28,7 @@ def with_markup(sources: Sequence[Source], found: Described, roles: Roles) -> Ro
     numbers = sorted({found.marks[piece] for piece in pieces} - taken)
     if not numbers:
         return roles
-    return Roles(roles.ids | {f"reserved_{number}": number for number in numbers}, roles.unsure)
+    return replace(roles, ids=roles.ids | {f"reserved_{number}": number for number in numbers})
 
 
 def chat_loss(
@@ -71,7 +72,8 @@ def _losses(source: Source, pieces: Collection[str], eos: str, begin: str | None
     if absent:
         yield (
             f"{key}: the tokenizer has no special piece {', '.join(absent[:_SHOWN])}, so this markup is"
-            " encoded as text; set tokenizer.path to a tokenizer file that has it"
+            " encoded as text; set tokenizer.path to a tokenizer file that has it, or train a tokenizer"
+            " with tokenizer.train.template_symbols = true"
         )
     closes = chat.eos_token if template is None else template.closes
     if closes is not None and eos != closes:

@@ -14,9 +14,10 @@ from pipeline.steps.tokenizer.training import FAIRNESS, TokenizerRecord
 from stages.errors import VerificationError
 from stages.tokenizer.fairness import NOTABLE_FALLBACK
 from stages.tokenizer.parity import NOTABLE_PARITY, measured_as
+from stages.tokenizer.train_config import TrainConfig
 
 _SHOWN = 10
-_MORE_PIECES = (
+_MORE_CHARACTERS = (
     "give these languages more text, set tokenizer.train.vocab_size higher,"
     " tokenizer.train.character_coverage nearer to 1, or tokenizer.train.alpha lower"
 )
@@ -31,36 +32,34 @@ _ANOTHER = "set tokenizer.path to another tokenizer, or let the run train one"
 class LanguageCosts:
     """What the tokenizer costs the languages of a corpus."""
 
-    trained: bool
-    """By the run, not an existing one."""
+    train: TrainConfig | None
+    """How the run trained it; None of an existing one."""
+    text: str
+    """What byte fallback was measured on: "held-out", "parallel" or "encoded" text."""
     byte_fallback: Mapping[str, float]
     """By language of the corpus."""
     parity: Mapping[str, float]
     """Likewise, of those that the parallel text has."""
     reference: str
-    covered: bool = True
-    """Whether a share of the characters has pieces, as `character_coverage` says."""
-
-    @property
-    def more_pieces(self) -> str:
-        """What makes bytes rarer."""
-        if not self.trained:
-            return _ANOTHER
-        return _MORE_PIECES if self.covered else _MORE_SHARE
-
-    @property
-    def text(self) -> str:
-        """What byte fallback was measured on."""
-        return "held-out" if self.trained else "parallel"
 
     @property
     def fallback_file(self) -> str:
         """Where byte fallback is told of all languages."""
-        return FAIRNESS if self.trained else PARITY
+        return PARITY if self.train is None else FAIRNESS
+
+    def way_out(self, *, of_bytes: bool) -> str:
+        """What gives a better tokenizer: with fewer bytes, or with more equal languages."""
+        if self.train is None:
+            return _ANOTHER
+        return _MORE_CHARACTERS if of_bytes and not self.train.is_byte_level else _MORE_SHARE
 
 
 def costs_of(
-    record: TokenizerRecord, measured: ParallelRecord, languages: Collection[str], *, trained: bool
+    record: TokenizerRecord,
+    measured: ParallelRecord,
+    languages: Collection[str],
+    *,
+    train: TrainConfig | None,
 ) -> LanguageCosts:
     """Return what the tokenizer costs the languages of a corpus.
 
@@ -68,16 +67,16 @@ def costs_of(
         record: of the tokenizer.
         measured: on parallel text.
         languages: of the corpus.
-        trained: by the run: then byte fallback is that of text that was held out.
+        train: how the run trained it: then byte fallback is that of text that was held out.
     """
     names = measured_as(languages, measured.parity.keys())
     fallback = {own: measured.byte_fallback[name] for own, name in names.items()}
     return LanguageCosts(
-        trained=trained,
-        byte_fallback=record.byte_fallback if trained else fallback,
+        train=train,
+        text="parallel" if train is None else "held-out",
+        byte_fallback=fallback if train is None else record.byte_fallback,
         parity={own: measured.parity[name] for own, name in names.items()},
         reference=measured.reference,
-        covered=record.character_coverage is not None,
     )
 
 
@@ -105,8 +104,7 @@ def require_limits(costs: LanguageCosts, limits: TokenizerLimits, root: Path) ->
     if not faults:
         return
     limit = "limit" if len(faults) == 1 else "limits"
-    unfair = _MORE_SHARE if costs.trained else _ANOTHER
-    better = costs.more_pieces if over else unfair
+    better = costs.way_out(of_bytes=bool(over))
     raise VerificationError(
         f"{'; '.join(faults)}. No text is encoded yet. To go on with this tokenizer, raise the {limit}"
         f" and run again: nothing is redone. For a better one, {better}, and run again with --replace"
@@ -120,14 +118,15 @@ def cost_warnings(costs: LanguageCosts, limits: TokenizerLimits) -> Iterator[str
     """
     over = _over(costs.byte_fallback, NOTABLE_FALLBACK)
     if over and limits.max_byte_fallback is None:
+        stops = "; tokenizer.limits.max_byte_fallback stops a run at such a share"
         yield (
             f"tokenizer: of the tokens of {costs.text} text, bytes are {_listed(over, '.1%')};"
-            f" {costs.more_pieces}; tokenizer.limits.max_byte_fallback stops a run at such a share"
+            f" {costs.way_out(of_bytes=True)}{stops if costs.text == 'held-out' else ''}"
         )
     unequal = _over(costs.parity, NOTABLE_PARITY)
     if unequal and limits.max_parity is None:
         yield (
-            f"tokenizer: {_unequal(unequal, costs)}; {_MORE_SHARE if costs.trained else _ANOTHER};"
+            f"tokenizer: {_unequal(unequal, costs)}; {costs.way_out(of_bytes=False)};"
             " tokenizer.limits.max_parity stops a run at such a number"
         )
 

@@ -3,10 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.engine.tasks import Workspace
 from stages.errors import FormatError
 from stages.pieces import Pieces
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind, open_tokenizer
+from stages.tokenizer.fairness import byte_tokens
 from stages.tokenizer.markup import MarkupEncoder
 
 FOLDER = "tokenizer"
@@ -82,6 +86,16 @@ def load_pieces(workspace: Workspace, *, use: str = MAKE) -> Pieces:
         workspace.cache[key] = Pieces(tokenizer.piece_bytes())
     pieces: Pieces = workspace.cache[key]
     return pieces
+
+
+def load_byte_tokens(workspace: Workspace) -> NDArray[np.bool_]:
+    """Say of each id of the run's tokenizer whether it is less than whole characters: (vocab_size,)."""
+    tokenizer = load_tokenizer(workspace)
+    key = f"byte tokens {id(tokenizer)}"
+    if key not in workspace.cache:
+        workspace.cache[key] = byte_tokens(tokenizer)
+    found: NDArray[np.bool_] = workspace.cache[key]
+    return found
 
 
 def load_markup(workspace: Workspace, *, use: str = MAKE) -> MarkupEncoder:

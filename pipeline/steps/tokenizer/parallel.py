@@ -91,9 +91,9 @@ def measure_parallel(workspace: Workspace, work: FairnessSection) -> ParallelRec
 
 def _other_counter(data: bytes, name: str) -> TextCounter:
     """Return what counts with another tokenizer's file."""
-    kind, described = describe_other(data, name)
+    found, described = describe_other(data, name)
     roles = find_roles(described, SpecialPieces(), name=name)
-    return TextCounter(open_file(data, kind, set(roles.ids.values()), name=name))
+    return TextCounter(open_file(found.data, found.kind, set(roles.ids.values()), name=name))
 
 
 def _content(

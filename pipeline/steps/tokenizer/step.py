@@ -97,7 +97,7 @@ LITTLE_TEXT, FEW_LANGUAGES = 4 << 20, 1 << 10
 
 def _warning(scope: Scope) -> str | None:
     if scope.adopted is not None:
-        return scope.adopted.loss
+        return "; ".join(filter(None, (scope.adopted.loss, scope.adopted.offer))) or None
     return normalization_loss(scope.file.tokenizer.train.normalization)
 
 
@@ -132,6 +132,27 @@ def _reads(scope: Scope) -> Sequence[str]:
     return (last_selecting(scope.file),) if scope.adopted is None else ()
 
 
+def language_sizes(job: Job) -> dict[str, int]:
+    """Return the bytes of kept text of each language."""
+    return {name: size["bytes"] for name, size in selection(job).languages.items()}
+
+
+def sample_works(job: Job, config: TrainConfig) -> list[SampleUnit]:
+    """Return what `sample_unit` draws of each unit, in canonical order."""
+    sizes, sides = language_sizes(job), sides_key(job.scope)
+    rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
+    return [
+        SampleUnit(unit, rates, job.file.validation, job.file.seed, sides, held_out)
+        for unit in kept_units(job)
+    ]
+
+
+def training_work(job: Job, config: TrainConfig) -> TokenizerTraining:
+    """Return what `train_tokenizer` trains on these samples."""
+    targets = balanced_targets(language_sizes(job), config)
+    return TokenizerTraining(kept_units(job), config, targets, job.file.framing, balance_of(config))
+
+
 def _waits(scope: Scope) -> Sequence[str]:
     """Return what says which languages there are, where limits hold for them."""
     limited = scope.file.tokenizer.limits != TokenizerLimits()
@@ -146,7 +167,7 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     measured = commits[task.unit].read(ParallelRecord)
     known = trained or bool(_waits(job.scope))
     languages = selection(job).languages if known else ()
-    costs = costs_of(made.record, measured, languages, trained=trained)
+    costs = costs_of(made.record, measured, languages, train=section.train if trained else None)
     require_limits(costs, section.limits, job.root)
     if not trained:  # what is not worth a stop is told once its languages are known
         return made
@@ -163,30 +184,23 @@ def _adopted(job: Job) -> Work[TokenizerRecord]:
 
 def _trained(job: Job) -> Work[TokenizerRecord]:
     config = job.file.tokenizer.train
-    units, languages = kept_units(job), selection(job).languages
-    sizes = {name: size["bytes"] for name, size in languages.items()}
-    rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
+    sizes, works = language_sizes(job), sample_works(job, config)
     samples = yield Phase(
         "sample for the tokenizer",
         [
             job.task(
-                f"{SAMPLE}-{unit.commit_name}",
+                f"{SAMPLE}-{work.unit.commit_name}",
                 sample_unit,
-                SampleUnit(
-                    unit, rates, job.file.validation, job.file.seed, sides_key(job.scope), held_out
-                ),
+                work,
                 fingerprint=job.plan.units[SAMPLE],
             )
-            for unit in units
+            for work in works
         ],
     )
     sampled = {unit.removeprefix(f"{SAMPLE}-"): commit for unit, commit in samples.items()}
     flows = flows_of(read_all(sampled, SampleRecord))
     settle("tokenizer", flows, let_out(job.root, last_selecting(job.file)))  # before hours of training
-    training = TokenizerTraining(
-        units, config, balanced_targets(sizes, config), job.file.framing, balance_of(config)
-    )
-    task = job.task("train", train_tokenizer, training)
+    task = job.task("train", train_tokenizer, training_work(job, config))
     need = training_need(job.file, sum(sizes.values()), workers=job.workers, languages=len(sizes))
     little = sum(sizes.values()) <= LITTLE_TEXT and len(sizes) <= FEW_LANGUAGES
     where = Where.WORKERS if little else Where.ALONE

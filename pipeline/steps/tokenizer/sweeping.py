@@ -19,29 +19,24 @@ import orjson
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Phases
 from pipeline.engine.tasks import Function, Task, Workspace
-from pipeline.inputs.balanced_text import balance_of
 from pipeline.run_file.config import RunFile
 from pipeline.run_file.fingerprints import fingerprint_of
-from pipeline.steps.dedup.step import sides_key
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.selection import kept_units, selection
 from pipeline.steps.step import Job
 from pipeline.steps.tokenizer.load import tokenizer_of
-from pipeline.steps.tokenizer.step import training_need
+from pipeline.steps.tokenizer.step import language_sizes, sample_works, training_need, training_work
 from pipeline.steps.tokenizer.training import (
     FAIRNESS,
     SampleRecord,
     SampleUnit,
     TokenizerTraining,
     sample_unit,
-    sampling_rates,
     train_tokenizer,
 )
 from pipeline.system.peak_memory import watched_memory
 from stages.errors import VocabularySizeError
 from stages.tokenizer.fairness import LanguageCounts, TextCounter
 from stages.tokenizer.parity import count_languages
-from stages.tokenizer.sampling import balanced_targets, held_out_shares
 from stages.tokenizer.train import TrainConfig
 
 SWEEP = "sweep"
@@ -157,36 +152,22 @@ def swept(job: Job, settings: Sequence[TrainConfig]) -> Phases[list[SweptRecord]
         "sample for each alpha",
         [task for config in by_alpha.values() for task in _samples(job, config)],
     )
-    sizes, units = _sizes(job), kept_units(job)
-    tasks = []
-    for config in settings:
-        training = TokenizerTraining(
-            units, config, balanced_targets(sizes, config), job.file.framing, balance_of(config)
-        )
-        work = SweptTraining(training, _sample_of(config))
-        tasks.append(_task(work.folder, train_for_sweep, work))
+    works = [SweptTraining(training_work(job, one), _sample_of(one)) for one in settings]
+    tasks = [_task(work.folder, train_for_sweep, work) for work in works]
     trained = yield Phase("train each tokenizer", tasks, need=_need(job, settings))
     return [trained[task.unit].read(SweptRecord) for task in tasks]
 
 
 def _samples(job: Job, config: TrainConfig) -> Iterator[Task]:
     """Yield the tasks that draw the sample of one alpha, unit by unit."""
-    sizes, folder = _sizes(job), _sample_of(config)
-    rates, held_out = sampling_rates(sizes, config), held_out_shares(sizes, config)
-    for unit in kept_units(job):
-        made = SampleUnit(
-            unit, rates, job.file.validation, job.file.seed, sides_key(job.scope), held_out
-        )
+    folder = _sample_of(config)
+    for made in sample_works(job, config):
         work = SweptSample(made, job.root, folder)
-        yield _task(f"{folder}/{unit.commit_name}", sample_for_sweep, work)
+        yield _task(f"{folder}/{made.unit.commit_name}", sample_for_sweep, work)
 
 
 def _task(name: str, function: Function, work: object) -> Task:
     return Task(SWEEP, name.replace("/", "."), function, work, fingerprint_of([SWEEP, name]))
-
-
-def _sizes(job: Job) -> dict[str, int]:
-    return {name: size["bytes"] for name, size in selection(job).languages.items()}
 
 
 def _sample_of(config: TrainConfig) -> str:
@@ -195,7 +176,7 @@ def _sample_of(config: TrainConfig) -> str:
 
 def _need(job: Job, settings: Sequence[TrainConfig]) -> Need:
     """Return the memory of the training that needs most."""
-    sizes = _sizes(job)
+    sizes = language_sizes(job)
     return max(
         (
             training_need(

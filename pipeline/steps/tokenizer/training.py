@@ -201,7 +201,8 @@ def _measured(table: pa.Table) -> Iterator[dict[str, Any]]:
 
 def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerRecord:
     """Train on the units' pieces in canonical order; write model, special ids and fairness."""
-    trainer, special = TRAINERS[work.train.model], trained_ids(work.framing)
+    trainer = TRAINERS[work.train.model]
+    special = trained_ids(work.framing, len(work.train.control_symbols))
     sample, coverage = _sample_of(workspace, work)
     model = workspace.create(f"{FOLDER}/{trainer.kind}")
     model.write_bytes(trainer.train(sample, work.train))

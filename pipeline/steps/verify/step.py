@@ -116,7 +116,7 @@ def _settings_of(job: Job) -> Settings:
     if adopted is not None:
         known = adopted.special_ids
     elif file.tokenizer.path is None:
-        known = trained_ids(file.framing)
+        known = trained_ids(file.framing, len(file.tokenizer.train.control_symbols))
     packing = file.packing_of(dataset)
     frame = None
     if file.framing.per == "row":

@@ -23,6 +23,7 @@ from stages.tokenizer.bpe.remembered import (
     slot_of,
 )
 from stages.tokenizer.bpe.tables import hash_bytes, mix_bytes
+from stages.tokenizer.bpe.whole_pieces import WholePieces, next_whole
 from stages.tokenizer.splitting.automaton import Splits
 from stages.tokenizer.splitting.matching import begin_text, next_piece
 from stages.tokenizer.texts import JoinedTexts
@@ -51,6 +52,8 @@ class ByteTables(NamedTuple):
     merges: Merges
     whole: WholeWords
     splits: Splits
+    written: WholePieces
+    """Texts that are cut out before anything else; each is one token."""
 
 
 def whole_words(pieces: list[bytes], ids: NDArray[np.int32]) -> WholeWords:
@@ -120,9 +123,17 @@ def encode_bytes(
     data = texts.data
     filled = ends[first - 1] if first else 0
     for text in range(first, len(texts.offsets) - 1):
-        place, end = texts.offsets[text], texts.offsets[text + 1]
+        place, text_end = texts.offsets[text], texts.offsets[text + 1]
+        written, end, behind = next_whole(data, place, text_end, tables.written)
         begin_text(place, end, tables.splits)
-        while place < end:
+        while place < text_end:
+            if place == end:
+                ids[filled] = written
+                filled += 1
+                place = behind
+                written, end, behind = next_whole(data, place, text_end, tables.written)
+                begin_text(place, end, tables.splits)
+                continue
             begin = place
             place = next_piece(begin, data, tables.splits)
             size = place - begin

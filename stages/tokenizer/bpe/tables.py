@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from stages.kernels import kernel, lean_kernel
 from stages.tokenizer.bpe.merges import MISSING, Merges, merges_of, mixed
 from stages.tokenizer.bpe.utf8 import ASCII, code_point
+from stages.tokenizer.bpe.whole_pieces import WholePieces
 
 UNKNOWN, SPACE_SIGN = -1, -2
 """Instead of a symbol: the character stands in no piece; it is the sign that pieces have for a space."""
@@ -42,6 +43,7 @@ class BpeTables(NamedTuple):
     byte_ids: NDArray[np.int32]
     """(256,) of single bytes."""
     vocab_size: int
+    whole: WholePieces
 
 
 class ModelPieces(NamedTuple):
@@ -55,12 +57,15 @@ class ModelPieces(NamedTuple):
     """(N,) the best 0; pieces of one score have one rank."""
 
 
-def bpe_tables(pieces: ModelPieces, byte_ids: NDArray[np.int32], *, vocab_size: int) -> BpeTables:
+def bpe_tables(
+    pieces: ModelPieces, byte_ids: NDArray[np.int32], whole: WholePieces, *, vocab_size: int
+) -> BpeTables:
     """Return the tables of a model.
 
     Args:
         pieces: that merging can give, each once, with U+2581 for a space.
         byte_ids: (256,) ids of the single bytes.
+        whole: pieces that a text gives wherever they are written.
         vocab_size: V.
     """
     most = max(1, int((pieces.ends - pieces.begins).sum()))
@@ -77,7 +82,7 @@ def bpe_tables(pieces: ModelPieces, byte_ids: NDArray[np.int32], *, vocab_size: 
     symbols[_SIGN] = SPACE_SIGN
     given = results[:count]
     merges = merges_of(found[:count], pieces.ranks[given], pieces.ids[given])
-    return BpeTables(symbols, ascii_joined, joined, merges, byte_ids, vocab_size)
+    return BpeTables(symbols, ascii_joined, joined, merges, byte_ids, vocab_size, whole)
 
 
 @lean_kernel

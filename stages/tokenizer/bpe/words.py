@@ -4,13 +4,14 @@
     " cat"      remembered  its ids, by its bytes
 
 A word is a run of characters of which each two neighbours stand side by side in some piece, so what is
-merged in one word depends on no other.
+merged in one word depends on no other. It ends where a whole piece begins.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stages.kernels import lean_kernel
+from stages.tokenizer.bpe.merges import MISSING
 from stages.tokenizer.bpe.merging import LONGEST_WORD, WordScratch, merge_word
 from stages.tokenizer.bpe.remembered import (
     MOST_BYTES,
@@ -22,6 +23,7 @@ from stages.tokenizer.bpe.remembered import (
 )
 from stages.tokenizer.bpe.tables import BpeTables, are_joined
 from stages.tokenizer.bpe.utf8 import ASCII, code_point
+from stages.tokenizer.bpe.whole_pieces import find_whole
 from stages.tokenizer.texts import JoinedTexts
 
 
@@ -50,8 +52,18 @@ def encode_texts(
     filled = ends[first - 1] if first else 0
     for text in range(first, len(texts.offsets) - 1):
         place, end = texts.offsets[text], texts.offsets[text + 1]
+        unbroken, after_whole = place, True
         while place < end:
             begin = place
+            whole, place = find_whole(data, begin, end, tables.whole)
+            unbroken = unbroken if after_whole or whole != MISSING else begin
+            after_whole = whole != MISSING
+            if begin - unbroken > LONGEST_WORD:
+                return text
+            if whole != MISSING:
+                ids[filled] = whole
+                filled += 1
+                continue
             count = _cut(data, begin, end, tables, scratch)
             if count > LONGEST_WORD:
                 return text
@@ -80,7 +92,7 @@ def encode_texts(
 @lean_kernel
 def _cut(data: NDArray[np.uint8], place: int, end: int, tables: BpeTables, scratch: WordScratch) -> int:
     """Fill in the symbols of the word at a place; return how many, or more than there is room for."""
-    symbols, begins = scratch.symbols, scratch.begins
+    symbols, begins, roots = scratch.symbols, scratch.begins, tables.whole.roots
     point, size = code_point(data, place)
     left, symbol = point, tables.symbols[point]
     symbols[0], begins[0], count = symbol, place, 1
@@ -92,6 +104,8 @@ def _cut(data: NDArray[np.uint8], place: int, end: int, tables: BpeTables, scrat
             if not tables.ascii_joined[left * ASCII + point]:
                 break
         elif symbol < 0 or right < 0 or not are_joined(symbol, right, tables.joined):
+            break
+        if roots[data[place]] >= 0 and find_whole(data, place, end, tables.whole)[0] >= 0:
             break
         if count == LONGEST_WORD:
             return LONGEST_WORD + 1

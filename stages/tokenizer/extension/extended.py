@@ -46,6 +46,8 @@ def fit_pieces(
         ConfigError: the text has fewer.
     """
     pieces, dropped = learner.learn(wanted), 0
+    if len(pieces) < wanted:
+        raise too_few(wanted, len(pieces))
     for _ in range(_ROUNDS):
         data = made(pieces)
         used = uses(data, len(pieces))
@@ -57,12 +59,18 @@ def fit_pieces(
         if len(kept) == len(pieces) == wanted:
             return Extension(data, pieces, used, dropped)
         if len(kept) + len(more) < wanted:
-            raise ConfigError(
-                f"--pieces {wanted:,}: the text gives {len(kept) + len(more):,} pieces that stand in it"
-                " twice or more and are not in the vocabulary; give more text, or ask for fewer"
-            )
+            raise too_few(wanted, len(kept) + len(more))
         pieces = kept + more
     raise ConfigError(
         f"--pieces {wanted:,}: after {_ROUNDS} rounds, texts still do not give"
         f" {len(pieces) - len(kept):,} of the pieces that were learned; ask for fewer"
+    )
+
+
+def too_few(wanted: int, found: int) -> ConfigError:
+    """Return the error that text does not give as many pieces as are wanted."""
+    return ConfigError(
+        f"--pieces {wanted:,}: the text gives {found:,} pieces that stand in it twice or more, are"
+        " not in the vocabulary and change little old text; give more text, ask for fewer, or raise"
+        " --max-drift"
     )

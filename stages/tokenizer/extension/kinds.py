@@ -9,6 +9,7 @@ from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.extension.byte_level_bpe import ByteLevelBpe
 from stages.tokenizer.extension.extended import Extension
 from stages.tokenizer.extension.sentencepiece_bpe import SentencePieceBpe
+from stages.tokenizer.extension.sentencepiece_unigram import SentencePieceUnigram
 from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
 
 
@@ -47,6 +48,9 @@ def extendable(data: bytes, kind: TokenizerKind, *, name: str) -> Extendable:
     found = SentencePieceModel(data).kind
     if found is ModelKind.BPE:
         return SentencePieceBpe(data)
+    if found is ModelKind.UNIGRAM:
+        return SentencePieceUnigram(data)
     raise ConfigError(
-        f"{name}: is a SentencePiece model of kind {found.name.lower()}; extended are those of BPE"
+        f"{name}: is a SentencePiece model of kind {found.name.lower()}; extended are those of BPE and"
+        " unigram"
     )

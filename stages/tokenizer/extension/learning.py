@@ -52,6 +52,8 @@ class OldPieces:
     """What no new piece may be."""
     joins: bool
     """Whether any two symbols that spell a piece merge to it, as in SentencePiece."""
+    in_bytes: bool = True
+    """Whether characters without a piece are written in bytes; if not, they are unknown."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,13 @@ class NewPiece(NamedTuple):
     right: int
     symbol: int
     language: int
+    times: int
+    """How often it stood in the text of that language when it was learned."""
+
+    @property
+    def is_character(self) -> bool:
+        """Whether it is a character that had no piece."""
+        return self.left == NOTHING
 
 
 class PieceLearner:
@@ -103,9 +112,10 @@ class PieceLearner:
         self._pieces = [0] * languages
         self._offer(range(int(self._table.used[0])))
         for number in self._waiting:
-            *gains, _ = self._counts[number - self._first].tolist()
-            for heap, gain in zip(self._heaps, gains, strict=True):
-                heap.extend([(-gain, -number)] if gain else [])
+            saved = max(0 if old.in_bytes else 1, len(self._spelled[number]) - 1)
+            *counts, _ = self._counts[number - self._first].tolist()
+            for heap, count in zip(self._heaps, counts, strict=True):
+                heap.extend([(-count * saved, -number)] if count * saved else [])
         for heap in self._heaps:
             heapify(heap)
 
@@ -137,7 +147,7 @@ class PieceLearner:
                     continue
                 self._waiting.remove(-number)
                 self._symbols[content] = -number
-                return NewPiece(content, NOTHING, NOTHING, -number, language)
+                return NewPiece(content, NOTHING, NOTHING, -number, language, counts[language])
             now = int(self._table.counts[number, language])
             if now != -gain:
                 if now >= _LEAST:
@@ -165,9 +175,10 @@ class PieceLearner:
         if known is None:
             self._spelled.append(content)
             self._symbols[content] = symbol
+        count = int(self._table.counts[pair, language])
         self._table, new = merge_pair(pair, symbol, self._table)
         self._offer(new, push=True)
-        return None if known is not None else NewPiece(content, left, right, symbol, language)
+        return None if known is not None else NewPiece(content, left, right, symbol, language, count)
 
     def _drifts(self, counts: list[int], language: int) -> bool:
         """Say whether a piece changes too many tokens of old text for those that it saves."""
@@ -189,13 +200,12 @@ class PieceLearner:
                 heap.extend(entries)
 
     def _character_counts(self, words: SymbolWords) -> NDArray[np.int64]:
-        """Return the bytes that the piece of each character would save, by language: (C, L)."""
-        saved = np.array([len(one) - 1 for one in self._old.characters], np.int64)
-        counts = np.zeros((len(saved), words.weights.shape[1]), np.int64)
+        """Return how often each character without a piece stands in each language: (C, L)."""
+        counts = np.zeros((len(self._old.characters), words.weights.shape[1]), np.int64)
         places = np.flatnonzero(words.symbols >= self._first)
         word_of = np.repeat(np.arange(len(words.sizes)), words.sizes)[places]
         np.add.at(counts, words.symbols[places] - self._first, words.weights[word_of])
-        return np.where(counts >= _LEAST, counts * saved[:, None], 0)
+        return np.where(counts >= _LEAST, counts, 0)
 
 
 def _characters(content: bytes) -> int:

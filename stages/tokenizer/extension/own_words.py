@@ -2,12 +2,13 @@
 
 Korean text about software is full of English names. Pieces for them would change English text, and help
 Korean little. So where most words of a language have characters of their own, pieces are learned from
-these words alone.
+these words alone, and from these without the letters that others have.
 
-    ko    한국어 9  서식 5  LibreOffice 3     most have a character of their own:   한국어 9  서식 5
-    fi    talo 9  yö 1                      few have:                            all of them
+    ko    한국어 9  Office 5  Office에서 3     most have a character of their own:   한국어 9  에서 3
+    fi    talo 9  yö 1                       few have:                             all of them
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -25,11 +26,18 @@ def own_words(words: Mapping[str, int], old: Mapping[str, int]) -> Mapping[str, 
         old: words of old text.
     """
     counts, others = _characters(words), _characters(old)
-    total, total_of_others = sum(counts.values()), sum(others.values())
-    bound = _RARE * total_of_others
+    bound, total = _RARE * sum(others.values()), sum(counts.values())
     own = {one for one, count in counts.items() if others[one] * total <= bound * count}
-    found = {word: count for word, count in words.items() if not own.isdisjoint(word)}
-    return found if sum(found.values()) > _MOST * sum(words.values()) else words
+    chosen = {word: count for word, count in words.items() if not own.isdisjoint(word)}
+    if sum(chosen.values()) <= _MOST * sum(words.values()):
+        return words
+    letters = sorted(one for one in counts.keys() - own if one.isalpha())
+    cut = re.compile(f"[{''.join(map(re.escape, letters))}]+" if letters else r"(?!)")
+    found = Counter[str]()
+    for word, count in chosen.items():
+        for part in cut.split(word):
+            found[part] += 0 if own.isdisjoint(part) else count
+    return +found
 
 
 def _characters(words: Mapping[str, int]) -> Counter[str]:

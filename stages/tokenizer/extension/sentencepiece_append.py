@@ -44,14 +44,18 @@ def append_pieces(model: SentencePieceModel, pieces: Sequence[tuple[bytes, float
     return b"".join(parts)
 
 
+def lowest_score(model: SentencePieceModel) -> float:
+    """Return the lowest score of a piece that texts give."""
+    normal = model.types == PieceType.NORMAL
+    return float(model.scores[normal].min()) if normal.any() else 0.0
+
+
 def scores_below(model: SentencePieceModel, count: int) -> list[float]:
     """Return scores for so many pieces, each lower than the one before and than those of all old pieces.
 
     Scores are 32-bit floats: below -1e9, as one model has it, the next lower one is 64 less.
     """
-    normal = model.types == PieceType.NORMAL
-    lowest = np.float32(model.scores[normal].min()) if normal.any() else np.float32(0)
-    found = []
+    lowest, found = np.float32(lowest_score(model)), list[float]()
     for _ in range(count):
         lowest = min(np.float32(lowest - 1), np.nextafter(lowest, np.float32(-np.inf)))
         found.append(float(lowest))

@@ -100,7 +100,7 @@ def _cuts(run: str, rules: WordRules) -> Iterator[int]:
                 yield from (place, place + 1)
     if not rules.by_script:
         return
-    passed = _inherited() | {SPACE_SYMBOL} | (frozenset() if rules.by_number else _DIGITS)
+    passed = _passed(by_number=rules.by_number)
     kept = [place for place, character in enumerate(run) if character not in passed]
     bare = "".join(run[place] for place in kept)
     for _, (begin, _end) in _SCRIPTS.pre_tokenize_str(bare):
@@ -112,6 +112,6 @@ _SCRIPTS = pre_tokenizers.UnicodeScripts()
 
 
 @cache
-def _inherited() -> frozenset[str]:
-    """Return the marks that are of the script of what they stand on."""
-    return characters_in(_INHERITED)
+def _passed(*, by_number: bool) -> frozenset[str]:
+    """Return what is of any script: the space, marks that are of the script below them, digits maybe."""
+    return characters_in(_INHERITED) | {SPACE_SYMBOL} | (frozenset() if by_number else _DIGITS)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from stages.errors import ConfigError, FormatError
 from stages.tokenizer.ranks.byte_level_file import RankedPieces
-from stages.tokenizer.ranks.encodings import ENCODINGS, TiktokenConfig
+from stages.tokenizer.ranks.encodings import ENCODINGS, EncodingName, TiktokenConfig
 
 _LINE = re.compile(rb"\s*[A-Za-z0-9+/]+={0,2} [0-9]+\s*(?:\n|$)")
 
@@ -33,18 +33,16 @@ def read_tiktoken(data: bytes, config: TiktokenConfig, *, name: str) -> RankedPi
         ConfigError: its ranks are those of no well-known model, and `config` says nothing of them.
         FormatError: a line is not a piece and its rank.
     """
-    ranks = _ranks(data, name=name)
+    ranks = read_ranks(data, name=name)
     if config.pattern is not None:
         return RankedPieces(ranks, config.pattern, config.special_tokens)
-    encoding = config.encoding
-    if encoding is None:
-        digest = _digest(ranks)
-        encoding = next((key for key, known in ENCODINGS.items() if known.sha256 == digest), None)
+    encoding = config.encoding or encoding_of(ranks)
     if encoding is None:
         raise ConfigError(
             f"{name}: tiktoken's ranks of {len(ranks):,} pieces, of no model that is known here. The"
-            " file does not say how texts are cut into words: set [tokenizer.tiktoken] encoding to one"
-            f" of {', '.join(ENCODINGS)}, or pattern and special_tokens to those in the model's code"
+            " file does not say how texts are cut into words: set [tokenizer.tiktoken] encoding (with"
+            f" verify: --encoding) to one of {', '.join(ENCODINGS)}, or pattern and special_tokens to"
+            " those in the model's code"
         )
     known = ENCODINGS[encoding]
     special = config.special_tokens or known.special_tokens
@@ -52,7 +50,18 @@ def read_tiktoken(data: bytes, config: TiktokenConfig, *, name: str) -> RankedPi
     return RankedPieces(ranks, known.pattern, special, begin, known.normalization)
 
 
-def _ranks(data: bytes, *, name: str) -> Mapping[bytes, int]:
+def encoding_of(ranks: Mapping[bytes, int]) -> EncodingName | None:
+    """Return the well-known encoding that has these ranks; None if there is none."""
+    digest = _digest(ranks)
+    return next((key for key, known in ENCODINGS.items() if known.sha256 == digest), None)
+
+
+def read_ranks(data: bytes, *, name: str) -> Mapping[bytes, int]:
+    """Return the pieces of a file with their ranks.
+
+    Raises:
+        FormatError: a line is not a piece and its rank, or ranks a piece again.
+    """
     found: dict[bytes, int] = {}
     for number, line in enumerate(data.splitlines(), 1):
         parts = line.split()

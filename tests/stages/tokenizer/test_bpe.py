@@ -96,6 +96,30 @@ def test_ids_are_the_librarys(pieces: list[tuple[str, float]], texts: list[str])
     assert ids_of(model, texts) == library_ids(model, texts)
 
 
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(PIECES, st.sets(st.text(ALPHABET, min_size=1, max_size=4), max_size=6), TEXTS)
+@example([("ab", -1.0), ("abb", -2.0)], {"ab", "abba", "b1"}, ["aabbab1 abbabba abba"])
+@example([("a", -1.0), ("aa", -2.0)], {SPACE_SYMBOL * n for n in (2, 3, 5)}, [" " * 9 + "a  aa a"])
+@example([], {"\U0001f44d", "a", f"a{SPACE_SYMBOL}b"}, ["a b\U0001f44da", f"a{SPACE_SYMBOL}b"])
+def test_pieces_that_are_matched_as_a_whole_have_the_librarys_ids(
+    pieces: list[tuple[str, float]], whole: set[str], texts: list[str]
+) -> None:
+    merged = dict([SPACE, *pieces])
+    whole -= {SPACE_SYMBOL}
+    model = model_of(
+        [piece_of(*piece) for piece in merged.items() if piece[0] not in whole]
+        + [piece_of(text, kind=USER_DEFINED) for text in sorted(whole)]
+    )
+    assert ids_of(model, texts) == library_ids(model, texts)
+
+
+def test_a_long_run_of_whole_pieces_is_encoded_by_the_library() -> None:
+    model = model_of([piece_of(*SPACE), piece_of(SPACE_SYMBOL * 7, kind=USER_DEFINED), piece_of("a")])
+    texts = ["a" + " " * 300_000, "a" + " " * 1_000, " " * (LONGEST_WORD + 9) + "aa"]
+    assert [ids.tolist() for ids in tokenizer_of(model).encode(texts)] == library_ids(model, texts)
+    assert ids_of(model, texts[1:2]) == library_ids(model, texts[1:2])
+
+
 @settings(deadline=None, derandomize=True, max_examples=30)
 @given(PIECES, st.text(ALPHABET.replace(SPACE_SYMBOL, " "), min_size=200, max_size=600))
 def test_long_words_have_the_librarys_ids(pieces: list[tuple[str, float]], text: str) -> None:
@@ -156,7 +180,8 @@ def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:
         model_of([piece_of(*SPACE), piece_of("a")], kind=UNIGRAM),
         model_of([piece_of(*SPACE), piece_of("a")], num_bytes=0),
         model_of([piece_of("a"), piece_of("ab")]),
-        model_of([piece_of(*SPACE), piece_of("ab", kind=USER_DEFINED)]),
+        model_of([piece_of(*SPACE), piece_of("a b", kind=USER_DEFINED)]),
+        model_of([piece_of(*SPACE), *(piece_of("a" * n, kind=USER_DEFINED) for n in range(1, 66))]),
         model_of([piece_of(*SPACE), piece_of("ab", kind=UNUSED)]),
         model_of([piece_of(*SPACE), piece_of("a", kind=CONTROL)]),
         model_of([piece_of(*SPACE), piece_of("a b")]),
@@ -166,7 +191,8 @@ def test_a_text_with_too_long_a_word_is_encoded_by_the_library_alone() -> None:
         "unigram",
         "no bytes",
         "no space",
-        "user-defined",
+        "a plain space in one that is user-defined",
+        "too many that begin one another",
         "unused",
         "one character",
         "a plain space",

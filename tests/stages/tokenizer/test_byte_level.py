@@ -129,6 +129,22 @@ def test_words_that_take_each_others_place_change_no_id(monkeypatch: pytest.Monk
     assert ids_of(found, [text]) == much == library_ids(found, [text])
 
 
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(
+    added=st.sets(st.text("ab <c\u00e9", min_size=1, max_size=4), max_size=5),
+    texts=st.lists(st.text("abc <\n\u00e9", max_size=40), max_size=4),
+    name=st.sampled_from(sorted(KNOWN)),
+    normalized=st.booleans(),
+)
+def test_added_pieces_are_cut_out_as_the_library_does(
+    added: set[str], texts: list[str], name: str, *, normalized: bool
+) -> None:
+    made = Tokenizer.from_str(json.dumps(file_of(["ab", f"{SIGN}a", "abc"], name=name)))
+    made.add_tokens([AddedToken(one, special=False, normalized=normalized) for one in sorted(added)])
+    file = opened(json.loads(made.to_str()))
+    assert ids_of(file, texts) == library_ids(file, texts)
+
+
 def test_texts_that_write_out_an_added_piece_are_the_librarys() -> None:
     made = Tokenizer.from_str(json.dumps(file_of(["ab", "<t"])))
     made.add_tokens([AddedToken("<tool>", special=False), AddedToken("  b", lstrip=True)])

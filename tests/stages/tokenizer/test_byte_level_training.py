@@ -71,8 +71,8 @@ def test_special_ids_are_those_of_every_run_and_bytes_follow(data: bytes) -> Non
     assert all(len(piece) > 1 for piece in spelled[first + 256 :])
 
 
-@settings(max_examples=60, deadline=None)
-@given(text=st.text())
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(text=st.text(st.characters(exclude_characters="\0", codec="utf-8")))
 @example(text=SPECIALS)
 @example(text="")
 @example(text="\u2581a \u2581\r\n\u0663\u0664 \u0e17\u0e35\u0e48 \u0301 \U0001f469\u200d\U0001f467")

@@ -165,6 +165,19 @@ def test_what_is_missing_is_said_with_the_line_that_names_it() -> None:
         require_roles(roles, ["sentinel_0"], who="it", name="x.json")
 
 
+def test_pieces_of_the_file_are_proposed_for_what_is_missing() -> None:
+    unused = {f"<unused{number}>": number for number in range(8)}
+    roles = found({**unused, "<|im_end|>": 8, "<|my_pad|>": 9, "[SEP]": 10, "[CLS]": 11})
+    proposed = ("eos", "bos", "pad", "mask", "fim_prefix", "mode_r", "sentinels")
+    assert [roles.proposed[role] for role in proposed] == [
+        *("<|im_end|>", "[CLS]", "<|my_pad|>", "<unused0>", "<unused1>", "<unused4>", "<unused{}>")
+    ]
+    for role, line in (("eos", "eos=<.im_end.>"), ("sentinel_0", "sentinels=<unused{}>")):
+        with pytest.raises(ConfigError, match=rf"--special {line}\), or train"):
+            require_roles(roles, [role], who="it", name="x.json")
+    assert found({"</s>": 3, "[SEP]": 4}).proposed == {"bos": "</s>"}
+
+
 @pytest.mark.parametrize(
     ("one", "other", "may"),
     [

@@ -1,0 +1,173 @@
+"""Tokenizer export: a folder that AutoTokenizer of transformers loads, with the ids and roles of a run.
+
+    a run, or a tokenizer's file  ->  DIR.partial: tokenizer.json, tokenizer_config.json, ...
+                                  ->  stress texts encoded with what was written, and with ours
+                                  ->  DIR
+
+Nothing is left at DIR if an id differs.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipeline.commands.export_folder import partial_of
+from pipeline.commands.tokenizer_verify import special_roles, texts_of
+from pipeline.planning.outputs import require_local
+from pipeline.planning.tokenizer_files import read_tokenizer_file
+from pipeline.report.tokenizer_export import TokenizerExport
+from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS, model_key, special_ids_of, tokenizer_of
+from pipeline.system.disk_faults import disk_faults, making
+from stages.cleaning.text import clean_text
+from stages.errors import ConfigError, VerificationError
+from stages.store.digests import sync_path
+from stages.tokenizer.encode import Tokenizer
+from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe, existing_tokenizer
+from stages.tokenizer.framing import Framing, Preset, are_own
+from stages.tokenizer.hub_folder import (
+    FILE,
+    Frame,
+    HubTokenizer,
+    folder_files,
+    prove_folder,
+    run_frame,
+    unigram_scores,
+)
+from stages.tokenizer.roles import find_roles, framed_roles, require_roles
+from stages.tokenizer.stress import stress_texts
+
+NOTHING: Literal["none"] = "none"
+"""The framing that puts nothing around texts."""
+
+
+@dataclass(frozen=True)
+class TokenizerExportRequest:
+    """What a call of `shardmill tokenizer export` asks for."""
+
+    model: Path
+    """A run, or a tokenizer's file."""
+    to: Path
+    framing: str | None = None
+    """A preset, or `none`; by default what the run or the file puts around texts."""
+    special: tuple[str, ...] = ()
+    """ROLE=PIECE, for a file."""
+    split_special: bool = False
+    texts: tuple[Path, ...] = ()
+    """Further texts to compare."""
+
+
+@dataclass(frozen=True)
+class OpenedTokenizer:
+    """A tokenizer as a run uses it, and what a folder of it holds."""
+
+    hub: HubTokenizer
+    tokenizer: RunTokenizer
+    frame: Frame | None
+
+
+def export_tokenizer(request: TokenizerExportRequest) -> TokenizerExport:
+    """Write the folder, if the written file gives the ids of the run.
+
+    Raises:
+        ConfigError: there is no such tokenizer, or something is at the target.
+        FormatError: the file is no tokenizer, or tokenizer.json cannot say what it does.
+        VerificationError: an id differs; nothing is written.
+    """
+    to = require_local(request.to, "DIR")
+    if to.is_symlink() or (to.exists() and not (to.is_dir() and not any(to.iterdir()))):
+        raise ConfigError(f"DIR {to}: is there and not empty; choose another folder")
+    opened = opened_tokenizer(request)
+    hub, frame = opened.hub, opened.frame
+    files = folder_files(hub, frame, split_special=request.split_special)
+    pieces = [piece for number, piece in hub.pieces.items() if number != opened.tokenizer.unk]
+    every = [text for group in stress_texts(pieces).values() for text in group]
+    every += [clean_text(text) for path in request.texts for text in texts_of(path)]
+    partial = partial_of(to)
+    with making(to, "DIR"):
+        partial.mkdir(parents=True, exist_ok=True)
+    try:
+        with disk_faults(partial):
+            for name, data in files.items():
+                (partial / name).write_bytes(data)
+                sync_path(partial / name)
+            written = (partial / FILE).read_bytes()
+        proof = prove_folder(written, opened.tokenizer, frame, every, scores=unigram_scores(hub))
+        if proof.differ:
+            raise VerificationError(
+                f"{request.model}: tokenizer export: {proof.differ:,} of {proof.texts:,} comparisons"
+                f" find other ids in the written {FILE}, the first of {proof.first[0][:60]!r}; nothing"
+                f" was left at {to}: use the file itself with its own library"
+            )
+        with disk_faults(partial):
+            sync_path(partial)
+            partial.rename(to)
+            sync_path(to.absolute().parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return TokenizerExport(request.model, to, tuple(files), hub.ids, frame, proof, request.split_special)
+
+
+def opened_tokenizer(request: TokenizerExportRequest) -> OpenedTokenizer:
+    """Return the tokenizer of a run or a file; see `export_tokenizer` for errors."""
+    model = request.model
+    root = model.parent if model.name == FOLDER else model
+    if (root / SPECIAL_IDS).exists():
+        return _of_run(root, request)
+    return _of_file(request)
+
+
+def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
+    if request.special:
+        raise ConfigError(
+            f"--special {request.special[0]}: {root} is a run, which has its special ids; leave it out"
+        )
+    if request.framing not in {None, NOTHING}:
+        raise ConfigError(
+            f"--framing {request.framing}: {root} is a run, which has a framing; leave it out, or take"
+            f" {NOTHING}"
+        )
+    key, ids, tokenizer = model_key(root), special_ids_of(root), tokenizer_of(root)
+    kind, data = TokenizerKind(Path(key).name), (root / key).read_bytes()
+    hub = _hub(kind, data, ids, spaces=tokenizer.exact, name=str(root / key))
+    return OpenedTokenizer(hub, tokenizer, _nothing() if request.framing == NOTHING else run_frame(ids))
+
+
+def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
+    key = str(request.model)
+    path, (kind, data, _) = read_tokenizer_file(request.model, key, base=Path.cwd())
+    described = describe(data, kind, name=key)
+    found = find_roles(described, special_roles(request.special), name=path.name)
+    require_roles(found, ["eos"], who="tokenizer export", name=path.name)
+    frame = _nothing() if request.framing == NOTHING else None
+    if request.framing not in {None, NOTHING}:
+        framing = Framing(preset=_preset(str(request.framing)))
+        found = framed_roles(described, found, framing, name=path.name)
+        frame = run_frame(found.ids)
+    ids = {"pad": found.ids["eos"], **found.ids}
+    own = kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
+    tokenizer: RunTokenizer = (
+        Tokenizer.load(path, ids) if own else existing_tokenizer(data, kind, ids, name=key).unguarded()
+    )
+    return OpenedTokenizer(_hub(kind, data, ids, spaces=own, name=key), tokenizer, frame)
+
+
+def _hub(
+    kind: TokenizerKind, data: bytes, ids: dict[str, int], *, spaces: bool, name: str
+) -> HubTokenizer:
+    special = set(ids.values())
+    known = describe(data, kind, name=name).pieces
+    pieces = {number: piece for piece, number in known.items() if number in special}
+    return HubTokenizer(kind, data, ids, pieces, spaces, name)
+
+
+def _nothing() -> Frame:
+    return Frame(None, None)
+
+
+def _preset(name: str) -> Preset:
+    try:
+        return Preset(name)
+    except ValueError as error:
+        known = [*Preset, NOTHING]
+        raise ConfigError(f"--framing {name}: no such preset; presets: {', '.join(known)}") from error

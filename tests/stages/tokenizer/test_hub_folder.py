@@ -1,0 +1,174 @@
+"""What exported folders promise: AutoTokenizer gives the run's ids, special roles and frames.
+
+The oracle is transformers itself, on files of every kind, trained models of a run among them.
+"""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tokenizers import Tokenizer as Library
+from transformers import AutoTokenizer
+from typer.testing import CliRunner
+
+from pipeline.cli import app
+from pipeline.commands import tokenizer_export
+from pipeline.commands.tokenizer_export import (
+    TokenizerExportRequest,
+    export_tokenizer,
+    opened_tokenizer,
+)
+from stages.errors import ConfigError, FormatError, VerificationError
+from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.hub_folder import Frame, prove_folder, unigram_scores
+from stages.tokenizer.sentencepiece_conversion import converted
+from stages.tokenizer.stress import stress_texts
+from stages.tokenizer.train import TrainConfig, train_model
+from tests.stages.tokenizer.existing_files import data_of, kind_of_file, model_of, texts
+
+OWN = ("bpe", "unigram")
+"""Models as a run trains them."""
+KINDS = (*OWN, "gpt2", "bert", "llama-model")
+ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
+LITERALS = ("a <mask> b</s><sentinel_0>", "\u2581a\u2581 \u2581\u2581", "  a\t\n\n  b ", "<0x0A>", "")
+
+
+@pytest.fixture(autouse=True)
+def few_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw few random strings: benchmarks/auto_tokenizer.py draws them all."""
+    monkeypatch.setattr(tokenizer_export, "stress_texts", lambda found: stress_texts(found, strings=28))
+
+
+@cache
+def own_model(kind: str) -> bytes:
+    """Return a model that a run trained."""
+    lines = [(line, 1) for text in texts() for line in text.splitlines()]
+    return train_model(lines, TrainConfig.model_validate({"model": kind, "vocab_size": 1_200}))
+
+
+def request_of(name: str, folder: Path, **more: object) -> TokenizerExportRequest:
+    """Return a request for the export of a tokenizer, which is written down first."""
+    kind = TokenizerKind.SENTENCEPIECE if name in OWN else kind_of_file(name)
+    place = folder / f"{name}-{kind}"
+    place.write_bytes(own_model(name) if name in OWN else data_of(name))
+    special = ("eos=[SEP]",) if name == "bert" else ()
+    return TokenizerExportRequest(place, folder / "hub", special=special, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_ids_and_roles_of_autotokenizer_are_those_of_the_run(name: str, tmp_path: Path) -> None:
+    request = request_of(name, tmp_path, split_special=True)
+    found = export_tokenizer(request)
+    assert found.proof.texts > 900
+    assert found.proof.differ == 0
+    ours = opened_tokenizer(request).tokenizer
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "hub", local_files_only=True)
+    special = ours.special_ids
+    assert [getattr(theirs, f"{role}_token_id") for role in ROLES] == [*map(special.get, ROLES)]
+    assert set(special.values()) <= set(theirs.all_special_ids)
+    every = [*texts(), *(LITERALS if name in OWN else LITERALS[2:])]
+    wanted = [ids.tolist() for ids in ours.encode(every)]
+    assert theirs(every, add_special_tokens=False)["input_ids"] == wanted
+    if name in OWN:
+        assert [theirs.decode(ids) for ids in wanted] == every
+    written = (tmp_path / "hub" / "tokenizer.json").read_bytes()
+    if request.model.name.endswith(".json"):
+        assert written == request.model.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("preset", "begin", "end"),
+    [("bert", [4], [5]), ("none", [], [])],
+)
+def test_what_add_special_tokens_puts_around_a_text_is_the_framing(
+    preset: str, begin: list[int], end: list[int], tmp_path: Path
+) -> None:
+    request = request_of("bpe", tmp_path, framing=preset)
+    export_tokenizer(request)
+    theirs = AutoTokenizer.from_pretrained(tmp_path / "hub", local_files_only=True)
+    bare, framed = (theirs("low tide", add_special_tokens=on)["input_ids"] for on in (False, True))
+    assert framed == [*begin, *bare, *end]
+    assert theirs("a", "b")["input_ids"] == [
+        *(*begin, *theirs("a", add_special_tokens=False)["input_ids"], *end),
+        *(*theirs("b", add_special_tokens=False)["input_ids"], *end),
+    ]
+    literal = {
+        split: theirs("<mask>", add_special_tokens=False, split_special_tokens=split)["input_ids"]
+        for split in (False, True)
+    }
+    assert literal[False] == [6]  # the library's way, unless it is told to split special tokens
+    assert literal[True] == opened_tokenizer(request).tokenizer.encode(["<mask>"])[0].tolist()
+
+
+def test_a_folder_that_differs_is_refused_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_of("albert-model", tmp_path)  # its rules join characters, the library's do not
+    monkeypatch.setattr(tokenizer_export, "stress_texts", stress_texts)
+    with pytest.raises(VerificationError, match="comparisons find other ids in the written"):
+        export_tokenizer(request)
+    assert not (tmp_path / "hub").exists()
+    assert not (tmp_path / "hub.partial").exists()
+
+
+def test_a_proof_counts_what_differs_and_what_is_left_out(tmp_path: Path) -> None:
+    opened = opened_tokenizer(request_of("bpe", tmp_path))
+    file = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=True, name="bpe")
+    given = ["a text", "a </s> b", "\u2581"]
+    good = prove_folder(json.dumps(file).encode(), opened.tokenizer, None, given)
+    assert (good.texts, good.special, good.split_special, good.differ) == (6, 1, 0, 0)
+    symbols = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=False, name="bpe")
+    bad = prove_folder(json.dumps(symbols).encode(), opened.tokenizer, Frame(None, 2), given)
+    assert (bad.differ, bad.first[0]) == (5, "\u2581")  # U+2581 twice, and no text is framed
+
+
+def test_unigram_may_cut_otherwise_only_where_scores_are_tied(tmp_path: Path) -> None:
+    opened = opened_tokenizer(request_of("unigram", tmp_path))
+    scores = unigram_scores(opened.hub)
+    assert scores is not None
+    file = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=True, name="unigram")
+    every = [text for group in stress_texts([], strings=300).values() for text in group]
+    written = json.dumps(file).encode()
+    strict = prove_folder(written, opened.tokenizer, None, every)
+    found = prove_folder(written, opened.tokenizer, None, every, scores=scores)
+    assert (found.differ, found.ties) == (0, strict.differ)
+    for piece in file["model"]["vocab"][600:900]:  # type: ignore[index]
+        piece[1] += 9.0
+    written = json.dumps(file).encode()
+    assert prove_folder(written, opened.tokenizer, None, texts()[:4], scores=scores).differ
+
+
+@pytest.mark.parametrize(
+    ("options", "special", "said"),
+    [
+        ({"kind": "word"}, (), "a model of kind word, not BPE or unigram"),
+        ({"kind": "bpe", "treat_whitespace_as_suffix": True}, (), "puts the space behind words"),
+        ({"kind": "bpe", "control_symbols": ["\u00a7"]}, (), "is one character"),
+    ],
+)
+def test_models_that_tokenizer_json_cannot_say_are_refused(
+    options: dict[str, object], special: tuple[int, ...], said: str
+) -> None:
+    with pytest.raises(FormatError, match=said):
+        converted(model_of(**options), special, spaces=False, name="x")  # type: ignore[arg-type]
+
+
+def test_the_command_says_what_it_wrote_and_refuses_a_folder_that_is_not_empty(tmp_path: Path) -> None:
+    place = tmp_path / "gpt2"
+    place.write_bytes(data_of("gpt2"))
+    arguments = ["tokenizer", "export", str(place), str(tmp_path / "hub")]
+    (tmp_path / "more.txt").write_text("more")
+    more = ["--text", str(tmp_path / "more.txt"), "--framing", "gpt2", "--json"]
+    result = CliRunner().invoke(app, [*arguments, *more])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert found["proof"]["differ"] == 0
+    assert found["frame"] == {"begin": None, "end": 0}
+    library = Library.from_file(str(tmp_path / "hub" / "tokenizer.json"))
+    assert library.encode("a").ids[-1] == 0
+    again = CliRunner().invoke(app, arguments)
+    assert isinstance(again.exception, ConfigError)
+    assert "is there and not empty" in str(again.exception)
+    wrong = CliRunner().invoke(app, [*arguments[:3], str(tmp_path / "b"), "--framing", "bart"])
+    assert "--framing bart: no such preset; presets: gpt2" in str(wrong.exception)

@@ -14,6 +14,7 @@ from typing import Literal
 
 from pipeline.commands.export_folder import partial_of
 from pipeline.commands.tokenizer_verify import special_roles, texts_of
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.tokenizer_export import TokenizerExport
@@ -30,10 +31,9 @@ from stages.tokenizer.existing import (
     existing_tokenizer,
     is_trained,
 )
-from stages.tokenizer.framing import Framing, Preset
+from stages.tokenizer.framing import FrameIds, Framing, Preset, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
-    Frame,
     HubTokenizer,
     folder_files,
     prove_folder,
@@ -69,7 +69,7 @@ class OpenedTokenizer:
 
     hub: HubTokenizer
     tokenizer: RunTokenizer
-    frame: Frame | None
+    frame: FrameIds | None
 
 
 def export_tokenizer(request: TokenizerExportRequest) -> TokenizerExport:
@@ -136,7 +136,15 @@ def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
     key, ids, tokenizer = model_key(root), special_ids_of(root), tokenizer_of(root)
     kind, data = TokenizerKind(Path(key).name), (root / key).read_bytes()
     hub = _hub(kind, data, ids, spaces=tokenizer.exact, name=str(root / key))
-    return OpenedTokenizer(hub, tokenizer, _nothing() if request.framing == NOTHING else run_frame(ids))
+    return OpenedTokenizer(hub, tokenizer, _frame_of_run(root, ids, request.framing))
+
+
+def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> FrameIds:
+    """Return what a run puts around a document, or around a row if it frames rows."""
+    if framing == NOTHING:
+        return _nothing()
+    rows = row_frame(kept_run(root, read_kept_plan(root)).framing, ids)
+    return run_frame(ids) if rows is None else FrameIds(rows.get("begin"), rows["end"])
 
 
 def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
@@ -167,8 +175,8 @@ def _hub(
     return HubTokenizer(kind, data, ids, pieces, spaces, name)
 
 
-def _nothing() -> Frame:
-    return Frame(None, None)
+def _nothing() -> FrameIds:
+    return FrameIds(None, None)
 
 
 def _preset(name: str) -> Preset:

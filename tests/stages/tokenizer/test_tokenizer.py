@@ -382,7 +382,12 @@ def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) ->
         ("unigram", 8, 32_000, 187),
         ("unigram", 16, 32_000, 306),
         ("unigram", 32, 32_000, 617),
-        ("byte_bpe", 64, 32_000, 781),
+        ("byte_bpe", 8, 32_000, 296),
+        ("byte_bpe", 16, 128_000, 437),
+        ("byte_bpe", 32, 32_000, 562),
+        ("byte_bpe", 64, 32_000, 993),
+        ("parity_bpe", 8, 32_000, 656),
+        ("parity_bpe", 64, 32_000, 2_220),
     ],
 )
 def test_the_memory_of_a_training_is_above_what_was_measured(

@@ -14,12 +14,13 @@ a normaliser across characters, sums of 32-bit floats, where the library of toke
 import base64
 import re
 from collections.abc import Collection, Mapping
+from string import digits
 from typing import NamedTuple
 
 import numpy as np
 
 from stages.errors import FormatError
-from stages.tokenizer.digit_groups import digit_groups
+from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
     NORMALISER,
@@ -35,7 +36,15 @@ _CHARSMAP, _DUMMY_PREFIX, _FOLDS = 2, 3, 4
 _SPACE_BEHIND, _BYTE_FALLBACK = 24, 35
 """Fields of the settings of training."""
 _READ = (ModelKind.BPE, ModelKind.UNIGRAM)
-_WRITTEN = (PieceType.NORMAL, PieceType.USER_DEFINED)
+_MATCHED = (PieceType.NORMAL, PieceType.USER_DEFINED)
+"""What SentencePiece finds in texts."""
+_THREES = {
+    "type": "Split",
+    "pattern": {"Regex": "[0-9]{1,3}"},
+    "behavior": "Isolated",
+    "invert": False,
+}
+"""Cuts digits in threes from the left."""
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
@@ -69,9 +78,14 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
     texts = [text.decode() for text in model.texts]
     if spaces:
         texts = [
-            text.replace(SPACE_SYMBOL, " ") if kind in _WRITTEN else text
+            text.replace(SPACE_SYMBOL, " ") if kind in _MATCHED else text
             for text, kind in zip(texts, types.tolist(), strict=True)
         ]
+    groups = _groups_in(texts, types.tolist(), model.scores.tolist())
+    alone = {texts[n] for n in np.flatnonzero(types == PieceType.NORMAL).tolist()}
+    cuts = bool(groups) and alone.issuperset(digits)
+    if not cuts:  # a digit without a piece is in no merge, but may be in a piece that is matched whole
+        types[groups] = PieceType.USER_DEFINED
     _require_convertible(model.kind, texts, types.tolist(), name=name)
     unknown = int(np.flatnonzero(types == PieceType.UNKNOWN)[0])
     inside = _bpe if model.kind is ModelKind.BPE else _unigram
@@ -86,9 +100,7 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
         "padding": None,
         "added_tokens": added,
         "normalizer": _normaliser(rules, spaces=spaces),
-        "pre_tokenizer": _groups(model)
-        if model.kind is ModelKind.BPE
-        else _apart(texts, types.tolist(), rules),
+        "pre_tokenizer": _THREES if cuts else _apart(model.kind, texts, types.tolist(), rules),
         "post_processor": None,
         "decoder": _decoder(rules, spaces=spaces),
         "model": inside(texts, types.tolist(), model.scores.tolist(), unknown=unknown)
@@ -152,6 +164,21 @@ def _require_convertible(kind: ModelKind, texts: list[str], types: list[int], *,
             )
 
 
+def _groups_in(texts: list[str], types: list[int], scores: list[float]) -> list[int]:
+    """Return the ids of the digit groups of a model that has them all.
+
+    They rest on equal scores, of which the leftmost counts, and merges of a tokenizer.json have none. So
+    digits are cut in threes before them.
+    """
+    groups = digit_groups()
+    found = [
+        number
+        for number, (text, kind) in enumerate(zip(texts, types, strict=True))
+        if kind == PieceType.NORMAL and groups.get(text) == scores[number]
+    ]
+    return found if len(found) == NUM_GROUPS else []
+
+
 def _added(number: int, text: str, *, special: bool) -> dict[str, object]:
     return {"id": number, "content": text, **_FLAGS, "normalized": not special, "special": special}
 
@@ -183,44 +210,33 @@ def _unigram(
     texts: list[str], types: list[int], scores: list[float], *, unknown: int
 ) -> dict[str, object]:
     """Return a unigram model; what no text may give scores less than any way around it."""
-    matched = {PieceType.NORMAL, PieceType.USER_DEFINED}
     least = min(
         (s for s, kind in zip(scores, types, strict=True) if kind == PieceType.NORMAL), default=0
     )
     longest = max(map(len, texts))
     never = (least - 1) * (longest + 1)
     vocab = [
-        [text, score if kind in matched else never]
+        [text, score if kind in _MATCHED else never]
         for text, score, kind in zip(texts, scores, types, strict=True)
     ]
     return {"type": "Unigram", "unk_id": unknown, "vocab": vocab}
 
 
-def _apart(texts: list[str], types: list[int], rules: _Rules) -> dict[str, object] | None:
+def _apart(
+    kind: ModelKind, texts: list[str], types: list[int], rules: _Rules
+) -> dict[str, object] | None:
     """Return what sets characters apart that have no piece, but stand in what no text may give.
 
     They are written in bytes, so nothing joins them to their neighbours. Without this, the way around a
-    special piece that holds one would cost more than that piece.
+    special piece of a unigram model that holds one would cost more than that piece.
     """
-    matched = {PieceType.NORMAL, PieceType.USER_DEFINED}
-    known = {c for text, kind in zip(texts, types, strict=True) if kind in matched for c in text}
-    kept = {c for text, kind in zip(texts, types, strict=True) if kind not in matched for c in text}
+    known = {c for text, of in zip(texts, types, strict=True) if of in _MATCHED for c in text}
+    kept = {c for text, of in zip(texts, types, strict=True) if of not in _MATCHED for c in text}
     lone = "".join(sorted(kept - known))
-    if not lone or not rules.byte_fallback:
+    if not lone or not rules.byte_fallback or kind is ModelKind.BPE:
         return None
     pattern = "|".join(map(re.escape, lone))
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-
-
-def _groups(model: SentencePieceModel) -> Mapping[str, object] | None:
-    """Return what cuts digits in threes, if scores do; merges here have no equal ranks."""
-    numbers = {text: number for number, text in enumerate(model.texts)}
-    for group, score in digit_groups().items():
-        number = numbers.get(group.encode())
-        if number is None or model.scores[number] != score:
-            return None
-    pattern = {"Regex": "[0-9]{1,3}"}
-    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
 
 
 def _normaliser(rules: _Rules, *, spaces: bool) -> Mapping[str, object] | None:

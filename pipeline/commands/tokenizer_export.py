@@ -14,6 +14,7 @@ from typing import Literal
 
 from pipeline.commands.export_folder import partial_of
 from pipeline.commands.tokenizer_verify import special_roles, texts_of
+from pipeline.planning.kept_plan import kept_run, read_kept_plan
 from pipeline.planning.outputs import require_local
 from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.tokenizer_export import TokenizerExport
@@ -23,11 +24,16 @@ from stages.cleaning.text import clean_text
 from stages.errors import ConfigError, VerificationError
 from stages.store.digests import sync_path
 from stages.tokenizer.encode import Tokenizer
-from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe, existing_tokenizer
-from stages.tokenizer.framing import Framing, Preset, are_own
+from stages.tokenizer.existing import (
+    RunTokenizer,
+    TokenizerKind,
+    describe,
+    existing_tokenizer,
+    is_trained,
+)
+from stages.tokenizer.framing import FrameIds, Framing, Preset, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
-    Frame,
     HubTokenizer,
     folder_files,
     prove_folder,
@@ -63,7 +69,7 @@ class OpenedTokenizer:
 
     hub: HubTokenizer
     tokenizer: RunTokenizer
-    frame: Frame | None
+    frame: FrameIds | None
 
 
 def export_tokenizer(request: TokenizerExportRequest) -> TokenizerExport:
@@ -130,7 +136,15 @@ def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
     key, ids, tokenizer = model_key(root), special_ids_of(root), tokenizer_of(root)
     kind, data = TokenizerKind(Path(key).name), (root / key).read_bytes()
     hub = _hub(kind, data, ids, spaces=tokenizer.exact, name=str(root / key))
-    return OpenedTokenizer(hub, tokenizer, _nothing() if request.framing == NOTHING else run_frame(ids))
+    return OpenedTokenizer(hub, tokenizer, _frame_of_run(root, ids, request.framing))
+
+
+def _frame_of_run(root: Path, ids: dict[str, int], framing: str | None) -> FrameIds:
+    """Return what a run puts around a document, or around a row if it frames rows."""
+    if framing == NOTHING:
+        return _nothing()
+    rows = row_frame(kept_run(root, read_kept_plan(root)).framing, ids)
+    return run_frame(ids) if rows is None else FrameIds(rows.get("begin"), rows["end"])
 
 
 def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
@@ -145,7 +159,7 @@ def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
         found = framed_roles(described, found, framing, name=path.name)
         frame = run_frame(found.ids)
     ids = {"pad": found.ids["eos"], **found.ids}
-    own = kind is TokenizerKind.SENTENCEPIECE and are_own(ids)
+    own = kind is TokenizerKind.SENTENCEPIECE and is_trained(data, ids)
     tokenizer: RunTokenizer = (
         Tokenizer.load(path, ids) if own else existing_tokenizer(data, kind, ids, name=key).unguarded()
     )
@@ -161,8 +175,8 @@ def _hub(
     return HubTokenizer(kind, data, ids, pieces, spaces, name)
 
 
-def _nothing() -> Frame:
-    return Frame(None, None)
+def _nothing() -> FrameIds:
+    return FrameIds(None, None)
 
 
 def _preset(name: str) -> Preset:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.report.plain import PlainConsole, print_json
-from stages.tokenizer.hub_folder import FolderProof, Frame
+from stages.tokenizer.framing import FrameIds
+from stages.tokenizer.hub_folder import FolderProof
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class TokenizerExport:
     files: tuple[str, ...]
     special: Mapping[str, int]
     """By role."""
-    frame: Frame | None
+    frame: FrameIds | None
     """Put around texts; None if the file says itself what is."""
     proof: FolderProof
     split_special: bool

@@ -11,7 +11,6 @@ in both ways; texts in which the library reads a special token are left out, and
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from stages.errors import FormatError
 from stages.tokenizer.existing import RunTokenizer, TokenizerKind
-from stages.tokenizer.framing import BEGIN, ROW_BEGIN
+from stages.tokenizer.framing import BEGIN, FrameIds
 from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
@@ -28,8 +27,6 @@ from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
 FILE, CONFIG, ROLES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 _NAMED = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 """Roles that transformers has a name for."""
-_PLACES = (BEGIN, ROW_BEGIN)
-"""Names of ids that have a role beside it."""
 _SHOWN = 3
 _FRAMED = 16
 """Texts, the first ones, of which what is put around them is compared."""
@@ -37,16 +34,9 @@ _HALF_STEP = 2.0**-24
 """Of a 32-bit float, relative: what each addition may be off by."""
 
 
-class Frame(NamedTuple):
-    """The ids before and behind each text."""
-
-    begin: int | None
-    end: int | None
-
-
-def run_frame(ids: Mapping[str, int]) -> Frame:
-    """Return what a run puts around a document, or around a row, by its special ids."""
-    return Frame(next((ids[place] for place in _PLACES if place in ids), None), ids["eos"])
+def run_frame(ids: Mapping[str, int]) -> FrameIds:
+    """Return what a run puts around a document, by its special ids."""
+    return FrameIds(ids.get(BEGIN), ids["eos"])
 
 
 @dataclass(frozen=True)
@@ -70,7 +60,7 @@ class HubTokenizer:
 
 
 def folder_files(
-    tokenizer: HubTokenizer, frame: Frame | None, *, split_special: bool = False
+    tokenizer: HubTokenizer, frame: FrameIds | None, *, split_special: bool = False
 ) -> dict[str, bytes]:
     """Return the files of a folder by name.
 
@@ -107,7 +97,7 @@ def _lines(content: Mapping[str, object]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def _tokenizer_json(tokenizer: HubTokenizer, frame: Frame | None) -> bytes:
+def _tokenizer_json(tokenizer: HubTokenizer, frame: FrameIds | None) -> bytes:
     """Return the file: byte for byte that of the run, where nothing in it stands against that."""
     special = set(tokenizer.ids.values())
     if tokenizer.kind is TokenizerKind.SENTENCEPIECE:
@@ -132,7 +122,7 @@ def _tokenizer_json(tokenizer: HubTokenizer, frame: Frame | None) -> bytes:
     return orjson.dumps(file) if changed else tokenizer.data
 
 
-def _template(frame: Frame, pieces: Mapping[int, str]) -> dict[str, object]:
+def _template(frame: FrameIds, pieces: Mapping[int, str]) -> dict[str, object]:
     """Return a post-processor: <s> $A </s>, and <s> $A </s> $B </s> of two texts."""
     begin, end = ([] if number is None else [number] for number in frame)
 
@@ -174,7 +164,7 @@ class FolderProof:
 def prove_folder(
     written: bytes,
     tokenizer: RunTokenizer,
-    frame: Frame | None,
+    frame: FrameIds | None,
     texts: Iterable[str],
     *,
     scores: NDArray[np.float32] | None = None,
@@ -221,7 +211,7 @@ def prove_folder(
     return found
 
 
-def _framed(ids: list[int], frame: Frame) -> list[int]:
+def _framed(ids: list[int], frame: FrameIds) -> list[int]:
     begin, end = ([] if number is None else [number] for number in frame)
     return [*begin, *ids, *end]
 

@@ -10,7 +10,7 @@ Llama 3's `tokenizer.model` holds ranks, Mistral's `tokenizer.model.v3` is of Se
 
 from typing import NamedTuple
 
-from stages.errors import FormatError
+from stages.errors import ConfigError, FormatError
 from stages.tokenizer.existing import TokenizerKind
 from stages.tokenizer.ranks.byte_level_file import byte_level_file
 from stages.tokenizer.ranks.encodings import UNSAID, TiktokenConfig
@@ -49,14 +49,21 @@ def tokenizer_file(data: bytes, *, name: str, tiktoken: TiktokenConfig = UNSAID)
         tiktoken: what ranks of tiktoken leave out.
 
     Raises:
-        ConfigError: ranks of no well-known model, of which `tiktoken` says nothing.
+        ConfigError: ranks of no well-known model, of which `tiktoken` says nothing; or it says something
+            and the file is of another kind.
         FormatError: it is none of these files, or damaged.
     """
+    ranks = not _is_object(data) and is_ranks(data)
+    if tiktoken != UNSAID and not ranks:
+        raise ConfigError(
+            f"{name}: is no file of tiktoken's ranks, and tokenizer.tiktoken (with verify:"
+            " --encoding) is for these alone; leave it out"
+        )
     if _is_object(data):
         if not is_tekken(data):
             return RecognisedFile(TokenizerKind.HUGGING_FACE, data)
         return _converted(byte_level_file(read_tekken(data, name=name), name=name), "tekken.json")
-    if is_ranks(data):
+    if ranks:
         found = byte_level_file(read_tiktoken(data, tiktoken, name=name), name=name)
         return _converted(found, "ranks of tiktoken")
     for begin, said in _OTHERS.items():

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stages.errors import FormatError
+from stages.tokenizer.digit_groups import digit_groups
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import (
     NORMALISER,
@@ -34,6 +35,7 @@ _CHARSMAP, _DUMMY_PREFIX, _FOLDS = 2, 3, 4
 _SPACE_BEHIND, _BYTE_FALLBACK = 24, 35
 """Fields of the settings of training."""
 _READ = (ModelKind.BPE, ModelKind.UNIGRAM)
+_WRITTEN = (PieceType.NORMAL, PieceType.USER_DEFINED)
 _FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
 
 
@@ -67,7 +69,7 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
     texts = [text.decode() for text in model.texts]
     if spaces:
         texts = [
-            text.replace(SPACE_SYMBOL, " ") if kind == PieceType.NORMAL else text
+            text.replace(SPACE_SYMBOL, " ") if kind in _WRITTEN else text
             for text, kind in zip(texts, types.tolist(), strict=True)
         ]
     _require_convertible(model.kind, texts, types.tolist(), name=name)
@@ -84,7 +86,9 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
         "padding": None,
         "added_tokens": added,
         "normalizer": _normaliser(rules, spaces=spaces),
-        "pre_tokenizer": None if model.kind is ModelKind.BPE else _apart(texts, types.tolist(), rules),
+        "pre_tokenizer": _groups(model)
+        if model.kind is ModelKind.BPE
+        else _apart(texts, types.tolist(), rules),
         "post_processor": None,
         "decoder": _decoder(rules, spaces=spaces),
         "model": inside(texts, types.tolist(), model.scores.tolist(), unknown=unknown)
@@ -199,6 +203,17 @@ def _apart(texts: list[str], types: list[int], rules: _Rules) -> dict[str, objec
         return None
     pattern = "|".join(map(re.escape, lone))
     return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+
+
+def _groups(model: SentencePieceModel) -> Mapping[str, object] | None:
+    """Return what cuts digits in threes, if scores do; merges here have no equal ranks."""
+    numbers = {text: number for number, text in enumerate(model.texts)}
+    for group, score in digit_groups().items():
+        number = numbers.get(group.encode())
+        if number is None or model.scores[number] != score:
+            return None
+    pattern = {"Regex": "[0-9]{1,3}"}
+    return {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
 
 
 def _normaliser(rules: _Rules, *, spaces: bool) -> Mapping[str, object] | None:

@@ -19,19 +19,40 @@ from pipeline.commands.tokenizer_export import (
     export_tokenizer,
     opened_tokenizer,
 )
+from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError, FormatError, VerificationError
 from stages.tokenizer.existing import TokenizerKind
-from stages.tokenizer.hub_folder import Frame, prove_folder, unigram_scores
+from stages.tokenizer.framing import FrameIds, Framing, trained_ids
+from stages.tokenizer.hub_folder import folder_files, prove_folder, unigram_scores
+from stages.tokenizer.post_processor import frame_of
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model
 from tests.stages.tokenizer.existing_files import data_of, kind_of_file, model_of, texts
 
-OWN = ("bpe", "unigram")
-"""Models as a run trains them."""
+OWN: dict[str, dict[str, object]] = {
+    "bpe": {},
+    "unigram": {"model": "unigram"},
+    "policies": {
+        "vocab_size": 3_000,
+        "digits": "threes",
+        "indentation": True,
+        "user_symbols": ["<br>", "a b", "\n# "],
+        "control_symbols": ["<|end|>"],
+    },
+    "byte_bpe": {"model": "byte_bpe"},
+}
+"""Models as a run trains them, by their settings."""
 KINDS = (*OWN, "gpt2", "bert", "llama-model")
 ROLES = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
-LITERALS = ("a <mask> b</s><sentinel_0>", "\u2581a\u2581 \u2581\u2581", "  a\t\n\n  b ", "<0x0A>", "")
+LITERALS = (
+    "a <mask> b</s><sentinel_0>",
+    "\u2581a\u2581 \u2581\u2581",
+    "  a\t\n\n  b ",
+    "<0x0A>",
+    "",
+    "a<br>\n# 12345a b",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,12 +65,13 @@ def few_strings(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_model(kind: str) -> bytes:
     """Return a model that a run trained."""
     lines = [(line, 1) for text in texts() for line in text.splitlines()]
-    return train_model(lines, TrainConfig.model_validate({"model": kind, "vocab_size": 1_200}))
+    return train_model(lines, TrainConfig.model_validate({"vocab_size": 1_200, **OWN[kind]}))
 
 
 def request_of(name: str, folder: Path, **more: object) -> TokenizerExportRequest:
     """Return a request for the export of a tokenizer, which is written down first."""
-    kind = TokenizerKind.SENTENCEPIECE if name in OWN else kind_of_file(name)
+    pieces = name in OWN and name != "byte_bpe"
+    kind = TokenizerKind.SENTENCEPIECE if pieces else kind_of_file(name)
     place = folder / f"{name}-{kind}"
     place.write_bytes(own_model(name) if name in OWN else data_of(name))
     special = ("eos=[SEP]",) if name == "bert" else ()
@@ -101,6 +123,36 @@ def test_what_add_special_tokens_puts_around_a_text_is_the_framing(
     assert literal[True] == opened_tokenizer(request).tokenizer.encode(["<mask>"])[0].tolist()
 
 
+@pytest.mark.parametrize(
+    ("framing", "frame"),
+    [
+        ({}, (None, 2)),
+        ({"preset": "bert"}, (4, 5)),
+        ({"preset": "bert", "per": "row"}, (4, 5)),
+        ({"begin": "bos", "end": "sep"}, (1, 5)),
+    ],
+)
+def test_the_folder_of_a_run_has_its_framing(
+    framing: dict[str, str], frame: tuple[int | None, int], tmp_path: Path
+) -> None:
+    (tmp_path / "tokenizer").mkdir()
+    (tmp_path / "tokenizer" / "tokenizer.model").write_bytes(own_model("bpe"))
+    ids = trained_ids(Framing.model_validate(framing))
+    (tmp_path / "tokenizer" / "special_ids.json").write_text(json.dumps(ids))
+    run = RunFile.model_validate(
+        {"sources": [{"name": "s", "paths": ["*"]}], "datasets": [{"name": "d"}], "framing": framing}
+    )
+    kept = {"run": run.model_dump(mode="json"), "steps": {}}
+    (tmp_path / "run.json").write_text(json.dumps(kept))
+    opened = opened_tokenizer(TokenizerExportRequest(tmp_path, tmp_path / "hub"))
+    assert opened.frame is not None
+    assert tuple(opened.frame) == frame
+    assert opened.tokenizer.exact
+    files = folder_files(opened.hub, opened.frame)
+    assert frame_of(files["tokenizer.json"], name="written") == opened.frame
+    assert json.loads(files["tokenizer_config.json"])["eos_token"] == opened.hub.pieces[frame[1]]
+
+
 def test_a_folder_that_differs_is_refused_and_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +171,7 @@ def test_a_proof_counts_what_differs_and_what_is_left_out(tmp_path: Path) -> Non
     good = prove_folder(json.dumps(file).encode(), opened.tokenizer, None, given)
     assert (good.texts, good.special, good.split_special, good.differ) == (6, 1, 0, 0)
     symbols = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=False, name="bpe")
-    bad = prove_folder(json.dumps(symbols).encode(), opened.tokenizer, Frame(None, 2), given)
+    bad = prove_folder(json.dumps(symbols).encode(), opened.tokenizer, FrameIds(None, 2), given)
     assert (bad.differ, bad.first[0]) == (5, "\u2581")  # U+2581 twice, and no text is framed
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from stages.errors import FormatError
+from stages.errors import ConfigError, FormatError
 from stages.tokenizer.existing import TokenizerKind, describe
 from stages.tokenizer.framing import FrameIds
+from stages.tokenizer.ranks.encodings import TiktokenConfig
 from stages.tokenizer.recognised import RecognisedFile, tokenizer_file
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from tests.stages.tokenizer.existing_files import FILES, data_of, kind_of_file, texts
@@ -111,3 +112,11 @@ def test_other_json_and_other_bytes_are_refused_when_they_are_opened() -> None:
         file = tokenizer_file(data, name="x")
         with pytest.raises(FormatError, match="x: not a "):
             describe(file.data, file.kind, name="x")
+
+
+def test_what_is_said_of_ranks_is_refused_with_another_file() -> None:
+    for data in (data_of("gpt2"), tekken(), b"no model"):
+        with pytest.raises(
+            ConfigError, match=r"x: is no file of tiktoken's ranks, and tokenizer\.tiktoken"
+        ):
+            tokenizer_file(data, name="x", tiktoken=TiktokenConfig(encoding="llama3"))

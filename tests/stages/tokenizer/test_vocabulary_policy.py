@@ -1,5 +1,6 @@
 """What digits, indentation, user and control symbols promise of a tokenizer that a run trains."""
 
+import json
 import re
 from functools import cache
 from itertools import product
@@ -8,12 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentencepiece
+import tokenizers
 from pydantic import ValidationError
 
 from stages.tokenizer.encode import Tokenizer
 from stages.tokenizer.existing import ExistingTokenizer, open_tokenizer
 from stages.tokenizer.framing import Framing, are_own, trained_ids
 from stages.tokenizer.sampling import SPACE_SYMBOL
+from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.sentencepiece_file import describe_sentencepiece
 from stages.tokenizer.space_runs import UNITS, spelled_runs, with_units
 from stages.tokenizer.special import num_reserved, special_pieces
@@ -89,6 +92,16 @@ def test_texts_come_back_and_ids_are_the_librarys(names: tuple[str, ...]) -> Non
         assert np.array_equal(ours, theirs), text
     special = num_reserved() + len(CONTROLS) * ("controls" in names)
     assert all((own >= special).all() for own in ids)
+
+
+def test_ids_of_the_model_as_a_tokenizer_json_are_the_same() -> None:
+    tokenizer = opened(*EVERY)
+    content = converted(trained(*EVERY), range(1, 272), spaces=True, name="model")
+    library = tokenizers.Tokenizer.from_str(json.dumps(content))
+    plain = [text for text in (*STRESS, *USERS, CODE, *texts()[:20]) if "<unk>" not in text]
+    theirs = library.encode_batch(plain, add_special_tokens=False)
+    for text, ours, other in zip(plain, tokenizer.encode(plain), theirs, strict=True):
+        assert ours.tolist() == other.ids, text
 
 
 def test_digits_are_taken_in_threes_from_the_left() -> None:

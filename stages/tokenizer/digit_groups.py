@@ -13,7 +13,8 @@ many pieces again.
 
 from itertools import product
 
-_DIGITS = "0123456789"
+DIGITS = "0123456789"
+"""Each has a piece where groups have: a reader that merges pieces alone finds groups only by these."""
 _PAIR, _THREE = 1.0, 2.0
 """Scores: above those of what is learned, which are 0 and below."""
 
@@ -23,7 +24,7 @@ def digit_groups() -> dict[str, float]:
     return {
         "".join(group): score
         for size, score in ((2, _PAIR), (3, _THREE))
-        for group in product(_DIGITS, repeat=size)
+        for group in product(DIGITS, repeat=size)
     }
 
 

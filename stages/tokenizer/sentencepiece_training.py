@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import sentencepiece
 
 from stages.errors import ConfigError, VocabularySizeError
-from stages.tokenizer.digit_groups import digit_groups
+from stages.tokenizer.digit_groups import DIGITS, digit_groups
 from stages.tokenizer.rewritten_model import rewritten
 from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
@@ -39,6 +39,7 @@ def train_sentencepiece(
         ConfigError: the sample is empty, or too small for the vocabulary.
     """
     model, added = io.BytesIO(), digit_groups() if config.digits == "threes" else {}
+    characters += "".join(digit for digit in DIGITS if added and digit not in characters)
     written = with_units if config.indentation else str
     controls = [*control_symbols(), *config.control_symbols]
     users = [written(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]

@@ -121,7 +121,7 @@ def training_memory(config: TrainConfig) -> int:
     bpe            228    304    430    758    545         303       575
     unigram        187    306    602    -      -           617       -
     byte_bpe       296    398    562    993    -           -         -
-    parity_bpe     656    -      -      2,220  -           -         -
+    parity_bpe     656    899    -      2,220  -           -         -
 
     The unigram figures at 8 and 16 MiB are of a corpus of 16 MiB. BPE with a vocabulary of 128,000 took
     351 MiB for 16 MiB, half a KiB more for each further piece. Unigram sorts the suffixes of the whole

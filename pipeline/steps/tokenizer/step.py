@@ -214,7 +214,7 @@ def _amounts(record: TokenizerRecord, _: Records) -> Amounts:
 
 TOKENIZER = Step(
     name="tokenizer",
-    version=2,
+    version=3,
     record=TokenizerRecord,
     reads=_reads,
     waits=_waits,

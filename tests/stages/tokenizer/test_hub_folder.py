@@ -13,6 +13,7 @@ from tokenizers import Tokenizer as Library
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
+import shardmill
 from pipeline.cli import app
 from pipeline.commands import tokenizer_export
 from pipeline.commands.tokenizer_export import (
@@ -248,6 +249,10 @@ def test_the_command_says_what_it_wrote_and_refuses_a_folder_that_is_not_empty(t
     assert found["frame"] == {"begin": None, "end": 0}
     library = Library.from_file(str(tmp_path / "hub" / "tokenizer.json"))
     assert library.encode("a").ids[-1] == 0
+    by_function = shardmill.export_tokenizer(place, tmp_path / "api", framing="gpt2")
+    assert [(tmp_path / "api" / name).read_bytes() for name in by_function.files] == [
+        (tmp_path / "hub" / name).read_bytes() for name in found["files"]
+    ]
     again = CliRunner().invoke(app, arguments)
     assert isinstance(again.exception, ConfigError)
     assert "is there and not empty" in str(again.exception)

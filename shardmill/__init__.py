@@ -4,8 +4,9 @@
 >>> rows = shardmill.open_dataset("DIR/datasets/clm", split="train")
 
 Each name is imported when it is first used. Opening a dataset needs numpy, pydantic and xxhash. Tensors
-need torch. `plan`, `run`, `verify`, `inspect` and `export` need `pip install shardmill[run]`. The
-packages `stages` and `pipeline` are internal, and may change without notice.
+need torch. `plan`, `run`, `verify`, `inspect`, `export` and `export_tokenizer` need
+`pip install shardmill[run]`. The packages `stages` and `pipeline` are internal, and may change without
+notice.
 """
 
 from importlib import import_module
@@ -21,7 +22,7 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
     )
 
 if TYPE_CHECKING:
-    from pipeline.commands.api import export, inspect, plan, run, verify
+    from pipeline.commands.api import export, export_tokenizer, inspect, plan, run, verify
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
@@ -60,6 +61,7 @@ __all__ = [
     "duplicate_rows",
     "electra_loss",
     "export",
+    "export_tokenizer",
     "flex_block_masks",
     "inspect",
     "masked_lm_loss",
@@ -75,7 +77,7 @@ __all__ = [
 ]
 
 _MODULES = {
-    "pipeline.commands.api": ("export", "inspect", "plan", "run", "verify"),
+    "pipeline.commands.api": ("export", "export_tokenizer", "inspect", "plan", "run", "verify"),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),

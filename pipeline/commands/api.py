@@ -1,4 +1,4 @@
-"""The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect` and `export`.
+"""The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect`, `export`, `export_tokenizer`.
 
 Each does what the command of its name does, and returns as a value what the command prints.
 """
@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 from pipeline.commands.export import ExportRequest, export_dataset
 from pipeline.commands.forecast import forecast_run
+from pipeline.commands.tokenizer_export import TokenizerExportRequest
+from pipeline.commands.tokenizer_export import export_tokenizer as write_tokenizer_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
@@ -18,6 +20,7 @@ from pipeline.report.duplicates import ClusterContent
 from pipeline.report.forecast_content import Forecast
 from pipeline.report.inspection import describe_row
 from pipeline.report.row_content import RowContent
+from pipeline.report.tokenizer_export import TokenizerExport
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, plan_session, run_session, verify_session
 from pipeline.system.disk_faults import disk_faults
@@ -181,6 +184,39 @@ def export(
     """
     request = ExportRequest(_local(folder), dataset, format, _local(to), split=split, epoch=epoch)
     return export_dataset(request, stream=stream)
+
+
+def export_tokenizer(
+    model: str | Path,
+    to: str | Path,
+    *,
+    framing: str | None = None,
+    special: Sequence[str] = (),
+    split_special: bool = False,
+    texts: Sequence[str | Path] = (),
+) -> TokenizerExport:
+    """Write a folder that AutoTokenizer of transformers loads, and return what was written.
+
+    Args:
+        model: folder of a run, or a tokenizer's file.
+        to: folder to write; must not be there.
+        framing: what is put around texts: a preset, or "none"; None takes that of the run or the file.
+        special: special ids of a file, such as "eos=</s>".
+        split_special: whether special tokens that a text writes out are taken for text.
+        texts: files of further texts whose ids are compared.
+
+    Raises:
+        ShardmillError: there is no such tokenizer, it cannot be converted, or an id differs.
+    """
+    request = TokenizerExportRequest(
+        Path(model),
+        _local(to),
+        framing,
+        special=tuple(special),
+        split_special=split_special,
+        texts=tuple(map(Path, texts)),
+    )
+    return write_tokenizer_folder(request)
 
 
 def _request(

@@ -49,8 +49,9 @@ from pipeline.state.storage import make_folder
 from pipeline.system.disk_faults import disk_faults, making
 from pipeline.system.stopping import signals_stop
 from stages.errors import ConfigError, FormatError, Stopped, VerificationError
+from stages.export.carried_tokenizer import CARRIED, CARRIED_FILE, carried_tokenizer, read_carried
 from stages.export.files import ExportFiles
-from stages.export.format import Format, Holds
+from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource, open_source
 from stages.export.table import FORMATS
 from stages.store.digests import sync_path
@@ -265,19 +266,24 @@ def read_tokenizer(source: ExportSource) -> bytes:
 
 
 def _write_about(format_: Format, sources: Sequence[ExportSource], files: ExportFiles) -> None:
-    """Write the tokenizer, a copy, and the lines to read, which are the same wherever it is written."""
-    files.write(Path(sources[0].manifest.tokenizer.file).name, read_tokenizer(sources[0]))
+    """Write the tokenizer and the lines to read, which are the same wherever it is written."""
+    data = read_tokenizer(sources[0])
+    files.write(sources[0].tokenizer, data)
+    carried = carried_tokenizer(sources[0], data)
+    for name, content in carried.files.items():
+        files.write(name, content)
     lines = [
         f"# {sources[0].manifest.name} for {format_.client}",
         "",
         *(f"- {line}" for line in _contents(format_, sources)),
-        *(f"- {note}" for note in format_.notes(sources)),
+        *(f"- {note}" for note in (*format_.notes(sources), *carried.notes)),
         "",
         f"{FOLDER} stands for this folder:",
         "",
         "```python",
         format_.read(sources, FOLDER),
         "```",
+        *(("", "```python", read_carried(FOLDER), "```") if carried.files else ()),
     ]
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
 
@@ -315,8 +321,24 @@ def _report(
         "bytes": sum(file.bytes for file in summary.files.values()),
         "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
         "read": format_.read(sources, str(request.to)),
-        "notes": [*format_.notes(sources), *_left_out(request.folder)],
+        "notes": [
+            *format_.notes(sources),
+            *_about_tokenizer(request.to, summary),
+            *_left_out(request.folder),
+        ],
     }
+
+
+def _about_tokenizer(to: Path, summary: Summary) -> Iterator[str]:
+    """Say how the tokenizer is loaded."""
+    if CARRIED_FILE in summary.files:
+        place = quoted(f"{to}/{CARRIED}")
+        yield f"The tokenizer, for transformers: AutoTokenizer.from_pretrained({place})"
+    else:
+        yield (
+            f"There is no folder for AutoTokenizer of transformers: {READ_ME} says why, unless an"
+            " earlier version wrote this export"
+        )
 
 
 def _left_out(folder: Path) -> Iterator[str]:

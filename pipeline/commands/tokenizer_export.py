@@ -35,7 +35,9 @@ from stages.tokenizer.framing import FrameIds, Framing, Preset, row_frame
 from stages.tokenizer.hub_folder import (
     FILE,
     HubTokenizer,
+    difference,
     folder_files,
+    hub_tokenizer,
     prove_folder,
     run_frame,
     unigram_scores,
@@ -101,9 +103,7 @@ def export_tokenizer(request: TokenizerExportRequest) -> TokenizerExport:
         proof = prove_folder(written, opened.tokenizer, frame, every, scores=unigram_scores(hub))
         if proof.differ:
             raise VerificationError(
-                f"{request.model}: tokenizer export: {proof.differ:,} of {proof.texts:,} comparisons"
-                f" find other ids in the written {FILE}, the first of {proof.first[0][:60]!r}; nothing"
-                f" was left at {to}: use the file itself with its own library"
+                f"{request.model}: tokenizer export: {difference(proof, hub)}; nothing was left at {to}"
             )
         with disk_faults(partial):
             sync_path(partial)
@@ -135,7 +135,7 @@ def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
         )
     key, ids, tokenizer = model_key(root), special_ids_of(root), tokenizer_of(root)
     kind, data = TokenizerKind(Path(key).name), (root / key).read_bytes()
-    hub = _hub(kind, data, ids, spaces=tokenizer.exact, name=str(root / key))
+    hub = hub_tokenizer(kind, data, ids, spaces=tokenizer.exact, name=str(root / key))
     return OpenedTokenizer(hub, tokenizer, _frame_of_run(root, ids, request.framing))
 
 
@@ -163,16 +163,7 @@ def _of_file(request: TokenizerExportRequest) -> OpenedTokenizer:
     tokenizer: RunTokenizer = (
         Tokenizer.load(path, ids) if own else existing_tokenizer(data, kind, ids, name=key).unguarded()
     )
-    return OpenedTokenizer(_hub(kind, data, ids, spaces=own, name=key), tokenizer, frame)
-
-
-def _hub(
-    kind: TokenizerKind, data: bytes, ids: dict[str, int], *, spaces: bool, name: str
-) -> HubTokenizer:
-    special = set(ids.values())
-    known = describe(data, kind, name=name).pieces
-    pieces = {number: piece for piece, number in known.items() if number in special}
-    return HubTokenizer(kind, data, ids, pieces, spaces, name)
+    return OpenedTokenizer(hub_tokenizer(kind, data, ids, spaces=own, name=key), tokenizer, frame)
 
 
 def _nothing() -> FrameIds:

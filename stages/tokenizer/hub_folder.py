@@ -18,16 +18,17 @@ import tokenizers
 from numpy.typing import NDArray
 
 from stages.errors import FormatError
-from stages.tokenizer.existing import RunTokenizer, TokenizerKind
+from stages.tokenizer.existing import RunTokenizer, TokenizerKind, describe
 from stages.tokenizer.framing import BEGIN, FrameIds
 from stages.tokenizer.post_processor import frame_of
-from stages.tokenizer.sentencepiece_conversion import converted
+from stages.tokenizer.sentencepiece_conversion import converted, has_rules
 from stages.tokenizer.sentencepiece_model import ModelKind, SentencePieceModel
 
 FILE, CONFIG, ROLES = "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"
 _NAMED = ("bos", "eos", "unk", "pad", "cls", "sep", "mask")
 """Roles that transformers has a name for."""
 _SHOWN = 3
+_SHOWN_CHARACTERS = 60
 _FRAMED = 16
 """Texts, the first ones, of which what is put around them is compared."""
 _HALF_STEP = 2.0**-24
@@ -57,6 +58,20 @@ class HubTokenizer:
     pieces: Mapping[int, str]
     spaces: bool
     name: str
+
+
+def hub_tokenizer(
+    kind: TokenizerKind, data: bytes, ids: Mapping[str, int], *, spaces: bool, name: str
+) -> HubTokenizer:
+    """Return what a folder is made of; see `HubTokenizer`.
+
+    Raises:
+        FormatError: the file is not of its kind.
+    """
+    special = set(ids.values())
+    known = describe(data, kind, name=name).pieces
+    pieces = {number: piece for piece, number in known.items() if number in special}
+    return HubTokenizer(kind, data, ids, pieces, spaces, name)
 
 
 def folder_files(
@@ -111,8 +126,7 @@ def _tokenizer_json(tokenizer: HubTokenizer, frame: FrameIds | None) -> bytes:
         file |= {"truncation": None, "padding": None}
         if "dropout" in file["model"]:
             file["model"]["dropout"] = None
-        said = frame_of(tokenizer.data, name=tokenizer.name) if frame is not None else None
-        frame = None if said is not None and frame is not None and tuple(said) == tuple(frame) else frame
+        frame = None if frame is None or _says(tokenizer, frame) else frame
     if frame is not None:
         before = file["post_processor"]
         own = _template(frame, tokenizer.pieces)
@@ -120,6 +134,15 @@ def _tokenizer_json(tokenizer: HubTokenizer, frame: FrameIds | None) -> bytes:
         file["post_processor"] = {"type": "Sequence", "processors": [before, own]} if kept else own
         changed = True
     return orjson.dumps(file) if changed else tokenizer.data
+
+
+def _says(tokenizer: HubTokenizer, frame: FrameIds) -> bool:
+    """Say whether a tokenizer.json puts a frame around texts by itself."""
+    try:
+        said = frame_of(tokenizer.data, name=tokenizer.name)
+    except FormatError:  # several ids on a side, which no run has
+        return False
+    return (FrameIds(None, None) if said is None else said) == frame
 
 
 def _template(frame: FrameIds, pieces: Mapping[int, str]) -> dict[str, object]:
@@ -209,6 +232,21 @@ def prove_folder(
         ]
     found.differ, found.first = len(differing), tuple(dict.fromkeys(differing))[:_SHOWN]
     return found
+
+
+def difference(proof: FolderProof, tokenizer: HubTokenizer) -> str:
+    """Say how the ids of a folder differ, why if that is known, and the way out."""
+    found = (
+        f"{proof.differ:,} of {proof.texts:,} comparisons find other ids in the written {FILE}, the"
+        f" first of {proof.first[0][:_SHOWN_CHARACTERS]!r}"
+    )
+    if tokenizer.kind is TokenizerKind.SENTENCEPIECE and has_rules(tokenizer.data):
+        return (
+            f"{found}: the model normalises texts by rules, as nmt_nfkc does, and the library of {FILE}"
+            " applies such rules to groups of characters; encode texts with the package sentencepiece"
+            f' and {tokenizer.kind}, or train with tokenizer.train.normalization = "identity"'
+        )
+    return f"{found}: use the file itself with its own library"
 
 
 def _framed(ids: list[int], frame: FrameIds) -> list[int]:

@@ -13,6 +13,7 @@ What an id spells is read off the file, by the way in which its pieces are writt
 
     byte-level   characters that stand for one byte each      (GPT-2)
     metaspace    U+2581 for a space, <0x0A> for bytes          (Llama, T5)
+    plain        as in texts, <0x0A> for bytes                 (`tokenizer export`)
     words        a space before each, none where ## continues  (BERT)
 """
 
@@ -76,6 +77,7 @@ class Writing(StrEnum):
 
     BYTE_LEVEL = "byte-level"
     METASPACE = "metaspace"
+    PLAIN = "plain"
     WORDS = "words"
 
 
@@ -145,10 +147,12 @@ def read_content(data: bytes, *, name: str) -> Content:
         writing = Writing.WORDS
     elif "Metaspace" in types or symbols:
         writing = Writing.METASPACE
+    elif bool(model.get("byte_fallback")) and _joins_pieces_as_they_are(file):
+        writing = Writing.PLAIN
     else:
         raise FormatError(
             f"{name}: a {kind} of decoder {', '.join(sorted(types)) or 'none'}: read are byte-level and"
-            " Metaspace tokenizers, WordPiece and WordLevel"
+            " Metaspace tokenizers, WordPiece and WordLevel, and what `shardmill tokenizer export` wrote"
         )
     continues = str(model.get("continuing_subword_prefix") or "")
     byte_pieces = bool(model.get("byte_fallback"))
@@ -164,6 +168,20 @@ def read_content(data: bytes, *, name: str) -> Content:
             " one of them (unk_token, or ByteLevel and initial_alphabet=ByteLevel.alphabet())"
         )
     return content
+
+
+def _joins_pieces_as_they_are(file: Mapping[str, object]) -> bool:
+    """Say whether pieces are written with spaces, and nothing between them is lost.
+
+    So `stages.tokenizer.sentencepiece_conversion` writes the tokenizers that a run trained.
+    """
+    before = file["pre_tokenizer"]
+    whole = before is None or (
+        isinstance(before, dict)
+        and before.get("type") == "Split"
+        and before.get("behavior") == "Isolated"
+    )
+    return whole and types_in(file["decoder"]) == {"ByteFallback", "Fuse"}
 
 
 def _ids_of(pieces: Mapping[str, object]) -> dict[str, int]:
@@ -261,10 +279,11 @@ def spelled_by(piece: str, content: Content) -> bytes:
     """Return what a piece of the model stands for."""
     if content.writing is Writing.BYTE_LEVEL and all(character in BYTE_OF for character in piece):
         return bytes(map(BYTE_OF.__getitem__, piece))
-    if content.writing is Writing.METASPACE:
+    if content.writing in {Writing.METASPACE, Writing.PLAIN}:
         if content.byte_pieces and piece in _FALLBACK:
             return bytes([_FALLBACK[piece]])
-        return piece.replace(SPACE_SYMBOL, " ").encode()
+        plain = content.writing is Writing.PLAIN
+        return (piece if plain else piece.replace(SPACE_SYMBOL, " ")).encode()
     if content.writing is Writing.WORDS:
         inside = bool(content.continues) and piece.startswith(content.continues)
         return (piece.removeprefix(content.continues) if inside else f" {piece}").encode()

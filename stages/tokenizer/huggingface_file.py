@@ -170,7 +170,7 @@ class HuggingFaceFile:
     def byte_ids(self) -> NDArray[np.bool_]:
         """Say of every id whether it is a byte such as <0x0A>: (V,); byte-level pieces are none."""
         found = np.zeros(self.size, np.bool_)
-        if self._content.writing is Writing.METASPACE:
+        if self._content.writing in {Writing.METASPACE, Writing.PLAIN}:
             vocab = self._content.vocab
             found[[vocab[piece] for piece in self._content.bytes_of if piece in vocab]] = True
         return found

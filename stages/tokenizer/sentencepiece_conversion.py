@@ -108,6 +108,11 @@ def converted(data: bytes, special: Collection[int], *, spaces: bool, name: str)
     }
 
 
+def has_rules(data: bytes) -> bool:
+    """Say whether a model has rules of normalisation, such as nmt_nfkc; not of spaces alone."""
+    return bool(_rules_of(SentencePieceModel(data), name="").charsmap)
+
+
 def _rules_of(model: SentencePieceModel, *, name: str) -> _Rules:
     fields: dict[tuple[int, int], int | bytes] = {}
     array = np.frombuffer(model.data, np.uint8)

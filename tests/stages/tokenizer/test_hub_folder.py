@@ -7,11 +7,13 @@ import json
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer as Library
 from transformers import AutoTokenizer
 from typer.testing import CliRunner
 
+import shardmill
 from pipeline.cli import app
 from pipeline.commands import tokenizer_export
 from pipeline.commands.tokenizer_export import (
@@ -21,14 +23,16 @@ from pipeline.commands.tokenizer_export import (
 )
 from pipeline.run_file.config import RunFile
 from stages.errors import ConfigError, FormatError, VerificationError
-from stages.tokenizer.existing import TokenizerKind
+from stages.tokenizer.existing import TokenizerKind, describe, existing_tokenizer
 from stages.tokenizer.framing import FrameIds, Framing, trained_ids
 from stages.tokenizer.hub_folder import folder_files, prove_folder, unigram_scores
+from stages.tokenizer.huggingface_content import read_content
 from stages.tokenizer.post_processor import frame_of
+from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.sentencepiece_conversion import converted
 from stages.tokenizer.stress import stress_texts
 from stages.tokenizer.train import TrainConfig, train_model
-from tests.stages.tokenizer.existing_files import data_of, kind_of_file, model_of, texts
+from tests.stages.tokenizer.existing_files import changed, data_of, kind_of_file, model_of, texts
 
 OWN: dict[str, dict[str, object]] = {
     "bpe": {},
@@ -53,6 +57,7 @@ LITERALS = (
     "",
     "a<br>\n# 12345a b",
 )
+SPLIT = {"type": "Split", "pattern": {"String": " "}, "behavior": "Isolated", "invert": False}
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +102,31 @@ def test_ids_and_roles_of_autotokenizer_are_those_of_the_run(name: str, tmp_path
     written = (tmp_path / "hub" / "tokenizer.json").read_bytes()
     if request.model.name.endswith(".json"):
         assert written == request.model.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["bpe", "unigram", "policies"])
+def test_a_written_folder_is_a_tokenizer_of_another_run_with_the_same_ids(
+    name: str, tmp_path: Path
+) -> None:
+    opened = opened_tokenizer(request_of(name, tmp_path))
+    data = folder_files(opened.hub, opened.frame)["tokenizer.json"]
+    kind = TokenizerKind.HUGGING_FACE
+    roles = find_roles(describe(data, kind, name=name), SpecialPieces(), name=name)
+    assert roles.ids == opened.hub.ids
+    again = existing_tokenizer(data, kind, roles.ids, name=name)
+    every = [*texts(), *LITERALS, *stress_texts(["</s>"], strings=14)["special pieces"]]
+    wanted = [ids.tolist() for ids in opened.tokenizer.encode(every)]
+    assert [ids.tolist() for ids in again.encode(every)] == wanted
+    assert again.decode([np.array(ids, np.int32) for ids in wanted]) == every
+    assert again.byte_ids().sum() == 256
+
+
+def test_a_file_whose_pre_tokenizer_drops_text_is_not_read(tmp_path: Path) -> None:
+    opened = opened_tokenizer(request_of("bpe", tmp_path))
+    data = folder_files(opened.hub, opened.frame)["tokenizer.json"]
+    for dropping in ({"type": "Whitespace"}, SPLIT | {"behavior": "Removed"}):
+        with pytest.raises(FormatError, match="and what `shardmill tokenizer export` wrote"):
+            read_content(changed(data, pre_tokenizer=dropping), name="x")
 
 
 @pytest.mark.parametrize(
@@ -219,6 +249,10 @@ def test_the_command_says_what_it_wrote_and_refuses_a_folder_that_is_not_empty(t
     assert found["frame"] == {"begin": None, "end": 0}
     library = Library.from_file(str(tmp_path / "hub" / "tokenizer.json"))
     assert library.encode("a").ids[-1] == 0
+    by_function = shardmill.export_tokenizer(place, tmp_path / "api", framing="gpt2")
+    assert [(tmp_path / "api" / name).read_bytes() for name in by_function.files] == [
+        (tmp_path / "hub" / name).read_bytes() for name in found["files"]
+    ]
     again = CliRunner().invoke(app, arguments)
     assert isinstance(again.exception, ConfigError)
     assert "is there and not empty" in str(again.exception)

@@ -171,7 +171,7 @@ def parity_table(fairness: FairnessContent, most: int) -> TextTable:
                 f"{own['uncovered_characters']:.2%}",
             )
         )
-    last = ("tokens/word", "tokens/character", "bytes", "no piece")
+    last = ("tokens/word", "tokens/character", "byte tokens", "no piece")
     return TextTable((*headings, *last), tuple(rows), max(len(names) - most, 0))
 
 
@@ -194,7 +194,7 @@ def tokenizer_table(fairness: FairnessContent) -> TextTable:
                 f"{parts / max(tokens, 1):.2%}",
             )
         )
-    headings = ("tokenizer", "ids", "all tokens", "mean parity", "highest", "bytes")
+    headings = ("tokenizer", "ids", "all tokens", "mean parity", "highest parity", "byte tokens")
     return TextTable(headings, tuple(rows))
 
 

@@ -155,7 +155,7 @@ def parity_table(fairness: FairnessContent, most: int) -> TextTable:
     languages, others = fairness["languages"], [n for n in fairness["tokenizers"] if n != OWN]
     names = sorted(languages, key=lambda name: (-languages[name][OWN]["parity"], name))
     unit = fairness["unit"].rpartition(" ")[2]
-    headings = ("language", "parity", *(f"of {name}" for name in others), f"tokens/{unit}")
+    headings = ("language", "parity", *(f"parity of {name}" for name in others), f"tokens/{unit}")
     rows = []
     for name in names[:most]:
         rates = languages[name]

@@ -166,7 +166,7 @@ def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None
         },
     }
     shown = parity_table(fairness, 1)
-    assert shown.headings[:4] == ("language", "parity", "of other", "tokens/sentence")
+    assert shown.headings[:4] == ("language", "parity", "parity of other", "tokens/sentence")
     assert shown.rows == (("th", "3.00", "1.00", "5.0", "2.00", "0.250", "10.00%", "10.00%"),)
     assert shown.left_out == 1
     assert tokenizer_table(fairness).rows == (

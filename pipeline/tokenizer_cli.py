@@ -16,6 +16,62 @@ tokenizer_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_Parallel = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
+        " declarations of human rights]",
+    ),
+]
+_Special = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ROLE=PIECE",
+        help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
+        " again.",
+    ),
+]
+_Rows = Annotated[
+    RowMethod,
+    typer.Option(
+        help="What the rows of new ids hold: pieces, the mean of the old pieces of the same text;"
+        " mean, the mean of all old rows; normal, drawn around that mean; random, as before any"
+        " training."
+    ),
+]
+_Alphas = Annotated[
+    str,
+    typer.Option(
+        metavar="A,...",
+        help="Values of tokenizer.train.alpha to try: 1 draws the sample as the corpus is; lower"
+        " values give small languages more of it.",
+    ),
+]
+_Tensor = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A tensor with a row for each id, if they are not found by name; may be given again.",
+    ),
+]
+_Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Whose pattern and special tokens a file of tiktoken's ranks has, if the program does"
+        " not know the file: a name as in tokenizer.tiktoken.encoding, such as cl100k_base.",
+    ),
+]
+_OldText = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
+    ),
+]
+"""Options that several commands have, and those that need many words."""
+
 
 @tokenizer_app.callback()
 def tokenizer() -> None:
@@ -32,14 +88,7 @@ def compare_tokenizers(  # one parameter an option
             " in the tables.",
         ),
     ],
-    parallel: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
-            " declarations of human rights]",
-        ),
-    ] = None,
+    parallel: _Parallel = None,
     reference: Annotated[
         str, typer.Option(metavar="LANG", help="The language that others are compared with.")
     ] = "en",
@@ -82,22 +131,8 @@ def verify_tokenizer_file(
             help="A file that is one text, or JSON lines with 'text' (.jsonl); may be given again.",
         ),
     ] = None,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=PIECE",
-            help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
-            " again.",
-        ),
-    ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Whose pattern and special tokens a file of tiktoken's ranks has, if the program does"
-            " not know the file: a name as in tokenizer.tiktoken.encoding, such as cl100k_base.",
-        ),
-    ] = None,
+    special: _Special = None,
+    encoding: _Encoding = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Prove what a tokenizer's file does to text.
@@ -127,14 +162,7 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     sizes: Annotated[
         str, typer.Option(metavar="N,...", help="Vocabulary sizes to try.")
     ] = "16000,32000,64000",
-    alphas: Annotated[
-        str,
-        typer.Option(
-            metavar="A,...",
-            help="Values of tokenizer.train.alpha to try: 1 draws the sample as the corpus is; lower"
-            " values give small languages more of it.",
-        ),
-    ] = "0.3,0.5,1.0",
+    alphas: _Alphas = "0.3,0.5,1.0",
     model: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
@@ -148,14 +176,7 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
             " [default: a run in a temporary folder]",
         ),
     ] = None,
-    parallel: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
-            " declarations of human rights]",
-        ),
-    ] = None,
+    parallel: _Parallel = None,
     reference: Annotated[
         str, typer.Option(metavar="LANG", help="The language that others are compared with.")
     ] = "en",
@@ -219,27 +240,14 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
             metavar="LANG", help="A language of the text to learn; may be given again. [default: all]"
         ),
     ] = None,
-    old_text: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
-        ),
-    ] = None,
+    old_text: _OldText = None,
     max_drift: Annotated[
         float,
         typer.Option(
             min=0, max=1, metavar="SHARE", help="Share of the tokens of old text that may change."
         ),
     ] = 0.005,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=PIECE",
-            help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
-            " again.",
-        ),
-    ] = None,
+    special: _Special = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Learn pieces from new text and append them.
@@ -278,27 +286,14 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
     output: Annotated[
         Path, typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.")
     ],
-    rows: Annotated[
-        RowMethod,
-        typer.Option(
-            help="What the rows of new ids hold: pieces, the mean of the old pieces of the same text;"
-            " mean, the mean of all old rows; normal, drawn around that mean; random, as before any"
-            " training."
-        ),
-    ] = RowMethod.PIECES,
+    rows: _Rows = RowMethod.PIECES,
     multiple_of: Annotated[
         int, typer.Option(min=1, max=1 << 20, metavar="N", help="Pad the rows to a multiple of N.")
     ] = 1,
     seed: Annotated[
         int, typer.Option(min=0, max=(1 << 64) - 1, help="Of --rows normal and random.")
     ] = 0,
-    tensor: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="A tensor with a row for each id, if they are not found by name; may be given again.",
-        ),
-    ] = None,
+    tensor: _Tensor = None,
     text: Annotated[
         list[Path] | None,
         typer.Option(
@@ -344,14 +339,7 @@ def export_tokenizer_folder(  # one parameter an option
             " [default: the framing of the run, or what the file says]",
         ),
     ] = None,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ROLE=PIECE",
-            help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
-            " again.",
-        ),
-    ] = None,
+    special: _Special = None,
     split_special: Annotated[  # noqa: FBT002  # typer's way
         bool, typer.Option(help="Take special tokens for text where a text writes them out.")
     ] = False,

@@ -51,7 +51,7 @@ def content_of(found: TokenizerProof) -> dict[str, Any]:
 
 
 def _roles(special: Mapping[str, int]) -> str:
-    """Return the roles with their ids, without rows of ids and without an EOS that stands for padding."""
+    """Return the roles with their ids: without rows of ids, and without an EOS that pads."""
     few = {role: number for role, number in special.items() if not role.startswith(_MANY)}
     if few.get("pad") == few["eos"]:
         del few["pad"]

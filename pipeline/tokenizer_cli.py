@@ -16,6 +16,62 @@ tokenizer_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_Parallel = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
+        " declarations of human rights]",
+    ),
+]
+_Special = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ROLE=PIECE",
+        help="A special id that is not found by itself, by piece or number: eos=</s>; may be given"
+        " again.",
+    ),
+]
+_Rows = Annotated[
+    RowMethod,
+    typer.Option(
+        help="What the rows of new ids hold: pieces, the mean of the old pieces of the same text;"
+        " mean, the mean of all old rows; normal, drawn around that mean; random, as before any"
+        " training."
+    ),
+]
+_Alphas = Annotated[
+    str,
+    typer.Option(
+        metavar="A,...",
+        help="Values of tokenizer.train.alpha to try: 1 draws the sample as the corpus is; lower"
+        " values give small languages more of it.",
+    ),
+]
+_Tensor = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A tensor with a row for each id, if they are not found by name; may be given again.",
+    ),
+]
+_Encoding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Whose pattern and special tokens a file of tiktoken's ranks has, if the program does"
+        " not know the file: a name as in tokenizer.tiktoken.encoding, such as cl100k_base.",
+    ),
+]
+_OldText = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
+    ),
+]
+"""Options that several commands have, and those that need many words."""
+
 
 @tokenizer_app.callback()
 def tokenizer() -> None:
@@ -28,17 +84,11 @@ def compare_tokenizers(  # one parameter an option
         list[str],
         typer.Argument(
             metavar="MODEL",
-            help="A SentencePiece model, a tokenizer.json, a run's DIR, or NAME=PATH.",
+            help="A tokenizer's file, a folder that holds one, or a run's DIR. NAME=PATH also names it"
+            " in the tables.",
         ),
     ],
-    parallel: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
-            " declarations of human rights]",
-        ),
-    ] = None,
+    parallel: _Parallel = None,
     reference: Annotated[
         str, typer.Option(metavar="LANG", help="The language that others are compared with.")
     ] = "en",
@@ -49,11 +99,15 @@ def compare_tokenizers(  # one parameter an option
         ),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw parity by language.")
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw parity by language, as SVG.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Compare what texts of many languages take in tokens, tokenizer by tokenizer."""
+    """Compare tokenizers on text of many languages.
+
+    Parity is the tokens of a language divided by those of --reference for the same sentences. Without
+    --parallel and --text, the text is the bundled Universal Declaration of Human Rights.
+    """
     from pipeline.commands.tokenizer_compare import TokenizersRequest, compare_tokenizers
     from pipeline.report.tokenizers import print_tokenizers
 
@@ -64,7 +118,10 @@ def compare_tokenizers(  # one parameter an option
 @tokenizer_app.command("verify")
 def verify_tokenizer_file(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A tokenizer's file, or a folder that holds one.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A tokenizer's file, a folder that holds one, or a run's DIR."
+        ),
     ],
     texts: Annotated[
         list[Path] | None,
@@ -74,17 +131,15 @@ def verify_tokenizer_file(
             help="A file that is one text, or JSON lines with 'text' (.jsonl); may be given again.",
         ),
     ] = None,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
-    ] = None,
-    encoding: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What ranks of tiktoken are of, if they are not known."),
-    ] = None,
+    special: _Special = None,
+    encoding: _Encoding = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Prove that texts come back, ids are the library's, and no text gives a special id."""
+    """Prove what a tokenizer's file does to text.
+
+    Thousands of texts are encoded: all come back, their ids are the library's, and none gives a special
+    id. Exit code 3 if a check fails.
+    """
     from pipeline.commands.tokenizer_verify import verify_tokenizer
     from pipeline.report.tokenizer_proof import print_proof, require_proof
 
@@ -107,9 +162,7 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     sizes: Annotated[
         str, typer.Option(metavar="N,...", help="Vocabulary sizes to try.")
     ] = "16000,32000,64000",
-    alphas: Annotated[
-        str, typer.Option(metavar="A,...", help="Exponents of the balance over languages to try.")
-    ] = "0.3,0.5,1.0",
+    alphas: _Alphas = "0.3,0.5,1.0",
     model: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="tokenizer.train.model. [default: that of the run file]"),
@@ -123,19 +176,12 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
             " [default: a run in a temporary folder]",
         ),
     ] = None,
-    parallel: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of LANG.txt; line N of each is the same sentence. [default: the bundled"
-            " declarations of human rights]",
-        ),
-    ] = None,
+    parallel: _Parallel = None,
     reference: Annotated[
         str, typer.Option(metavar="LANG", help="The language that others are compared with.")
     ] = "en",
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.svg", help="Draw tokens against parity.")
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw tokens against parity, as SVG.")
     ] = None,
     save: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the tokenizers and the report here.")
@@ -150,7 +196,11 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Train a tokenizer of each size and alpha on a run's texts, and show what each costs whom."""
+    """Train tokenizers of several sizes and alphas.
+
+    They are trained on the texts of a run. The table says how many tokens each needs for the same text
+    in many languages, and which settings are worth it.
+    """
     from pipeline.commands.tokenizer_sweep import SweptSettings, sweep_request, sweep_tokenizers
     from pipeline.report.sweep import print_sweep
 
@@ -163,7 +213,11 @@ def sweep_tokenizer_settings(  # noqa: PLR0913  # one parameter an option
 @tokenizer_app.command("extend")
 def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A SentencePiece .model, or a tokenizer.json.")
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A SentencePiece model or a byte-level file, a folder that holds one, or a run's DIR.",
+        ),
     ],
     text: Annotated[
         list[Path],
@@ -174,33 +228,32 @@ def extend_tokenizer_file(  # noqa: PLR0913  # one parameter an option
         ),
     ],
     pieces: Annotated[int, typer.Option(min=1, metavar="N", help="How many pieces to append.")],
-    output: Annotated[Path, typer.Option(metavar="FILE", help="The extended tokenizer.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE", help="The extended tokenizer; must not be there: *.model, or *.json."
+        ),
+    ],
     language: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LANG", help="A language of the text to learn; may be given again. [default: all]"
         ),
     ] = None,
-    old_text: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="Text whose tokens should stay, like --text. [default: the bundled corpus]",
-        ),
-    ] = None,
+    old_text: _OldText = None,
     max_drift: Annotated[
         float,
         typer.Option(
             min=0, max=1, metavar="SHARE", help="Share of the tokens of old text that may change."
         ),
     ] = 0.005,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
-    ] = None,
+    special: _Special = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Append pieces that are learned from new text; every old id stays as it is."""
+    """Learn pieces from new text and append them.
+
+    Every old id keeps its piece. `tokenizer resize` gives the model rows for the new ids.
+    """
     from pipeline.commands.tokenizer_extend import ExtendRequest, extend_tokenizer
     from pipeline.report.tokenizer_extension import print_extension
 
@@ -233,28 +286,30 @@ def resize_to_tokenizer(  # noqa: PLR0913  # one parameter an option
     output: Annotated[
         Path, typer.Option(metavar="PATH", help="The checkpoint to write, a file or folder.")
     ],
-    rows: Annotated[
-        RowMethod, typer.Option(help="What the rows of new ids hold at the start.")
-    ] = RowMethod.PIECES,
+    rows: _Rows = RowMethod.PIECES,
     multiple_of: Annotated[
         int, typer.Option(min=1, max=1 << 20, metavar="N", help="Pad the rows to a multiple of N.")
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=(1 << 64) - 1, help="Of the rows that are drawn.")] = 0,
-    tensor: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A tensor with a row for each id; may be given again."),
-    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, max=(1 << 64) - 1, help="Of --rows normal and random.")
+    ] = 0,
+    tensor: _Tensor = None,
     text: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="PATH",
-            help="Measure losses on it before and after, of a folder of transformers; a file that is"
-            " one text, or JSON lines with 'text' (.jsonl); may be given again.",
+            help="Measure the loss on this text before and after; only if CHECKPOINT is a folder of"
+            " transformers. A file that is one text, or JSON lines with 'text' (.jsonl); may be given"
+            " again.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Give a model's embeddings and head rows for the ids of an extended tokenizer."""
+    """Add rows for new ids to a model's checkpoint.
+
+    The embeddings, the head and its bias get a row for each id that --new has and --old has not. Old
+    rows keep their bytes. The checkpoint itself is not changed.
+    """
     from pipeline.commands.tokenizer_resize import ResizeRequest, resize_checkpoint
     from pipeline.report.resizing import print_resizing
 
@@ -284,10 +339,7 @@ def export_tokenizer_folder(  # one parameter an option
             " [default: the framing of the run, or what the file says]",
         ),
     ] = None,
-    special: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROLE=PIECE", help="A special id, by piece or number: eos=</s>."),
-    ] = None,
+    special: _Special = None,
     split_special: Annotated[  # noqa: FBT002  # typer's way
         bool, typer.Option(help="Take special tokens for text where a text writes them out.")
     ] = False,
@@ -302,7 +354,10 @@ def export_tokenizer_folder(  # one parameter an option
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Write a folder that AutoTokenizer of transformers loads, with the same ids and roles."""
+    """Write a folder that AutoTokenizer loads.
+
+    It has the same ids and the same special ids, which is proved before the folder gets its name.
+    """
     from pipeline.commands.tokenizer_export import TokenizerExportRequest, export_tokenizer
     from pipeline.report.tokenizer_export import print_export
 

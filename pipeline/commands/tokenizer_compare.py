@@ -18,7 +18,7 @@ from pipeline.inputs.languages import (
     parallel_lines,
     texts_by_language,
 )
-from pipeline.planning.outputs import require_local
+from pipeline.planning.outputs import require_local, require_picture
 from pipeline.planning.tokenizer_files import read_tokenizer_file
 from pipeline.report.parity import draw_parity
 from pipeline.report.tokenizers import (
@@ -61,7 +61,7 @@ def compare_tokenizers(request: TokenizersRequest) -> TokenizerComparison:
         FormatError: a file that is no tokenizer.
     """
     if request.picture is not None:
-        require_local(request.picture, "--picture")
+        require_picture(request.picture)
         if request.text is not None and request.parallel is None:
             raise ConfigError("--picture: shows parity, which needs the same sentences: give --parallel")
     paths = _named_paths(request.models)

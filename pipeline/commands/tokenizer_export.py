@@ -130,8 +130,8 @@ def _of_run(root: Path, request: TokenizerExportRequest) -> OpenedTokenizer:
         )
     if request.framing not in {None, NOTHING}:
         raise ConfigError(
-            f"--framing {request.framing}: {root} is a run, which has a framing; leave it out, or take"
-            f" {NOTHING}"
+            f"--framing {request.framing}: {root} is a run, which has a framing of its own; leave it"
+            f" out, or write --framing {NOTHING}"
         )
     key, ids, tokenizer = model_key(root), special_ids_of(root), tokenizer_of(root)
     kind, data = TokenizerKind(Path(key).name), (root / key).read_bytes()

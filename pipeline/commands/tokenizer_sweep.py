@@ -24,7 +24,7 @@ from pipeline.engine.resources import WorkerResources
 from pipeline.engine.step_run import StepRun
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_lines
-from pipeline.planning.outputs import require_local
+from pipeline.planning.outputs import require_local, require_picture
 from pipeline.report.sweep import RefusedSetting, SweepContent, SweptText, SweptTokenizer, name_of
 from pipeline.report.sweep_picture import draw_sweep
 from pipeline.run_file.load import load_run_file
@@ -126,9 +126,10 @@ def sweep_tokenizers(request: SweepRequest, *, stream: TextIO | None) -> SweepCo
     begun = time.monotonic()
     settings = _settings(request)
     texts, about = _parallel(request)
-    for path, name in ((request.picture, "--picture"), (request.save, "--save")):
-        if path is not None:
-            require_local(path, name)
+    if request.picture is not None:
+        require_picture(request.picture)
+    if request.save is not None:
+        require_local(request.save, "--save")
     _require_new(request.save)
     with tempfile.TemporaryDirectory(prefix="shardmill-sweep-") as name:
         folder = Path(name)

@@ -43,6 +43,23 @@ def require_local(path: Path, name: str) -> Path:
     return path
 
 
+def require_picture(path: Path) -> None:
+    """Refuse a picture that could not be written, before any work.
+
+    Raises:
+        ConfigError: a URL, a name that does not end in .svg, or a folder that is not there.
+    """
+    require_local(path, "--picture")
+    if path.suffix.lower() != ".svg":
+        raise ConfigError(f"--picture {path}: the picture is SVG; end the name in .svg")
+    if path.is_dir():
+        raise ConfigError(f"--picture {path}: is a folder; name a file in it")
+    if not path.parent.is_dir():
+        raise ConfigError(
+            f"--picture {path}: there is no folder {path.parent}; make it, or name another"
+        )
+
+
 def require_run_folder(output: Path) -> None:
     """Refuse an output that could not become a run's folder, touching nothing.
 

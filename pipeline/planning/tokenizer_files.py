@@ -62,8 +62,8 @@ def _file_in(folder: Path, key: str) -> Path:
         if found:
             return found[0]
     raise ConfigError(
-        f"{key}: this folder has no {' or '.join(TokenizerKind)}; name a tokenizer's file, or the folder"
-        " of a run that has made its tokenizer"
+        f"{key}: this folder has no {' or '.join(TokenizerKind)}, nor tekken.json, *.model or *.tiktoken"
+        "; name a tokenizer's file, or the folder of a run that has made its tokenizer"
     )
 
 

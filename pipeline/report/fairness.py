@@ -155,7 +155,7 @@ def parity_table(fairness: FairnessContent, most: int) -> TextTable:
     languages, others = fairness["languages"], [n for n in fairness["tokenizers"] if n != OWN]
     names = sorted(languages, key=lambda name: (-languages[name][OWN]["parity"], name))
     unit = fairness["unit"].rpartition(" ")[2]
-    headings = ("language", "parity", *(f"of {name}" for name in others), f"tokens/{unit}")
+    headings = ("language", "parity", *(f"parity of {name}" for name in others), f"tokens/{unit}")
     rows = []
     for name in names[:most]:
         rates = languages[name]
@@ -171,7 +171,7 @@ def parity_table(fairness: FairnessContent, most: int) -> TextTable:
                 f"{own['uncovered_characters']:.2%}",
             )
         )
-    last = ("tokens/word", "tokens/character", "bytes", "no piece")
+    last = ("tokens/word", "tokens/character", "byte tokens", "no piece")
     return TextTable((*headings, *last), tuple(rows), max(len(names) - most, 0))
 
 
@@ -194,7 +194,7 @@ def tokenizer_table(fairness: FairnessContent) -> TextTable:
                 f"{parts / max(tokens, 1):.2%}",
             )
         )
-    headings = ("tokenizer", "ids", "all tokens", "mean parity", "highest", "bytes")
+    headings = ("tokenizer", "ids", "all tokens", "mean parity", "highest parity", "byte tokens")
     return TextTable(headings, tuple(rows))
 
 

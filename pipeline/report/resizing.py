@@ -81,13 +81,17 @@ def print_resizing(found: Resizing, *, as_json: bool) -> None:
     console.show(table)
     console.line()
     console.line(f"{found.old_ids:,} old ids keep their rows, bit for bit")
-    console.line(f"{found.new_ids:,} new ids: {found.method.value}: {_WRITE[found.method]}")
+    console.line(
+        f"{found.new_ids:,} new ids have new rows (--rows {found.method.value}): {_WRITE[found.method]}"
+    )
     if found.method is RowMethod.PIECES and found.without_text:
         console.line(f"{found.without_text:,} of them are in no text: the mean of all old rows")
     if found.reused:
         console.line(f"{found.reused:,} of them have rows that were padding before")
     if found.padding:
-        console.line(f"{found.padding:,} rows are padding after; new padding holds the mean")
+        console.line(
+            f"{found.padding:,} rows belong to no id (padding); new ones hold the mean of all old rows"
+        )
     if found.left_out:
         console.line(f"not copied: {', '.join(found.left_out)}")
         console.line("the new tokenizer's files: shardmill tokenizer export")

@@ -174,7 +174,9 @@ def _texts(table: TextTable) -> PlainTable:
 def _print_fairness(console: PlainConsole, fairness: FairnessContent) -> None:
     """Print what each language takes for the same text."""
     table = parity_table(fairness, MAX_LANGUAGES)
-    console.line(f"the same text in each language; parity: its tokens against {fairness['reference']}")
+    console.line(
+        f"the same text in each language; parity: its tokens divided by those of {fairness['reference']}"
+    )
     console.show(_texts(table))
     if table.left_out:
         console.line(f"{table.left_out:,} languages more, which pay less, are in report/report.html")

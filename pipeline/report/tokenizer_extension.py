@@ -102,7 +102,7 @@ def print_extension(found: TokenizerExtension, *, as_json: bool) -> None:
     console.line()
     console.line("New text that was held out from learning")
     table = PlainTable(
-        "language", "new pieces", "of them used", "tokens before", "after", "of before"
+        "language", "new pieces", "of them used", "tokens before", "after", "after / before"
     ).right()
     for language, one in found["languages"].items():
         table.add(
@@ -111,9 +111,12 @@ def print_extension(found: TokenizerExtension, *, as_json: bool) -> None:
             f"{one['pieces_used']:,}",
             f"{one['tokens_before']:,}",
             f"{one['tokens_after']:,}",
-            f"{one['tokens_after'] / max(one['tokens_before'], 1):.1%}",
+            f"{one['tokens_after'] / one['tokens_before']:.1%}" if one["tokens_before"] else "",
         )
     console.show(table)
+    none = [shortened(name) for name, one in found["languages"].items() if not one["tokens_before"]]
+    if none:
+        console.line(f"too little text of {', '.join(none)} to hold any out: nothing was measured")
     _print_drift(console, found)
 
 
@@ -121,14 +124,14 @@ def _print_drift(console: PlainConsole, found: TokenizerExtension) -> None:
     console.line()
     console.line(f"Old text: {found['old_source']}")
     table = PlainTable(
-        "language", "documents", "changed", "tokens before", "after", "changed", "share"
+        "language", "documents", "changed", "tokens before", "after", "tokens changed", "share"
     ).right()
     learned = set(found["languages"])
     languages = found["old_languages"]
     worst = sorted(languages, key=lambda one: (-_share(languages[one]), one))
     for language in sorted(worst[:_MOST_LANGUAGES]):
         _add(table, f"{shortened(language)}{' (learned)' * (language in learned)}", languages[language])
-    _add(table, "all but those learned", found["old_total"])
+    _add(table, "all not learned", found["old_total"])
     console.show(table)
     rest = len(languages) - _MOST_LANGUAGES
     if rest > 0:

@@ -11,6 +11,7 @@ from stages.tokenizer.proof import BlockCoverage, ProofResult, RoundTrip
 
 _WRITES_ALL = "can write every text: each must come back as it is, or as the normaliser leaves it"
 _WRITES_SOME = "need not write every text: a text may also come back as another one of the same ids"
+_MANY = ("sentinel", "reserved")
 _MOST = 60
 """Characters of a text that are shown."""
 
@@ -49,6 +50,14 @@ def content_of(found: TokenizerProof) -> dict[str, Any]:
     }
 
 
+def _roles(special: Mapping[str, int]) -> str:
+    """Return the roles with their ids: without rows of ids, and without an EOS that pads."""
+    few = {role: number for role, number in special.items() if not role.startswith(_MANY)}
+    if few.get("pad") == few["eos"]:
+        del few["pad"]
+    return ", ".join(f"{role} {few[role]:,}" for role in sorted(few, key=lambda one: (few[one], one)))
+
+
 def print_proof(found: TokenizerProof, *, as_json: bool) -> None:
     """Print what a tokenizer was found to do."""
     if as_json:
@@ -56,6 +65,7 @@ def print_proof(found: TokenizerProof, *, as_json: bool) -> None:
         return
     console = PlainConsole()
     console.line(f"{found.model}: {found.size:,} ids, {found.kept_from_text:,} of them special")
+    console.line(f"special ids: {_roles(found.special)}; others: --special ROLE=PIECE")
     console.line(f"encodes by {'compiled code' if found.compiled else 'its library'}")
     console.line(_WRITES_ALL if found.writes_all else _WRITES_SOME)
     if found.framing is not None:

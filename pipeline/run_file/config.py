@@ -155,9 +155,10 @@ class TokenizerLimits(Config):
     max_byte_fallback: float | None = Field(None, ge=0.0, le=1.0)
     """Largest share of bytes among the tokens of a language of the corpus: on text that was held out, or
     of an existing tokenizer on parallel text. Without it, a run warns of languages above 0.1."""
-    max_parity: float | None = Field(None, gt=0.0)
+    max_parity: float | None = Field(None, ge=1.0)
     """Largest parity of a language of the corpus: its tokens for the same text, divided by those of
-    `tokenizer.fairness.reference`. Without it, a run warns of languages above 3."""
+    `tokenizer.fairness.reference`, whose own parity is 1. Without it, a run warns of languages above
+    3."""
 
 
 class TokenizerSection(Config):

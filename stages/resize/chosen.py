@@ -103,9 +103,9 @@ def _known(tensors: Mapping[str, TensorInfo], *, old_size: int) -> list[str]:
     if not found:
         largest = sorted(tensors, key=lambda name: -tensors[name].rows)
         raise ConfigError(
-            f"the checkpoint has no embedding of {old_size:,} rows or more, which --old has ids; it has"
-            f" {_listed(tensors, known or largest) or 'no tensor'}; --old must be the tokenizer that it"
-            " was trained with; of another name: --tensor NAME"
+            f"CHECKPOINT: no embedding of {old_size:,} rows or more, one for each id of --old; it has"
+            f" {_listed(tensors, known or largest) or 'no tensor'}; give the tokenizer that the model"
+            " was trained with as --old, or name the tensors: --tensor NAME"
         )
     return found
 

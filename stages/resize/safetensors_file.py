@@ -69,7 +69,8 @@ class SafetensorsFile:
             length = int.from_bytes(file.read(_LENGTH), "little")
             if length > min(_MOST, size - _LENGTH):
                 raise FormatError(
-                    f"{path}: no safetensors file, or cut short: its header would have {length:,} bytes"
+                    f"{path}: neither a torch file nor safetensors, or cut short: its header would have"
+                    f" {length:,} bytes of {size:,}; name a checkpoint's file or folder"
                 )
             try:
                 header = json.loads(file.read(length))

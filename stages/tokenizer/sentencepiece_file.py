@@ -137,7 +137,10 @@ def _load(data: bytes, *, name: str) -> sentencepiece.SentencePieceProcessor:
     try:
         return sentencepiece.SentencePieceProcessor(model_proto=data)
     except (OSError, RuntimeError) as error:
-        raise FormatError(f"{name}: not a SentencePiece model: {error}") from error
+        raise FormatError(
+            f"{name}: not a SentencePiece model, nor a tokenizer.json, tekken.json or ranks of tiktoken;"
+            " name the file of a tokenizer"
+        ) from error
 
 
 def _with_controls(model: SentencePieceModel, special: Collection[int]) -> bytes:

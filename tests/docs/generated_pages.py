@@ -46,7 +46,8 @@ from stages.tokenizer.train_config import ParityBalance
 
 COMMANDS = (
     *("plan", "run", "status", "verify", "inspect", "export", "quick", "compare", "schema"),
-    *("tokenizer", "tokenizer compare", "tokenizer verify"),
+    *("tokenizer", "tokenizer compare", "tokenizer sweep", "tokenizer verify", "tokenizer extend"),
+    *("tokenizer resize", "tokenizer export"),
 )
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (

@@ -98,7 +98,7 @@ def test_the_package_brings_the_declarations_of_the_bundled_corpus() -> None:
 def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path) -> None:
     limited = run_of(limits={"max_parity": 1.01})
     with pytest.raises(
-        VerificationError, match=r"max_parity = 1.01: .*tokens of en: deu_Latn 1\."
+        VerificationError, match=r"max_parity = 1.01: .*divided by those of en: deu_Latn 1\."
     ) as stop:
         session(place, limited, until="tokenize")
     assert "el" not in str(stop.value).partition("(all languages")[0].partition("tokens of en: ")[2]
@@ -116,7 +116,7 @@ def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path
     assert {step for step, _ in dispatched(place, since)} == {"split", "tokenize"}
     assert set(report["fairness"]["languages"]) == {"deu_Latn"}
     assert not [line for line in report["warnings"] if "same text" in line]
-    assert [line for line in report["warnings"] if "of encoded text, bytes are code" in line]
+    assert [line for line in report["warnings"] if "many byte tokens in encoded text: code" in line]
     records = [json.loads(line) for line in (place / "a.jsonl").read_text().splitlines()]
     counter = TextCounter(tokenizer_of(place / "run"))
     for row in report["languages"]:
@@ -166,7 +166,7 @@ def test_tables_show_shares_of_the_whole_and_those_that_pay_most_first() -> None
         },
     }
     shown = parity_table(fairness, 1)
-    assert shown.headings[:4] == ("language", "parity", "of other", "tokens/sentence")
+    assert shown.headings[:4] == ("language", "parity", "parity of other", "tokens/sentence")
     assert shown.rows == (("th", "3.00", "1.00", "5.0", "2.00", "0.250", "10.00%", "10.00%"),)
     assert shown.left_out == 1
     assert tokenizer_table(fairness).rows == (
@@ -255,6 +255,6 @@ def test_limits_and_warnings_are_of_the_languages_of_the_corpus(tmp_path: Path) 
         assert "my" not in str(stop.value).replace(str(tmp_path), "")
         require_limits(one, TokenizerLimits(max_byte_fallback=0.5, max_parity=4.5), tmp_path)
         fallback, parity = cost_warnings(one, TokenizerLimits())
-        assert "bytes are" in fallback
+        assert "many byte tokens" in fallback
         assert "max_parity stops a run" in parity
         assert not list(cost_warnings(one, both)), "a limit takes the place of its warning"

@@ -91,8 +91,8 @@ def require_limits(costs: LanguageCosts, limits: TokenizerLimits, root: Path) ->
     over = {} if most is None else _over(costs.byte_fallback, most)
     if over:
         faults.append(
-            f"tokenizer.limits.max_byte_fallback = {most:g}: of the tokens of {costs.text} text, bytes"
-            f" are {_listed(over, '.1%')} (all languages: {root / costs.fallback_file})"
+            f"tokenizer.limits.max_byte_fallback = {most:g}: share of byte tokens in {costs.text} text:"
+            f" {_listed(over, '.1%')} (all languages: {root / costs.fallback_file})"
         )
     most_parity = limits.max_parity
     unequal = {} if most_parity is None else _over(costs.parity, most_parity)
@@ -120,7 +120,7 @@ def cost_warnings(costs: LanguageCosts, limits: TokenizerLimits) -> Iterator[str
     if over and limits.max_byte_fallback is None:
         stops = "; tokenizer.limits.max_byte_fallback stops a run at such a share"
         yield (
-            f"tokenizer: of the tokens of {costs.text} text, bytes are {_listed(over, '.1%')};"
+            f"tokenizer: many byte tokens in {costs.text} text: {_listed(over, '.1%')};"
             f" {costs.way_out(of_bytes=True)}{stops if costs.text == 'held-out' else ''}"
         )
     unequal = _over(costs.parity, NOTABLE_PARITY)
@@ -149,7 +149,7 @@ def _over(measured: Mapping[str, float], most: float) -> dict[str, float]:
 
 def _unequal(parity: Mapping[str, float], costs: LanguageCosts) -> str:
     listed = _listed(parity, ".2f")
-    return f"for the same text, languages take so many times the tokens of {costs.reference}: {listed}"
+    return f"tokens for the same text, divided by those of {costs.reference}: {listed}"
 
 
 def _listed(values: Mapping[str, float], form: str) -> str:

@@ -29,6 +29,10 @@ _CONTINUATION = 0x80
 SPACE_SYMBOL = "\u2581"
 """How SentencePiece writes a space inside its pieces; in text it is a character like any other."""
 
+UNKNOWN_SYMBOL = "\u2585"
+"""How SentencePiece's trainer writes a character without a piece: it skips texts that have it in
+silence, and fails if it is to be a piece."""
+
 
 class SamplingConfig(Config):
     """How the tokenizer's training sample is drawn."""
@@ -38,8 +42,8 @@ class SamplingConfig(Config):
     sample_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
     """Bytes of text to train on; a smaller corpus gives a sample of its own size."""
     max_repeats: int = Field(2, ge=1)
-    """How often the text of a small language may be repeated. With 1, alpha has no effect on a corpus that
-    is smaller than the sample."""
+    """How often the text of a small language may be repeated. With 1, alpha has no effect on a corpus
+    that is smaller than the sample."""
     held_out: ByteSize = Field(ByteSize(256 << 10), ge=0, validate_default=True)
     """Bytes of text of each language of 1 MiB or more that are not trained on, so that the tokenizer is
     measured on text that it has not seen: whole documents, at most a twentieth of the language. They are

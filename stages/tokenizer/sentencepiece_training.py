@@ -13,9 +13,9 @@ import sentencepiece
 from stages.errors import ConfigError, VocabularySizeError
 from stages.tokenizer.digit_groups import DIGITS, digit_groups
 from stages.tokenizer.rewritten_model import rewritten
-from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL
+from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_pieces
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
-from stages.tokenizer.space_runs import UNITS, run_scores, spelled_runs, with_units
+from stages.tokenizer.space_runs import UNITS, run_scores, spelled_runs, with_units, without_units
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 from stages.tokenizer.train_config import TrainConfig
 
@@ -45,7 +45,7 @@ def train_sentencepiece(
     users = [written(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(written, _sentences(sample)),
+            sentence_iterator=_sentences(sample, config),
             model_writer=model,
             model_type=config.model,
             vocab_size=config.vocab_size - len(added),
@@ -82,12 +82,27 @@ def train_sentencepiece(
     return rewritten(model.getvalue(), spelled_runs, run_scores(), added)
 
 
-def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yield each piece as often as it counts; the space symbol is no text to learn from."""
+def sentencepiece_parts(text: str, config: TrainConfig) -> list[str]:
+    """Return a text in parts, without the characters that the library, or we, keep for other uses.
+
+    "a\u2581b\u2585c" -> "ab" "c"
+
+    The library drops line feeds at the end of what it is given, and so a part that has nothing else.
+    """
+    kept = text.replace(SPACE_SYMBOL, "")
+    if config.indentation:
+        kept = without_units(kept)
+    return [part for part in kept.split(UNKNOWN_SYMBOL) if part.strip("\n")]
+
+
+def _sentences(sample: Iterable[tuple[str, int]], config: TrainConfig) -> Iterator[str]:
+    """Yield each piece as often as it counts, cut again where characters for spaces make it too long."""
+    written = with_units if config.indentation else str
     for piece, copies in sample:
-        sentence = piece.replace(SPACE_SYMBOL, "")
-        for _ in range(copies if sentence else 0):
-            yield sentence
+        parts = sentencepiece_parts(piece, config)
+        sentences = [one for part in parts for one in cut_pieces(written(part))]
+        for _ in range(copies):
+            yield from sentences
 
 
 def _explained(message: str, config: TrainConfig, added: int) -> ConfigError:

@@ -74,7 +74,9 @@ def _by_parity(sample: TrainingSample, config: TrainConfig) -> bytes:
 
 
 def _by_sentencepiece(sample: TrainingSample, config: TrainConfig) -> bytes:
-    pieces = ((text, copies) for _, text, copies in sample.pieces())
+    def pieces() -> Iterator[tuple[str, int]]:
+        yield from ((text, copies) for _, text, copies in sample.pieces())
+
     return train_sentencepiece(pieces, config, characters=sample.characters)
 
 

@@ -54,7 +54,7 @@ def test_the_library_skips_nothing(
 
     config = config_of(model, **changes)
     with patch.object(sentencepiece.SentencePieceTrainer, "train", told):
-        data = train_sentencepiece(SAMPLE, config, characters=LETTERS)
+        data = train_sentencepiece(lambda: SAMPLE, config, characters=LETTERS)
     log = capfd.readouterr().err
     assert f"Loaded all {len(taught)} sentences" in log
     assert "kipped" not in log
@@ -83,3 +83,17 @@ def test_what_is_left_out_of_a_text_is_known() -> None:
         parts_of = TRAINERS[model].parts
         assert parts_of(whole, config_of(model)) == [whole]
         assert parts_of("<x>", config_of(model, user_symbols=["<x>"])) == []
+
+
+@pytest.mark.parametrize("model", ["bpe", "unigram"])
+@pytest.mark.parametrize("rare", [1, 30])
+def test_text_without_spaces_has_a_piece_for_each_character_that_is_required(
+    model: str, rare: int
+) -> None:
+    """The library takes characters until it has 98% of the text, of those that are required too."""
+    common = "".join(map(chr, range(0x4E00, 0x4E00 + 40)))
+    seldom = "".join(map(chr, range(0x6E00, 0x6E00 + 60)))
+    sample = [(common * 20, 20), (seldom, rare)]
+    data = train_model(sample, config_of(model, vocab_size=626), characters=common + seldom)
+    learned = {text.decode() for text in SentencePieceModel(data).texts}
+    assert learned >= {*common, *seldom}

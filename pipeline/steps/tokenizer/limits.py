@@ -143,7 +143,7 @@ def coverage_warnings(record: TokenizerRecord, section: TokenizerSection) -> Ite
     if record.skipped_pieces:
         yield (
             f"tokenizer: {record.skipped_pieces:,} pieces of the sample have nothing to learn from, only"
-            " U+2581, U+2585 or symbols of the run"
+            " U+2581, U+2585, line feeds or symbols of the run"
         )
 
 

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from stages.tokenizer.sampling import SPACE_SYMBOL
+from stages.tokenizer.sampling import SPACE_SYMBOL, UNKNOWN_SYMBOL
 
-_NO_PIECES = frozenset(map(ord, ("\0", " ", SPACE_SYMBOL)))
-"""A space is written as its symbol, and the symbol itself as bytes."""
+_NO_PIECES = frozenset(map(ord, ("\0", " ", SPACE_SYMBOL, UNKNOWN_SYMBOL)))
+"""A space is written as its symbol, and the two symbols themselves as bytes."""
 
 
 class CharacterCounts:

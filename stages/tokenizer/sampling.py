@@ -29,6 +29,10 @@ _CONTINUATION = 0x80
 SPACE_SYMBOL = "\u2581"
 """How SentencePiece writes a space inside its pieces; in text it is a character like any other."""
 
+UNKNOWN_SYMBOL = "\u2585"
+"""How SentencePiece's trainer writes a character without a piece: it skips texts that have it in
+silence, and fails if it is to be a piece."""
+
 
 class SamplingConfig(Config):
     """How the tokenizer's training sample is drawn."""

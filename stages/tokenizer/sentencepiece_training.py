@@ -6,16 +6,18 @@ of threads in the model; each setting below that differs from a default is again
 
 import io
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 
+import numpy as np
 import sentencepiece
 
 from stages.errors import ConfigError, VocabularySizeError
 from stages.tokenizer.digit_groups import DIGITS, digit_groups
 from stages.tokenizer.rewritten_model import rewritten
-from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL
+from stages.tokenizer.sampling import MAX_PIECE_BYTES, SPACE_SYMBOL, UNKNOWN_SYMBOL, cut_pieces
 from stages.tokenizer.sentencepiece_model import SentencePieceModel
-from stages.tokenizer.space_runs import UNITS, run_scores, spelled_runs, with_units
+from stages.tokenizer.space_runs import UNITS, run_scores, spelled_runs, with_units, without_units
 from stages.tokenizer.special import BOS, EOS, PAD, UNK, control_symbols, num_reserved
 from stages.tokenizer.train_config import TrainConfig
 
@@ -26,12 +28,12 @@ _LEAST = re.compile(r"required_chars\. \d+ vs (\d+)")
 
 
 def train_sentencepiece(
-    sample: Iterable[tuple[str, int]], config: TrainConfig, *, characters: str = ""
+    pieces: Callable[[], Iterable[tuple[str, int]]], config: TrainConfig, *, characters: str = ""
 ) -> bytes:
     """Return the bytes of a SentencePiece model trained on a sample of (piece, copies).
 
     Args:
-        sample: what is learned from.
+        pieces: yields what is learned from, from the start at each call.
         config: how.
         characters: that get a piece, beside those that are 98% of the whole sample.
 
@@ -43,14 +45,15 @@ def train_sentencepiece(
     written = with_units if config.indentation else str
     controls = [*control_symbols(), *config.control_symbols]
     users = [written(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]
+    required = written(characters) + UNITS * config.indentation
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=map(written, _sentences(sample)),
+            sentence_iterator=_sentences(pieces(), config),
             model_writer=model,
             model_type=config.model,
             vocab_size=config.vocab_size - len(added),
-            character_coverage=_LEAST_COVERAGE,
-            required_chars=written(characters) + UNITS * config.indentation,
+            character_coverage=_coverage(_sentences(pieces(), config), required, config),
+            required_chars=required,
             byte_fallback=True,
             normalization_rule_name=config.normalization.value,
             remove_extra_whitespaces=False,
@@ -82,12 +85,46 @@ def train_sentencepiece(
     return rewritten(model.getvalue(), spelled_runs, run_scores(), added)
 
 
-def _sentences(sample: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """Yield each piece as often as it counts; the space symbol is no text to learn from."""
+def sentencepiece_parts(text: str, config: TrainConfig) -> list[str]:
+    """Return a text in parts, without the characters that the library, or we, keep for other uses.
+
+    "a\u2581b\u2585c" -> "ab" "c"
+
+    The library drops line feeds at the end of what it is given, and so a part that has nothing else.
+    """
+    kept = text.replace(SPACE_SYMBOL, "")
+    if config.indentation:
+        kept = without_units(kept)
+    return [part for part in kept.split(UNKNOWN_SYMBOL) if part.strip("\n")]
+
+
+def _sentences(sample: Iterable[tuple[str, int]], config: TrainConfig) -> Iterator[str]:
+    """Yield each piece as often as it counts, cut again where characters for spaces make it too long."""
+    written = with_units if config.indentation else str
     for piece, copies in sample:
-        sentence = piece.replace(SPACE_SYMBOL, "")
-        for _ in range(copies if sentence else 0):
-            yield sentence
+        parts = sentencepiece_parts(piece, config)
+        sentences = [one for part in parts for one in cut_pieces(written(part))]
+        for _ in range(copies):
+            yield from sentences
+
+
+def _coverage(sentences: Iterable[str], required: str, config: TrainConfig) -> float:
+    """Return the share of the sample at which the library has taken all characters that are required.
+
+    It takes these first, by how often they occur, and stops at the share, though some be left: it stops
+    too soon where hardly any character is a space, as in a corpus that is Chinese alone.
+    """
+    if not required:
+        return _LEAST_COVERAGE
+    wanted, normalise, found, total = np.zeros(sys.maxunicode + 1, np.bool_), config.normaliser(), 0, 0
+    wanted[list(map(ord, required))] = True
+    for sentence in sentences:
+        codes = np.frombuffer(normalise(sentence).encode("utf-32-le"), np.uint32)
+        found, total = found + int(np.count_nonzero(wanted[codes])), total + len(codes)
+    share = np.float32(found / max(total, 1))  # as the library has it
+    if share < np.float32(_LEAST_COVERAGE):
+        return _LEAST_COVERAGE
+    return float(min(np.nextafter(share, np.float32(2)), np.float32(1)))
 
 
 def _explained(message: str, config: TrainConfig, added: int) -> ConfigError:

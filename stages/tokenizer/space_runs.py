@@ -48,6 +48,11 @@ def _units_of(run: re.Match[str]) -> str:
     return _UNITS[LONGEST_RUN] * whole + (_UNITS[rest] if rest > 1 else " " * rest)
 
 
+def without_units(text: str) -> str:
+    """Return a text without the characters that stand for runs."""
+    return _UNIT.sub("", text)
+
+
 def spelled_runs(piece: str) -> str:
     """Return a piece with U+2581 for the spaces that its characters stand for."""
     return _UNIT.sub(lambda unit: SPACE_SYMBOL * _SIZES[unit[0]], piece)

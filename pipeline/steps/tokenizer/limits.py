@@ -132,13 +132,18 @@ def cost_warnings(costs: LanguageCosts, limits: TokenizerLimits) -> Iterator[str
 
 
 def coverage_warnings(record: TokenizerRecord, section: TokenizerSection) -> Iterator[str]:
-    """Yield a line on a coverage of characters that was lowered."""
+    """Yield a line on a coverage of characters that was lowered, and on text that teaches nothing."""
     wanted, reached = section.train.character_coverage, record.character_coverage
     if reached is not None and reached < wanted:
         yield (
             f"tokenizer.train.character_coverage = {wanted:g} was lowered to {reached:.4g} for all"
             f" languages: the characters would take more than half of {record.vocab_size:,} pieces; set"
             " tokenizer.train.vocab_size higher"
+        )
+    if record.skipped_pieces:
+        yield (
+            f"tokenizer: {record.skipped_pieces:,} pieces of the sample have nothing to learn from, only"
+            " U+2581, U+2585, line feeds or symbols of the run"
         )
 
 

@@ -1,7 +1,7 @@
 """Tokenizer: a balanced sample from every unit, then one actor trains on it and measures fairness."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -115,6 +115,12 @@ class TokenizerRecord(StepRecord):
     sample_languages: int | None = None
     space_symbols: int | None = None
     """Of the sample that stand in its texts themselves."""
+    skipped_pieces: int | None = None
+    """Of the sample, each as often as it is taken: those that nothing was learned from. None of an
+    existing tokenizer, as the next."""
+    skipped_bytes: int | None = None
+    """Of the sample: these pieces, and in others the characters that training keeps for its own use, and
+    symbols of the run that byte-level BPE cuts texts at."""
     character_coverage: float | None = None
     """Share of the text of each language whose characters have pieces; None if pieces are of bytes."""
     byte_fallback: dict[str, float] = Field(default_factory=dict)
@@ -216,13 +222,23 @@ def train_tokenizer(workspace: Workspace, work: TokenizerTraining) -> TokenizerR
         vocab_size=counter.vocab_size,
         sample_bytes=sum(drawn.values()),
         sample_languages=len(drawn),
-        space_symbols=sum(
-            row["piece"].count(SPACE_SYMBOL) * row["copies"]
-            for row in _pieces(workspace, work, sample_key)
-        ),
+        **_left_unlearned(workspace, work),
         character_coverage=coverage,
         byte_fallback={name: one.byte_fallback for name, one in sorted(unseen.items())},
     )
+
+
+def _left_unlearned(workspace: Workspace, work: TokenizerTraining) -> dict[str, int]:
+    """Count what of the sample its training has not learned from."""
+    parts_of, found = TRAINERS[work.train.model].parts, Counter[str]()
+    for row in _pieces(workspace, work, sample_key):
+        piece, copies = row["piece"], row["copies"]
+        parts = parts_of(piece, work.train)
+        left_out = len(piece.encode()) - sum(len(part.encode()) for part in parts)
+        found["space_symbols"] += piece.count(SPACE_SYMBOL) * copies
+        found["skipped_pieces"] += copies * (not parts)
+        found["skipped_bytes"] += left_out * copies
+    return {name: found[name] for name in ("space_symbols", "skipped_pieces", "skipped_bytes")}
 
 
 def _sample_of(workspace: Workspace, work: TokenizerTraining) -> tuple[TrainingSample, float | None]:

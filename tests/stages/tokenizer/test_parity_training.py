@@ -4,6 +4,7 @@ The language that takes most tokens for the same text gets the next merge; langu
 text count as one more; bytes are a function of how often each word occurs in each language.
 """
 
+import json
 import random
 
 import pytest
@@ -78,3 +79,17 @@ def test_what_cannot_be_trained_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_lines_are_taken_evenly(wanted: int, lines: str) -> None:
     taken = _spread([("a\nb\nc\n", 1), ("d\ne\nf\n", 7)], wanted)
     assert sorted(taken) == sorted(f"{line}\n" for line in lines)
+
+
+def test_ties_of_languages_and_of_pairs_are_settled_without_hash_maps() -> None:
+    """The trainer's maps by hash are others in each process; here all languages and pairs tie."""
+    letters = {"en": "abcd", "de": "efgh", "fi": "ijkl", "sv": "mnop", "zz": "qrst"}
+    sample = [
+        (language, " ".join(one + two for one in own for two in own), 3)
+        for language, own in letters.items()
+    ]
+    parallel = {language: [own[:2], own[2:]] for language, own in letters.items() if language != "zz"}
+    data = train_parity_bpe(sample, config_of(590), parallel=parallel)
+    merges = ["".join(pair) for pair in json.loads(data)["model"]["merges"]]
+    space = "\u0120"
+    assert merges[:9] == [*(space + last for last in "tsrqhgfe"), f"{space}hh"], "the greatest first"

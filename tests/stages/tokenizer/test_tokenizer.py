@@ -383,6 +383,7 @@ def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) ->
         ("unigram", 16, 32_000, 306),
         ("unigram", 32, 32_000, 617),
         ("byte_bpe", 8, 32_000, 296),
+        ("byte_bpe", 8, 32_000, 517),
         ("byte_bpe", 16, 128_000, 437),
         ("byte_bpe", 32, 32_000, 562),
         ("byte_bpe", 64, 32_000, 993),
@@ -394,4 +395,4 @@ def test_the_memory_of_a_training_is_above_what_was_measured(
     model: str, mebibytes: int, vocab_size: int, measured: int
 ) -> None:
     config = config_of(model, sample_size=f"{mebibytes}MiB", vocab_size=vocab_size)
-    assert measured < training_memory(config) / 2**20 < 3 * measured
+    assert measured < training_memory(config) / 2**20 < 3.5 * measured

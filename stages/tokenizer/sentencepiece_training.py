@@ -43,6 +43,8 @@ def train_sentencepiece(
     written = with_units if config.indentation else str
     controls = [*control_symbols(), *config.control_symbols]
     users = [written(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]
+    symbols = [*config.control_symbols, *users]
+    required = "".join(one for one in written(characters) if one not in symbols)  # they are pieces
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=map(written, _sentences(sample)),
@@ -50,7 +52,7 @@ def train_sentencepiece(
             model_type=config.model,
             vocab_size=config.vocab_size - len(added),
             character_coverage=_LEAST_COVERAGE,
-            required_chars=written(characters) + UNITS * config.indentation,
+            required_chars=required + UNITS * config.indentation,
             byte_fallback=True,
             normalization_rule_name=config.normalization.value,
             remove_extra_whitespaces=False,
@@ -75,7 +77,6 @@ def train_sentencepiece(
     except (RuntimeError, OSError) as error:
         raise _explained(str(error), config, len(added)) from error
     first, texts = num_reserved(), SentencePieceModel(model.getvalue()).texts
-    symbols = [*config.control_symbols, *users]
     assert texts[first : first + len(symbols)] == [symbol.encode() for symbol in symbols]
     if not (added or config.indentation):
         return model.getvalue()

@@ -38,8 +38,8 @@ class SamplingConfig(Config):
     sample_size: ByteSize = Field(ByteSize(64 << 20), ge=1 << 10, validate_default=True)
     """Bytes of text to train on; a smaller corpus gives a sample of its own size."""
     max_repeats: int = Field(2, ge=1)
-    """How often the text of a small language may be repeated. With 1, alpha has no effect on a corpus that
-    is smaller than the sample."""
+    """How often the text of a small language may be repeated. With 1, alpha has no effect on a corpus
+    that is smaller than the sample."""
     held_out: ByteSize = Field(ByteSize(256 << 10), ge=0, validate_default=True)
     """Bytes of text of each language of 1 MiB or more that are not trained on, so that the tokenizer is
     measured on text that it has not seen: whole documents, at most a twentieth of the language. They are

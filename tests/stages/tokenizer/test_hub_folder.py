@@ -168,7 +168,7 @@ def test_a_half_made_folder_of_someone_else_is_left_alone(tmp_path: Path) -> Non
     stranger = tmp_path / "hub.partial" / "parts.jsonl"  # as an export of rows leaves it
     stranger.parent.mkdir()
     stranger.write_text("hours of work")
-    with pytest.raises(ConfigError, match="holds parts.jsonl, which is not ours; move it away"):
+    with pytest.raises(ConfigError, match=r"holds parts\.jsonl, which is not ours; move it away"):
         export_tokenizer(request_of("gpt2", tmp_path))
     assert stranger.read_text() == "hours of work"
 

@@ -94,6 +94,9 @@ def export_tokenizer(request: TokenizerExportRequest) -> TokenizerExport:
     partial = partial_of(to)
     with making(to, "DIR"):
         partial.mkdir(parents=True, exist_ok=True)
+    strangers = sorted(entry.name for entry in partial.iterdir() if entry.name not in files)
+    if strangers:
+        raise ConfigError(f"{partial}: holds {strangers[0]}, which is not ours; move it away")
     try:
         with disk_faults(partial):
             for name, data in files.items():

@@ -27,6 +27,7 @@ from pipeline.inputs.languages import BUNDLED, bundled_declarations, parallel_li
 from pipeline.planning.outputs import require_local, require_picture
 from pipeline.report.sweep import RefusedSetting, SweepContent, SweptText, SweptTokenizer, name_of
 from pipeline.report.sweep_picture import draw_sweep
+from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, open_execution, run_session
 from pipeline.steps.selection import last_selecting
@@ -151,7 +152,8 @@ def _settings(request: SweepRequest) -> list[TrainConfig]:
     Raises:
         ConfigError: one is out of bounds, or the run file trains no tokenizer.
     """
-    tokenizer, wanted = request.run.file.tokenizer, request.settings
+    wanted = request.settings
+    tokenizer = resolve_chats(request.run.file, request.run.base).tokenizer
     if tokenizer.path is not None:
         raise ConfigError(
             "tokenizer.path: the run file takes an existing tokenizer, so there is nothing to train;"

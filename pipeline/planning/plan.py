@@ -147,7 +147,7 @@ def _status(step: StepPlan, commits: Commits, before: KeptStep | None) -> StepSt
     if whole is not None and whole.fingerprint != step.fingerprint:
         wrong.append(STEP_COMMIT)
     if wrong:
-        return StepStatus(step, State.STALE, len(found), tuple(wrong), _changes(step, before))
+        return StepStatus(step, State.STALE, len(found), tuple(wrong), _changes(step, before, wrong))
     if survey.damaged:
         why = next(iter(survey.damaged.values()))
         return StepStatus(step, State.DAMAGED, len(found), tuple(survey.damaged), why)
@@ -158,10 +158,18 @@ def _status(step: StepPlan, commits: Commits, before: KeptStep | None) -> StepSt
     return StepStatus(step, State.NEW, 0)
 
 
-def _changes(step: StepPlan, before: KeptStep | None) -> str:
-    """Say which settings differ from the last run's."""
+def _changes(step: StepPlan, before: KeptStep | None, wrong: Sequence[str]) -> str:
+    """Say which settings differ from the last run's.
+
+    Args:
+        step: as it is planned.
+        before: the step of the last run.
+        wrong: its units that another plan made.
+    """
     if before is None:
         return "made with other settings"
+    if before.fingerprint == step.fingerprint and STEP_COMMIT not in wrong:
+        return f"what {', '.join(wrong[:3])} alone depends on changed"
     old, new = _flat(before.config), _flat(json.loads(canonical_json(dict(step.config))))
     changed = [
         f"{key}: {_show(old.get(key))} -> {_show(new.get(key))}"

@@ -45,7 +45,9 @@ def train_sentencepiece(
     written = with_units if config.indentation else str
     controls = [*control_symbols(), *config.control_symbols]
     users = [written(symbol).replace(" ", SPACE_SYMBOL) for symbol in config.user_symbols]
-    required = written(characters) + UNITS * config.indentation
+    symbols = [*config.control_symbols, *users]
+    required = "".join(one for one in written(characters) if one not in symbols)  # they are pieces
+    required += UNITS * config.indentation
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_sentences(pieces(), config),
@@ -78,7 +80,6 @@ def train_sentencepiece(
     except (RuntimeError, OSError) as error:
         raise _explained(str(error), config, len(added)) from error
     first, texts = num_reserved(), SentencePieceModel(model.getvalue()).texts
-    symbols = [*config.control_symbols, *users]
     assert texts[first : first + len(symbols)] == [symbol.encode() for symbol in symbols]
     if not (added or config.indentation):
         return model.getvalue()

@@ -6,7 +6,8 @@ from enum import StrEnum
 from pydantic import Field, model_validator
 
 from stages.config import Config
-from stages.tokenizer.digit_groups import NUM_GROUPS, digit_groups
+from stages.tokenizer.digit_groups import DIGITS, NUM_GROUPS, digit_groups
+from stages.tokenizer.huggingface_content import BYTE_OF
 from stages.tokenizer.normalization import Normalization, rule_normaliser
 from stages.tokenizer.space_runs import UNITS
 from stages.tokenizer.special import num_reserved
@@ -148,7 +149,12 @@ class TrainConfig(VocabularyPolicy):
             )
         if self.indentation and self.normalization is not Normalization.IDENTITY:
             raise ValueError(f'indentation: normalization = "{self.normalization}" loses line feeds')
-        taken = set(digit_groups()) if self._has_groups else set()
+        for symbol in (*self.user_symbols, *self.control_symbols):
+            if self.is_byte_level and symbol in BYTE_OF:
+                raise ValueError(
+                    f"{symbol!r} is how a tokenizer.json writes the piece of a single byte; remove it"
+                )
+        taken = {*digit_groups(), *DIGITS} if self._has_groups else set()
         for symbol in self.user_symbols:
             if symbol in taken or (self.indentation and not symbol.strip(" ")):
                 raise ValueError(f"user_symbols: {symbol!r} has a piece already; remove it")

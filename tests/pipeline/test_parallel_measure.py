@@ -127,6 +127,7 @@ def test_a_run_measures_as_compare_does_stops_at_a_limit_and_goes_on(place: Path
     (place / "parallel" / "de.txt").write_text("eins\nzwei\ndrei\nvier\n")
     (status,) = (one for one in plan_of(place, raised) if one.step.name == "tokenizer")
     assert status.stale == ("measure",)
+    assert status.why == "what measure alone depends on changed"
     since = len(list(read_log(place / "run")))
     session(place, raised, until="tokenize", replace=True)
     assert dispatched(place, since) == [("tokenizer", "measure")]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from pipeline.commands.tokenizer_sweep import SweepRequest, SweptSettings, sweep_tokenizers
 from pipeline.run_file.chats import resolve_chats
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, plan_session, run_session
@@ -18,7 +19,7 @@ from tests.stages.chat.chat_files import chat_run, dialogues, write_lines
 from tests.stages.chat.stored_chats import stored_dialogues, written_dialogues
 
 SYMBOLS = ("<|im_start|>", "<|im_end|>")
-TRAIN = {"vocab_size": 900, "template_symbols": True, "user_symbols": ["<br>"]}
+TRAIN: dict[str, Any] = {"vocab_size": 900, "template_symbols": True, "user_symbols": ["<br>"]}
 
 
 def content(**train: Any) -> dict[str, Any]:
@@ -26,12 +27,19 @@ def content(**train: Any) -> dict[str, Any]:
     return {**chat_run("chatml"), "tokenizer": {"train": train}}
 
 
-def test_markup_gives_the_ids_of_the_templates_symbols_and_contents_do_not(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(30))))
-    output = tmp_path / "run"
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of dialogues, with a run of them."""
+    base = tmp_path_factory.mktemp("dialogues")
+    (base / "a.jsonl").write_bytes(write_lines(list(dialogues(30))))
     file = RunFile.model_validate(content(**TRAIN))
-    report = run_session(RunRequest(file, tmp_path, output, 0), stream=None)
+    report = run_session(RunRequest(file, base, base / "run", 0), stream=None)
     assert report["passed"]
+    return base
+
+
+def test_markup_gives_the_ids_of_the_templates_symbols_and_contents_do_not(base: Path) -> None:
+    output = base / "run"
     special = json.loads((output / "tokenizer/special_ids.json").read_text())
     tokenizer = tokenizer_of(output)
     assert tokenizer.exact
@@ -54,8 +62,18 @@ def test_markup_gives_the_ids_of_the_templates_symbols_and_contents_do_not(tmp_p
     named = RunFile.model_validate(
         content(**{**TRAIN, "template_symbols": False, "control_symbols": SYMBOLS})
     )
-    states = plan_session(RunRequest(named, tmp_path, output, 0))
+    states = plan_session(RunRequest(named, base, output, 0))
     assert {one.state.value for one in states} == {"done"}, "symbols that are named are the same run"
+
+
+def test_a_sweep_gives_its_tokenizers_the_templates_symbols(base: Path, tmp_path: Path) -> None:
+    output, saved = base / "run", tmp_path / "swept"
+    run = RunRequest(RunFile.model_validate(content(**TRAIN)), base, output, 0)
+    settings = SweptSettings(sizes=(TRAIN["vocab_size"],), alphas=(0.3,))
+    sweep_tokenizers(SweepRequest(run, settings, has_texts=True, save=saved), stream=None)
+    for name in ("tokenizer.model", "special_ids.json"):
+        swept = saved / f"{TRAIN['vocab_size']}-0.3" / "tokenizer" / name
+        assert swept.read_bytes() == (output / "tokenizer" / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ tokens from the size of the model's vocabulary on, unless that has them. So the 
 the vocabulary with the ids that they have. No merge gives them, so no text does.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -57,13 +58,17 @@ class ByteLevelBpe:
         self._file: ReadFile = orjson.loads(data)
         self._library = tokenizers.Tokenizer.from_str(data.decode())
         self._splits = byte_level_splits(self._file["pre_tokenizer"])
+        found = (p for p, n in self._content.added.items() if n not in self._content.special)
+        added = sorted(filter(None, found), key=len, reverse=True)
+        self._added = re.compile("|".join(map(re.escape, added)) if added else r"(?!)")
         self.size = self._content.size
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
-        """Return how often each word stands in texts."""
+        """Return how often each word stands in texts, between the added pieces that texts give."""
         normaliser = self._library.normalizer
         words = Counter[str]()
-        for batch in batches_of(texts):
+        for whole in batches_of(texts):
+            batch = [part for text in whole for part in self._added.split(text) if part]
             normalised = batch if normaliser is None else list(map(normaliser.normalize_str, batch))
             words.update(self._words(normalised))
         return words

@@ -172,6 +172,16 @@ def test_added_tokens_enter_the_vocabulary_with_the_ids_they_have() -> None:
     assert all(isinstance(merge, str) for merge in written)
 
 
+def test_no_word_reaches_into_an_added_piece_that_texts_give() -> None:
+    token = {"content": "<turn>", "special": False}
+    flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    file = json.loads(data_of("gpt2"))
+    token |= {"id": len(file["model"]["vocab"])}
+    data = json.dumps(file | {"added_tokens": [*file["added_tokens"], token | flags]}).encode()
+    tokenizer = extendable(data, kind_of_file("gpt2"), name="x")
+    assert tokenizer.count(["a<turn>b <turn>"]) == Counter({"a": 1, "b": 1, " ": 1})
+
+
 def merges_of_gpt2() -> list[list[str]]:
     return [list(merge) for merge in json.loads(data_of("gpt2"))["model"]["merges"]]
 

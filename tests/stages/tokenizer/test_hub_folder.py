@@ -194,6 +194,15 @@ def test_a_folder_that_differs_is_refused_and_nothing_is_left(
     assert not (tmp_path / "hub.partial").exists()
 
 
+def test_a_half_made_folder_of_someone_else_is_left_alone(tmp_path: Path) -> None:
+    stranger = tmp_path / "hub.partial" / "parts.jsonl"  # as an export of rows leaves it
+    stranger.parent.mkdir()
+    stranger.write_text("hours of work")
+    with pytest.raises(ConfigError, match=r"holds parts\.jsonl, which is not ours; move it away"):
+        export_tokenizer(request_of("gpt2", tmp_path))
+    assert stranger.read_text() == "hours of work"
+
+
 def test_a_proof_counts_what_differs_and_what_is_left_out(tmp_path: Path) -> None:
     opened = opened_tokenizer(request_of("bpe", tmp_path))
     file = converted(opened.hub.data, {*opened.hub.ids.values()}, spaces=True, name="bpe")

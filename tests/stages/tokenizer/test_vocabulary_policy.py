@@ -171,6 +171,16 @@ def test_symbols_of_the_user_are_one_token_wherever_they_are_written() -> None:
             assert ids.tolist().count(number) == text.count(symbol), text
 
 
+def test_symbols_of_one_character_may_be_among_the_characters_that_get_pieces() -> None:
+    config = TrainConfig(vocab_size=580, user_symbols=("=", "\n"), control_symbols=("\u00a7",))
+    model = train_model([(CODE, 1)], config, characters="=\n\u00a7x")
+    tokenizer = Tokenizer(sentencepiece.SentencePieceProcessor(model_proto=model))
+    (ids,) = tokenizer.encode(["a == \u00a7\n"])
+    assert ids.tolist().count(num_reserved() + 1) == 2
+    assert num_reserved() not in ids
+    assert tokenizer.decode([ids]) == ["a == \u00a7\n"]
+
+
 def test_control_symbols_follow_the_other_special_ids_and_no_text_gives_them() -> None:
     ids = trained_ids(Framing(), len(CONTROLS))
     assert [ids[f"reserved_{number}"] for number in (269, 270, 271)] == [269, 270, 271]
@@ -258,6 +268,9 @@ def test_byte_level_models_cut_digits_as_asked(
         ({"indentation": True, "normalization": "nmt_nfkc"}, "loses line feeds"),
         ({"indentation": True, "user_symbols": ["   "]}, "has a piece already"),
         ({"digits": "threes", "user_symbols": ["404"]}, "has a piece already"),
+        ({"digits": "threes", "user_symbols": ["4"]}, "has a piece already"),
+        ({"user_symbols": ["="], "model": "byte_bpe"}, "the piece of a single byte"),
+        ({"control_symbols": ["\u0120"], "model": "byte_bpe"}, "the piece of a single byte"),
         ({"indentation": True, "model": "byte_bpe"}, "pre-tokenizer"),
         ({"digits": "threes", "vocab_size": 1_500}, "alone are 1,625"),
         ({"control_symbols": [f"<{n}>" for n in range(9)], "vocab_size": 530}, "alone are 534"),

@@ -50,6 +50,8 @@ class Phase:
     """The memory of a worker, where it is known only now."""
     until: Sequence[str] = ()
     """Names in the plan of steps that must be done, too, before the work goes on."""
+    urgent: bool = False
+    """Whether its tasks come before those of earlier steps, which would keep later steps waiting."""
     take: Callable[[Task, Outcome], None] | None = None
     """Takes what tasks found that leave no file and are not committed."""
     each: Each | None = None

@@ -43,6 +43,11 @@ class _Active:
     given: int = 0
     """Tasks that were numbered."""
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether its tasks come before those of earlier steps."""
+        return self.work is not None and self.work.phase.urgent
+
 
 class Schedule:
     """Steps of a session on their way.
@@ -88,8 +93,8 @@ class Schedule:
                 moved |= self._move(active)
 
     def ready(self) -> Iterator[Item]:
-        """Yield the first task that is ready of each step, in canonical order."""
-        for active in self._active:
+        """Yield the first task that is ready of each step: urgent ones, then in canonical order."""
+        for active in sorted(self._active, key=lambda one: not one.is_urgent):
             while active.queue and active.queue[0].task.node not in self._ready:
                 heapq.heappop(active.queue)  # it was given out of its turn
             if active.queue:

@@ -113,12 +113,12 @@ def figures(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(file.read_text())
 
 
-def columns_of(run: Path, kind: str) -> tuple[Tensors, Question]:
+def columns_of(run: Path, kind: str, rows: int = 12) -> tuple[Tensors, Question]:
     """Some rows of a dataset, and what they ask."""
     dataset = open_dataset(run / "datasets" / kind)
     length = max(dataset.widths.inputs, dataset.widths.labels)
     question = Question(dataset.manifest.attention, dataset.manifest.label_convention, length)
-    return as_tensors(dataset.batch(np.arange(12))), question
+    return as_tensors(dataset.batch(np.arange(rows))), question
 
 
 def test_every_kind_has_a_verdict_with_its_numbers(figures: Any) -> None:
@@ -320,7 +320,7 @@ def test_the_loss_is_the_one_that_trainers_are_told_to_take(run: Path, kind: str
 
 
 def test_documents_of_a_row_do_not_see_each_other(run: Path) -> None:
-    columns, question = columns_of(run, "mlm")
+    columns, question = columns_of(run, "mlm", rows=48)
     model = Model(SMALL, question).eval()
     masks = dense_masks(columns, question.attention)
     first = columns["segment_ids"] == 0

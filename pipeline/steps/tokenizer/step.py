@@ -163,7 +163,8 @@ def _work(job: Job) -> Work[TokenizerRecord]:
     made = yield from (_adopted if job.scope.adopted is not None else _trained)(job)
     trained, section = job.scope.adopted is None, job.file.tokenizer
     task = job.task(MEASURE, measure_parallel, section.fairness, fingerprint=job.plan.units[MEASURE])
-    commits = yield Phase("measure the tokenizer", [task], need=measuring_need(section))
+    need = measuring_need(section)
+    commits = yield Phase("measure the tokenizer", [task], need=need, urgent=True)
     measured = commits[task.unit].read(ParallelRecord)
     known = trained or bool(_waits(job.scope))
     languages = selection(job).languages if known else ()

@@ -389,6 +389,7 @@ def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) ->
         ("byte_bpe", 32, 32_000, 562),
         ("byte_bpe", 64, 32_000, 993),
         ("parity_bpe", 8, 32_000, 656),
+        ("parity_bpe", 8, 2_000, 855),
         ("parity_bpe", 64, 32_000, 2_220),
     ],
 )

@@ -140,8 +140,8 @@ def training_memory(config: TrainConfig) -> int:
     351 MiB for 16 MiB, half a KiB more for each further piece. Unigram sorts the suffixes of the whole
     sample, some 20 bytes a character, so samples of ASCII are the dearest. It took 1 to 9 CPU minutes
     where BPE took 4 to 46 seconds. byte_bpe with a vocabulary of 128,000 took 437 MiB for 16 MiB; at
-    64 MiB, pre_tokenizer = "gpt4o" took 993 MiB, "llama3" 781. Joined text of 8 MiB took 517 MiB, of 16
-    MiB 872; 8 MiB of letters alone took 495. The figure of parity_bpe at 64 MiB is of 446 languages, each
+    64 MiB, pre_tokenizer = "gpt4o" took 993 MiB, "llama3" 781. Joined text of 8 MiB took 517, of
+    16 MiB 872; 8 MiB of letters alone took 495. The figure of parity_bpe at 64 MiB is of 446 languages, each
     balanced by its part of the sample. It took 855 MiB for 8 MiB of joined text, with a vocabulary of
     2,000.
     """

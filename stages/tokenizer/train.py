@@ -141,9 +141,9 @@ def training_memory(config: TrainConfig) -> int:
     sample, some 20 bytes a character, so samples of ASCII are the dearest. It took 1 to 9 CPU minutes
     where BPE took 4 to 46 seconds. byte_bpe with a vocabulary of 128,000 took 437 MiB for 16 MiB; at
     64 MiB, pre_tokenizer = "gpt4o" took 993 MiB, "llama3" 781. Joined text of 8 MiB took 517, of
-    16 MiB 872; 8 MiB of letters alone took 495. The figure of parity_bpe at 64 MiB is of 446 languages, each
-    balanced by its part of the sample. It took 855 MiB for 8 MiB of joined text, with a vocabulary of
-    2,000.
+    16 MiB 872; 8 MiB of letters alone took 495. The figure of parity_bpe at 64 MiB is of 446 languages,
+    each balanced by its part of the sample. It took 855 MiB for 8 MiB of joined text, with a vocabulary
+    of 2,000.
     """
     pieces = config.vocab_size * _MEMORY_PER_PIECE
     return _MEMORY_BASE + pieces + int(config.sample_size) * TRAINERS[config.model].most_memory

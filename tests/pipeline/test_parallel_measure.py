@@ -26,7 +26,13 @@ from pipeline.run_file.config import RunFile, TokenizerLimits
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.session.session import RunRequest, plan_session, run_session
 from pipeline.state.journal import read_log
-from pipeline.steps.tokenizer.limits import LanguageCosts, cost_warnings, costs_of, require_limits
+from pipeline.steps.tokenizer.limits import (
+    LanguageCosts,
+    cost_warnings,
+    costs_of,
+    coverage_warnings,
+    require_limits,
+)
 from pipeline.steps.tokenizer.load import tokenizer_of
 from pipeline.steps.tokenizer.parallel import PARITY, ParallelRecord
 from pipeline.steps.tokenizer.training import TokenizerRecord
@@ -232,6 +238,14 @@ def costs(train: TrainConfig | None) -> LanguageCosts:
         byte_fallback={"en": 0.0, "th": 0.5, "my": 0.9},
     )
     return costs_of(record, measured, ["en", "tha_Thai", "th", "code"], train=train)
+
+
+def test_pieces_that_taught_nothing_are_told() -> None:
+    section = run_of().tokenizer
+    healthy = TokenizerRecord(vocab_size=9, skipped_pieces=0, skipped_bytes=3)
+    assert list(coverage_warnings(healthy, section)) == []
+    skipped = healthy.model_copy(update={"skipped_pieces": 1_200})
+    assert "1,200 pieces of the sample" in "".join(coverage_warnings(skipped, section))
 
 
 def test_what_is_proposed_fits_the_tokenizer() -> None:

@@ -384,10 +384,12 @@ def test_the_bounds_of_coverage_are_the_trainers(coverage: float, model: str) ->
         ("unigram", 32, 32_000, 617),
         ("byte_bpe", 8, 32_000, 296),
         ("byte_bpe", 8, 32_000, 517),
+        ("byte_bpe", 16, 32_000, 872),
         ("byte_bpe", 16, 128_000, 437),
         ("byte_bpe", 32, 32_000, 562),
         ("byte_bpe", 64, 32_000, 993),
         ("parity_bpe", 8, 32_000, 656),
+        ("parity_bpe", 8, 2_000, 855),
         ("parity_bpe", 64, 32_000, 2_220),
     ],
 )

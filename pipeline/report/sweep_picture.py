@@ -56,7 +56,7 @@ def _line(points: Sequence[SweptTokenizer], color: str, x: Scale, y: Scale) -> l
     places = [(x(one["tokens"]), y(one["parity"])) for one in ordered]
     path = "M" + "L".join(f"{left:.1f},{top:.1f}" for left, top in places)
     parts = [f'<path d="{path}" fill="none" stroke="{color}" stroke-opacity="0.6"/>']
-    for one, (left, top) in zip(ordered, places, strict=True):
+    for number, (one, (left, top)) in enumerate(zip(ordered, places, strict=True)):
         fill = color if one["dominated_by"] is None else "white"
         told = (
             f"{one['vocab_size']:,}, alpha {one['alpha']:g}: {one['tokens']:,} tokens, parity"
@@ -66,7 +66,8 @@ def _line(points: Sequence[SweptTokenizer], color: str, x: Scale, y: Scale) -> l
             f'<circle cx="{left:.1f}" cy="{top:.1f}" r="5" fill="{fill}" stroke="{color}">'
             f"<title>{told}</title></circle>"
         )
-        parts.append(_text(left + 9, top - 7, f"{one['alpha']:g}"))
+        aside = (left - 9, top + 14) if number % 2 == 0 else (left + 9, top - 7)  # neighbours are near
+        parts.append(_text(*aside, f"{one['alpha']:g}", 'text-anchor="end"' if number % 2 == 0 else ""))
     return parts
 
 

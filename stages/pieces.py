@@ -64,3 +64,12 @@ class Pieces(Sequence[bytes]):
 def pieces_of(pieces: Sequence[bytes]) -> Pieces:
     """Return them as they are if they can spell, else such as can."""
     return pieces if isinstance(pieces, Pieces) else Pieces(pieces)
+
+
+def is_text(piece: bytes) -> bool:
+    """Say whether a piece is whole characters, and not the parts of one."""
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stages.errors import ConfigError
+from stages.pieces import is_text
 from stages.tokenizer.existing import OpenTokenizer, TokenizerKind, describe, open_file
 from stages.tokenizer.roles import SpecialPieces, find_roles
 from stages.tokenizer.texts import joined_texts
@@ -124,7 +125,7 @@ class OldWriter:
 
         A text that begins or ends within a character is put together from the longest old pieces.
         """
-        whole = [number for number, piece in enumerate(pieces) if piece and _is_text(piece)]
+        whole = [number for number, piece in enumerate(pieces) if piece and is_text(piece)]
         encoded = self._encode([self._bare(pieces[number]) for number in whole])
         found = {
             number: ids if self._tokenizer.unk is None else ids[ids != self._tokenizer.unk]
@@ -155,11 +156,3 @@ class OldWriter:
             ids += [self._ids[piece[place : place + size]]] if size else []
             place += size or 1
         return np.array(ids, np.int32)
-
-
-def _is_text(piece: bytes) -> bool:
-    try:
-        piece.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -18,6 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from stages.pieces import is_text
 from stages.tokenizer.blocks import BLOCKS, characters_of
 from stages.tokenizer.sampling import SPACE_SYMBOL
 from stages.tokenizer.texts import Encoded, JoinedTexts, batches_of, joined_texts
@@ -246,7 +247,7 @@ class BlockCoverage:
 def coverage(tokenizer: Provable, blocks: Sequence[str] = tuple(BLOCKS)) -> dict[str, BlockCoverage]:
     """Say of each block how its characters are written."""
     spelled = tokenizer.piece_bytes()
-    partial = np.array([not _is_text(piece) for piece in spelled])
+    partial = np.array([not is_text(piece) for piece in spelled])
     blank = np.array([not piece.strip() for piece in spelled])
     return {name: _covered(tokenizer, characters_of(name), partial, blank) for name in blocks}
 
@@ -274,14 +275,6 @@ def _covered(
         counts["dropped"],
         "".join(missing[:_MOST_MISSING]),
     )
-
-
-def _is_text(piece: bytes) -> bool:
-    try:
-        piece.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _encode(tokenizer: Provable, texts: Sequence[str]) -> list[Ids]:

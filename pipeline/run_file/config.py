@@ -11,6 +11,7 @@ from pydantic import ByteSize, Field, field_validator, model_validator
 
 from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.fairness import FairnessSection
+from pipeline.run_file.mixes import mix_of, require_possible_mixes, with_whole_mixes
 from pipeline.run_file.own_packing import with_whole_packing
 from stages.cleaning.text import clean_text
 from stages.config import Config
@@ -19,6 +20,7 @@ from stages.dedup.lsh import KEYS_PER_PARTITION
 from stages.errors import ConfigError
 from stages.filtering.length import LengthFilter
 from stages.filtering.table import AnyFilter, require_sources
+from stages.mixing.config import DatasetMix, Mix, SourceMix
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.clm import CausalLM
 from stages.objectives.learning import LearningConfig
@@ -56,7 +58,7 @@ def _possible_path(path: str | None) -> str | None:
     return path
 
 
-class Source(FieldMapping):
+class Source(FieldMapping, SourceMix):
     """A set of files with one name."""
 
     name: str
@@ -95,6 +97,10 @@ class Source(FieldMapping):
     """Limit on the share of its documents that deduplication removes; a run that would pass it stops, as
     with `dedup.max_removed_fraction`. By default there is no limit, and the run warns if a source loses
     more than 90%."""
+    weight_column: str | None = None
+    """A field of the records, one of `keep_columns`, that holds a number: within the source, documents
+    are seen in proportion to it, to the nearest of 8 levels to a factor of two. 0 or less leaves a
+    document out of every mix. A document without a number there has weight 1, and is counted."""
 
     _name = field_validator("name")(_plain_name)
     _possible_root = field_validator("root")(_possible_path)
@@ -202,6 +208,8 @@ class Dataset(Config):
     """Keys of its own, in place of the run's: `seq_len` and `strategy`. A key that is left out is the
     run's. `shards` and `shard_size` are always the run's: all datasets share the shards of one token
     store."""
+    mix: DatasetMix | None = None
+    """Keys of its own, in place of the run's `mix`, and how much of each source it has."""
     materialized_epochs: int = Field(0, ge=0, le=1000)
     """Epochs whose columns are also written out, for programs that read files alone; the bits are those
     that the loader draws, of these epochs and of all others. Objectives that cannot be drawn from rows
@@ -239,13 +247,19 @@ class RunFile(Config):
     framing: Framing = Framing()
     validation: ValidationConfig = ValidationConfig()
     packing: PackingConfig = PackingConfig()
+    mix: Mix = Mix()
     datasets: tuple[Dataset, ...] = Field(min_length=1)
     verify: LearningConfig = LearningConfig()
 
     @model_validator(mode="before")
     @classmethod
-    def _own_packing_continues_the_run_s(cls, content: Any) -> Any:
-        return with_whole_packing(content)
+    def _datasets_continue_the_run(cls, content: Any) -> Any:
+        return with_whole_mixes(with_whole_packing(content))
+
+    @model_validator(mode="after")
+    def _mixes_are_possible(self) -> "RunFile":
+        require_possible_mixes(self)
+        return self
 
     @model_validator(mode="after")
     def _names_differ(self) -> "RunFile":
@@ -346,6 +360,10 @@ class RunFile(Config):
                     f" the run has {', '.join(names)}"
                 )
         return self
+
+    def mix_of(self, dataset: Dataset) -> DatasetMix | None:
+        """Return a dataset's mix, in which every source is named; None if it is every document once."""
+        return mix_of(self, dataset)
 
     def packing_of(self, dataset: Dataset) -> PackingConfig:
         """Return a dataset's packing: its own, or the run's."""

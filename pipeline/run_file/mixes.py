@@ -1,0 +1,130 @@
+"""The mix of each dataset: what its sources say, what the run's `[mix]` says, and what is its own.
+
+    [[sources]]  epochs, share, max_epochs      of every dataset
+    [mix]        total_tokens, ...              of every dataset
+    [datasets.mix]                              of this one; keys that it leaves out are the run's
+    [datasets.mix.sources]  NAME = { ... }      in place of what the source NAME says
+
+A dataset whose sources all have one epoch, and that asks for nothing else, has no mix: it holds every
+kept document once.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ValidationError
+
+from stages.mixing.config import DatasetMix, Mix, SourceMix
+from stages.objectives.table import traits_of
+
+if TYPE_CHECKING:
+    from pipeline.run_file.config import Dataset, RunFile, Source
+
+
+def with_whole_mixes(content: Any) -> Any:
+    """Return a run's content with every key filled in where a dataset has a mix of its own.
+
+    What has another form than a run file is returned as it is: the model says what is wrong with it.
+    """
+    if not isinstance(content, Mapping) or not isinstance(content.get("datasets"), list | tuple):
+        return content
+    try:
+        shared = Mix.model_validate(content.get("mix", {}))
+    except ValidationError:
+        return content  # said once, of the run's own mix
+    return {**content, "datasets": [_filled(dataset, shared) for dataset in content["datasets"]]}
+
+
+def _filled(dataset: Any, shared: Mix) -> Any:
+    if isinstance(dataset, BaseModel):
+        dataset = dataset.model_dump(exclude_unset=True)
+    if not isinstance(dataset, Mapping) or not isinstance(dataset.get("mix"), Mapping):
+        return dataset
+    return {**dataset, "mix": {**shared.model_dump(), **dataset["mix"]}}
+
+
+def mix_of(file: "RunFile", dataset: "Dataset") -> DatasetMix | None:
+    """Return a dataset's mix, in which every source is named; None if it is every document once."""
+    own = dataset.mix or DatasetMix(**file.mix.model_dump())
+    sources = {one.name: own.sources.get(one.name) or _own(one) for one in file.sources}
+    whole = own.model_copy(update={"sources": sources})
+    weights = any(one.weight_column for one in file.sources)
+    plain = all(one.share is None and one.whole_epochs == 1 for one in sources.values())
+    asked = whole.total_tokens or whole.after or whole.language_alpha != 1
+    if plain and not weights and not asked and whole.interleave == "shuffle":
+        return None
+    return whole
+
+
+def _own(source: "Source") -> SourceMix:
+    return SourceMix(epochs=source.epochs, share=source.share, max_epochs=source.max_epochs)
+
+
+def require_possible_mixes(file: "RunFile") -> None:
+    """Refuse mixes that no documents could meet.
+
+    Raises:
+        ValueError: says which, and the way out.
+    """
+    for source in file.sources:
+        if source.weight_column is not None and source.weight_column not in source.keep_columns:
+            kept = ", ".join(f'"{name}"' for name in (*source.keep_columns, source.weight_column))
+            raise ValueError(
+                f"source {source.name!r}: weight_column = {source.weight_column!r} must go along with"
+                f" the documents; write keep_columns = [{kept}]"
+            )
+    for place, dataset in enumerate(file.datasets):
+        mix = mix_of(file, dataset)
+        if mix is None:
+            continue
+        begin = f"dataset {dataset.name!r}: mix"
+        strangers = sorted(set(mix.sources) - {source.name for source in file.sources})
+        if strangers:
+            there = ", ".join(source.name for source in file.sources)
+            raise ValueError(f"{begin}.sources.{strangers[0]}: no such source; the run has {there}")
+        _require_shares(begin, mix)
+        _require_stage(begin, mix, [one.name for one in file.datasets[:place]])
+        if mix.interleave == "exact" and traits_of(dataset.objective).sentences:
+            raise ValueError(
+                f'{begin}.interleave = "exact": kind = {dataset.objective.kind!r} lays out whole shards'
+                ' together, so its rows cannot be dealt by source; leave interleave = "shuffle"'
+            )
+
+
+def _require_shares(begin: str, mix: DatasetMix) -> None:
+    """Refuse shares that leave too little or too much."""
+    shares = {name: one.share for name, one in mix.sources.items() if one.share is not None}
+    total = sum((Fraction(str(share)) for share in shares.values()), Fraction(0))
+    filling = [name for name, one in mix.sources.items() if one.share is None and one.whole_epochs > 0]
+    said = " + ".join(f"{name} {share:g}" for name, share in shares.items())
+    if total > 1:
+        raise ValueError(
+            f"{begin}: the shares sum to {float(total):g} ({said}); lower them to 1 at most"
+        )
+    if total == 1 and filling:
+        raise ValueError(
+            f"{begin}: the shares sum to 1 ({said}) and leave nothing for source {filling[0]!r}, which"
+            " has epochs; give it epochs = 0 or a share, and lower the others"
+        )
+    if total < 1 and not filling:
+        missing = f"nothing fills the other {float(1 - total):g}" if shares else "no source has any"
+        raise ValueError(
+            f"{begin}: the shares sum to {float(total):g} ({said or 'none'}) and {missing}; raise them"
+            " to 1, or give a source epochs"
+        )
+    if total == 1 and mix.total_tokens is None:
+        raise ValueError(
+            f"{begin}: every source has a share, so nothing says how many tokens there are; set"
+            " mix.total_tokens, or give one source epochs instead of a share"
+        )
+
+
+def _require_stage(begin: str, mix: DatasetMix, before: Sequence[str]) -> None:
+    """Refuse a stage that follows none."""
+    if mix.after is not None and mix.after not in before:
+        there = f"those before it are {', '.join(before)}" if before else "it is the first"
+        raise ValueError(
+            f"{begin}.after = {mix.after!r}: must be a dataset that stands before this one in the run"
+            f" file; {there}"
+        )

@@ -46,7 +46,8 @@ def _filled(dataset: Any, shared: Mix) -> Any:
 
 def mix_of(file: "RunFile", dataset: "Dataset") -> DatasetMix | None:
     """Return a dataset's mix, in which every source is named; None if it is every document once."""
-    own = dataset.mix or DatasetMix(**file.mix.model_dump())
+    shared = {name: getattr(file.mix, name) for name in Mix.model_fields}
+    own = dataset.mix or DatasetMix(**shared)
     sources = {one.name: own.sources.get(one.name) or _own(one) for one in file.sources}
     whole = own.model_copy(update={"sources": sources})
     weights = any(one.weight_column for one in file.sources)

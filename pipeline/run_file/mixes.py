@@ -114,11 +114,6 @@ def _require_shares(begin: str, mix: DatasetMix) -> None:
             f"{begin}: the shares sum to {float(total):g} ({said or 'none'}) and {missing}; raise them"
             " to 1, or give a source epochs"
         )
-    if total == 1 and mix.total_tokens is None:
-        raise ValueError(
-            f"{begin}: every source has a share, so nothing says how many tokens there are; set"
-            " mix.total_tokens, or give one source epochs instead of a share"
-        )
 
 
 def _require_stage(begin: str, mix: DatasetMix, before: Sequence[str]) -> None:

@@ -125,7 +125,7 @@ def _with_epochs(mix: DatasetMix) -> dict[str, Fraction]:
 
 
 def _left(mix: DatasetMix) -> Fraction:
-    """Return what the shares leave of a dataset; shares that were raised may be off in their last bit."""
+    """Return what the shares leave; those that were raised may be off in their last bit."""
     shares = (_share(source) for source in mix.sources.values())
     left = 1 - sum((share for share in shares if share is not None), Fraction(0))
     return left if abs(left) > _ROUNDING else Fraction(0)

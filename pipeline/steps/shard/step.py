@@ -1,6 +1,5 @@
 """Shard: the token store packed into the rows of a dataset."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
@@ -32,6 +31,8 @@ from stages.tokenizer.framing import row_frame, trained_ids
 
 DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""
+UNEVEN = 1.25
+"""By how much a shard may have more documents than the others on average."""
 SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""
 
@@ -68,15 +69,24 @@ def row_frame_of(scope: Scope) -> dict[str, int] | None:
     return row_frame(framing, trained_ids(framing) if adopted is None else adopted.special_ids)
 
 
-def rows_need(scope: Scope) -> int:
-    """Return the bytes that a worker takes to lay out the rows of a shard, every copy counted."""
-    mix = scope.file.mix_of(scope.dataset)
-    most = 1.0 if mix is None else max(one.most_epochs for one in mix.sources.values())
+def rows_need(scope: Scope, documents: int = MAX_DOCUMENTS) -> int:
+    """Return the bytes that a worker takes to lay out the rows of a shard.
+
+    Args:
+        scope: of the dataset.
+        documents: that the shard lists, at the most.
+    """
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
-    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * math.ceil(
-        MAX_DOCUMENTS * max(most, 1.0)
-    ) + TABLE_BYTES
+    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * documents + TABLE_BYTES
+
+
+def copies_need(job: Job) -> int:
+    """Return the same, once a mix has said how many copies of documents there are."""
+    if job.file.mix_of(job.scope.dataset) is None:
+        return rows_need(job.scope)
+    copies, shards = job.records.of(MIX, job.scope.dataset.name).documents, job.records.of(SPLIT).shards
+    return rows_need(job.scope, max(MAX_DOCUMENTS, int(UNEVEN * copies / shards["train"])))
 
 
 def _need(scope: Scope) -> Need:
@@ -107,7 +117,8 @@ def _work(job: Job) -> Work[DatasetRecord]:
         for number in range(shards[split])
     }
     tasks = [job.task(unit, make_shard, item) for unit, item in work.items()]
-    commits = yield Phase(f"pack {dataset.name}", tasks)
+    need = Need(copies_need(job), "set packing.shards to more, or lower the epochs of the mix")
+    commits = yield Phase(f"pack {dataset.name}", tasks, need=need)
     splits = {}
     for split in firsts:
         made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)

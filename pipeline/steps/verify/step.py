@@ -13,7 +13,7 @@ from pipeline.steps.findings import CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.step import mix_choice, weights_of
 from pipeline.steps.records import StepRecord
-from pipeline.steps.shard.step import SHARD, rows_need
+from pipeline.steps.shard.step import SHARD, copies_need, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -66,7 +66,10 @@ def _settings(scope: Scope) -> Mapping[str, object]:
 
 
 def _need(scope: Scope) -> Need:
-    rows = rows_need(scope)
+    return _need_with(scope, rows_need(scope))
+
+
+def _need_with(scope: Scope, rows: int) -> Need:
     if traits_of(scope.dataset.objective).written_for:
         most = max(LEARNING, rows + text_need(scope.file))
         return Need(most, "lower ingest.max_document_bytes")
@@ -82,7 +85,8 @@ def _work(job: Job) -> Work[VerdictRecord]:
     mix = None if file.mix_of(dataset) is None else mix_choice(job)
     checks = checks_of(dataset.name, _settings_of(job), units, shards, mix)
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
-    commits = yield Phase(f"verify {dataset.name}", tasks, until=(DECODE.name,))
+    need = _need_with(job.scope, copies_need(job))
+    commits = yield Phase(f"verify {dataset.name}", tasks, need=need, until=(DECODE.name,))
     heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
     rows = [commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")]
     texts = job.records.of(DECODE)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
@@ -95,22 +96,30 @@ def _intervals(
 def _interval(counts: ClassCounts, begin: int, wanted: Fraction) -> MixClass:
     """Return the interval from a place on whose tokens are nearest to those wanted."""
     documents, tokens = int(counts.documents.sum()), int(counts.tokens.sum())
+    first = int(np.searchsorted(counts.bins, begin % BINS))  # the bins from there on come first
+    places = _turned((counts.bins - begin) % BINS, first)
     passes, bins, part = 0, 0, 0
     if tokens and wanted > 0:
         passes = int(wanted // tokens)
         rest = wanted - passes * tokens
-        sums = np.concatenate([[0], np.cumsum(np.roll(counts.tokens, -(begin % BINS)))])
-        bins = int(np.searchsorted(sums, ceil(rest)))
-        if bins and rest - int(sums[bins - 1]) < int(sums[bins]) - rest:
-            bins -= 1
-        part = int(sums[bins])
-    rolled = np.roll(counts.documents, -(begin % BINS))
+        sums = np.concatenate([[0], np.cumsum(_turned(counts.tokens, first))])
+        row = int(np.searchsorted(sums, ceil(rest))) - 1  # of the bin with which there is enough
+        if row >= 0:
+            less, more = int(sums[row]), int(sums[row + 1])
+            nearer = rest - less < more - rest
+            bins, part = (int(places[row]), less) if nearer else (int(places[row]) + 1, more)
+    taken = _turned(counts.documents, first)[: np.searchsorted(places, bins)]
     return MixClass(
         **counts.key.model_dump(),
         begin=begin,
         end=begin + passes * BINS + bins,
         available_documents=documents,
         available_tokens=tokens,
-        documents=passes * documents + int(rolled[:bins].sum()),
+        documents=passes * documents + int(taken.sum()),
         tokens=passes * tokens + part,
     )
+
+
+def _turned(values: NDArray[np.int64], first: int) -> NDArray[np.int64]:
+    """Return values from a place on, and behind them those before it."""
+    return np.concatenate([values[first:], values[:first]]) if first else values

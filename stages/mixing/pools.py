@@ -111,11 +111,9 @@ def _pool(
 ) -> Pool:
     rows = [row for row, one in enumerate(classes) if one.key.source in epochs]
     own = tuple(classes[row] for row in rows)
-    scales = _source_scales(own)
-    relative = [
-        epochs[one.key.source] * scales[one.key.source] * _rounded(weight_of(one.key.level))
-        for one in own
-    ]
+    levels = {one.key.level: _rounded(weight_of(one.key.level)) for one in own}
+    scales = _source_scales(own, levels)
+    relative = [epochs[one.key.source] * scales[one.key.source] * levels[one.key.level] for one in own]
     languages: dict[str, Fraction] = {}
     for one, weight in zip(own, relative, strict=True):
         before = languages.get(one.key.language, Fraction(0))
@@ -126,14 +124,15 @@ def _pool(
     return Pool(tuple(rows), own, tuple(weights), tuple(most[one.key.source] for one in own), target)
 
 
-def _source_scales(classes: Sequence[ClassTokens]) -> dict[str, Fraction]:
+def _source_scales(
+    classes: Sequence[ClassTokens], levels: Mapping[int, Fraction]
+) -> dict[str, Fraction]:
     """Return, by source, what makes the mean weight of its tokens 1: weights act within a source."""
     plain, weighted = dict[str, int](), dict[str, Fraction]()
     for one in classes:
         name, tokens = one.key.source, one.tokens if one.counts else 0
         plain[name] = plain.get(name, 0) + tokens
-        own = tokens * _rounded(weight_of(one.key.level))
-        weighted[name] = weighted.get(name, Fraction(0)) + own
+        weighted[name] = weighted.get(name, Fraction(0)) + tokens * levels[one.key.level]
     return {name: plain[name] / own if own else Fraction(0) for name, own in weighted.items()}
 
 

@@ -32,15 +32,16 @@ class Document:
 
 def counts_of(documents: Sequence[Document]) -> list[ClassCounts]:
     """Return the counts of each class, as the tasks of a run would."""
-    found: dict[tuple[str, str, int], ClassCounts] = {}
+    found: dict[tuple[str, str, int], dict[int, list[int]]] = {}
     for one in documents:
-        if one.order not in found:
-            key = ClassKey(source=one.source, language=one.language, level=one.level)
-            zeros = np.zeros(BINS, dtype=np.int64)
-            found[one.order] = ClassCounts(key, zeros, zeros.copy())
-        found[one.order].documents[one.bin] += 1
-        found[one.order].tokens[one.bin] += one.tokens
-    return list(found.values())
+        cell = found.setdefault(one.order, {}).setdefault(one.bin, [0, 0])
+        cell[0] += 1
+        cell[1] += one.tokens
+    counts = []
+    for (source, language, level), cells in found.items():
+        rows = np.array([(place, *cells[place]) for place in sorted(cells)], np.int64)
+        counts.append(ClassCounts(ClassKey(source=source, language=language, level=level), *rows.T))
+    return counts
 
 
 @st.composite

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from stages.mixing.classes import BINS, ClassCounts, MixClass
 from stages.mixing.config import DatasetMix
-from stages.mixing.pools import ClassTokens, Pool, epochs_of, pools_of
+from stages.mixing.pools import ClassTokens, Pool, epochs_of, pools_of, without_missing
 from stages.mixing.refusals import require_possible, require_within_tolerance, total_or_refusal
 
 
@@ -58,6 +58,8 @@ def plan_mix(
     """
     ordered = sorted(counts, key=lambda one: one.key.order)
     tokens = [ClassTokens(one.key, int(one.tokens.sum())) for one in ordered]
+    if mix.missing == "leave_out":
+        mix = without_missing(tokens, mix)
     total = total_or_refusal(tokens, mix, dataset)
     pools = pools_of(tokens, mix, total)
     require_possible(tokens, mix, pools, dataset=dataset)

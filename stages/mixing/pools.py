@@ -19,7 +19,9 @@ from fractions import Fraction
 import numpy as np
 
 from stages.mixing.classes import NO_WEIGHT, ClassKey, weight_of
-from stages.mixing.config import DatasetMix
+from stages.mixing.config import DatasetMix, SourceMix
+
+_ROUNDING = Fraction(1, 10**12)
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,10 @@ def share_of(mix: DatasetMix, name: str) -> Fraction | None:
 
 
 def left_by_shares(mix: DatasetMix) -> Fraction:
-    """Return the part of a dataset that its shares leave."""
+    """Return the part of a dataset that its shares leave; raised shares may be off in their last bit."""
     shares = (share_of(mix, name) for name in mix.sources)
-    return 1 - sum((share for share in shares if share is not None), Fraction(0))
+    left = 1 - sum((share for share in shares if share is not None), Fraction(0))
+    return left if abs(left) > _ROUNDING else Fraction(0)
 
 
 def epochs_asked(mix: DatasetMix) -> dict[str, Fraction]:
@@ -86,14 +89,50 @@ def epochs_asked(mix: DatasetMix) -> dict[str, Fraction]:
     }
 
 
+def tokens_by_source(classes: Sequence[ClassTokens]) -> dict[str, int]:
+    """Return how many tokens can be taken of each source; those of none are left out."""
+    found: dict[str, int] = {}
+    for one in classes:
+        if one.counts:
+            found[one.key.source] = found.get(one.key.source, 0) + one.tokens
+    return found
+
+
+def without_missing(classes: Sequence[ClassTokens], mix: DatasetMix) -> DatasetMix:
+    """Return a mix without the sources that have no token; the shares of the others are raised.
+
+    wiki 0.3, code 0.2 and nothing of wiki, web fills the rest  ->  code 0.2 / 0.7
+    """
+    there = tokens_by_source(classes)
+    shares = {name: share_of(mix, name) or Fraction(0) for name in mix.sources if name in there}
+    gone = sum(
+        (share_of(mix, name) or Fraction(0) for name in mix.sources if name not in there), Fraction(0)
+    )
+    filled = any(times and name in there for name, times in epochs_asked(mix).items())
+    whole = 1 - gone if filled else sum(shares.values(), Fraction(0))
+    sources = {
+        name: one.model_copy(update={"share": float(shares[name] / whole)})
+        if one.share is not None and name in there and whole
+        else one
+        for name, one in mix.sources.items()
+    }
+    out = {name: SourceMix(epochs=0.0) for name in mix.sources if name not in there}
+    return mix.model_copy(update={"sources": {**sources, **out}})
+
+
 def total_of(classes: Sequence[ClassTokens], mix: DatasetMix) -> Fraction | None:
-    """Return the tokens that a dataset is to have; None if nothing says how many."""
+    """Return the tokens that a dataset is to have; None if there are none.
+
+    Shares that leave nothing have as many tokens as can be without seeing a document twice.
+    """
     if mix.total_tokens is not None:
         return Fraction(mix.total_tokens)
-    epochs, left = epochs_asked(mix), left_by_shares(mix)
-    asked = (one.tokens * epochs.get(one.key.source, Fraction(0)) for one in classes if one.counts)
-    filled = sum(asked, Fraction(0))
-    return filled / left if filled and left else None
+    there, left = tokens_by_source(classes), left_by_shares(mix)
+    if left:
+        filled = sum((there.get(name, 0) * e for name, e in epochs_asked(mix).items()), Fraction(0))
+        return filled / left or None
+    shares = ((name, share_of(mix, name)) for name in mix.sources)
+    return min(Fraction(there.get(name, 0)) / share for name, share in shares if share) or None
 
 
 def pools_of(classes: Sequence[ClassTokens], mix: DatasetMix, total: Fraction) -> dict[str, Pool]:

@@ -18,6 +18,7 @@ from stages.mixing.pools import (
     left_by_shares,
     pools_of,
     share_of,
+    tokens_by_source,
     total_of,
 )
 
@@ -28,10 +29,18 @@ def total_or_refusal(classes: Sequence[ClassTokens], mix: DatasetMix, dataset: s
     Raises:
         ConfigError: nothing says how many.
     """
-    total = total_of(classes, mix)
+    total, left, there = total_of(classes, mix), left_by_shares(mix), tokens_by_source(classes)
     if total is not None:
         return total
-    left = left_by_shares(mix)
+    if mix.missing == "leave_out":
+        return Fraction(0)
+    if not left:
+        name = next(name for name in mix.sources if share_of(mix, name) and name not in there)
+        raise ConfigError(
+            f"dataset {dataset!r}: mix: source {name!r} is to be {mix.sources[name].share:g} of the"
+            " tokens, but it has no training document of a weight above 0; leave it out and raise the"
+            " other shares, or add data"
+        )
     if left == 1:
         raise ConfigError(
             f"dataset {dataset!r}: mix: there is no token to take: no training document was kept whose"
@@ -62,7 +71,7 @@ def require_possible(
 
 
 def require_within_tolerance(classes: Sequence[MixClass], mix: DatasetMix, dataset: str) -> None:
-    """Refuse a mix of whose shares whole documents are too large a part.
+    """Refuse a mix of whose shares whole documents are too large a part; of later generations none.
 
     Raises:
         ConfigError: says which share, what it would be, and the way out.
@@ -71,6 +80,8 @@ def require_within_tolerance(classes: Sequence[MixClass], mix: DatasetMix, datas
     for one in classes:
         tokens[one.source] = tokens.get(one.source, 0) + one.tokens
     total = sum(tokens.values())
+    if mix.missing == "leave_out":  # a later generation is as small as what came
+        return
     if not total:
         raise ConfigError(
             f"dataset {dataset!r}: mix: no document is taken: what is asked of each source is less than"

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
         seq2seq_loss,
     )
     from stages.loading.masks import cu_seqlens, masks_of
+    from stages.loading.sequence import Sequence, open_sequence
+    from stages.loading.stage import Stage
     from stages.loading.torch_loader import Loader
 
     __version__: str
@@ -52,7 +54,9 @@ __all__ = [
     "Blend",
     "Loader",
     "Loss",
+    "Sequence",
     "ShardDataset",
+    "Stage",
     "causal_lm_loss",
     "collate",
     "contrastive_loss",
@@ -68,6 +72,7 @@ __all__ = [
     "masks_of",
     "next_labels",
     "open_dataset",
+    "open_sequence",
     "pair_classification_loss",
     "plan",
     "replaced_token_loss",
@@ -97,6 +102,8 @@ _MODULES = {
         "seq2seq_loss",
     ),
     "stages.loading.masks": ("cu_seqlens", "masks_of"),
+    "stages.loading.sequence": ("Sequence", "open_sequence"),
+    "stages.loading.stage": ("Stage",),
     "stages.loading.torch_loader": ("Loader",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -4,7 +4,7 @@
 >>> rows = shardmill.open_dataset("DIR/datasets/clm", split="train")
 
 Each name is imported when it is first used. Opening a dataset needs numpy, pydantic and xxhash. Tensors
-need torch. `plan`, `run`, `verify`, `inspect`, `export` and `export_tokenizer` need
+need torch. `plan`, `run`, `verify`, `inspect`, `export`, `export_stages` and `export_tokenizer` need
 `pip install shardmill[run]`. The packages `stages` and `pipeline` are internal, and may change without
 notice.
 """
@@ -22,7 +22,15 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
     )
 
 if TYPE_CHECKING:
-    from pipeline.commands.api import export, export_tokenizer, inspect, plan, run, verify
+    from pipeline.commands.api import (
+        export,
+        export_stages,
+        export_tokenizer,
+        inspect,
+        plan,
+        run,
+        verify,
+    )
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
@@ -65,6 +73,7 @@ __all__ = [
     "duplicate_rows",
     "electra_loss",
     "export",
+    "export_stages",
     "export_tokenizer",
     "flex_block_masks",
     "inspect",
@@ -82,7 +91,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "pipeline.commands.api": ("export", "export_tokenizer", "inspect", "plan", "run", "verify"),
+    "pipeline.commands.api": (
+        "export",
+        "export_stages",
+        "export_tokenizer",
+        "inspect",
+        "plan",
+        "run",
+        "verify",
+    ),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),

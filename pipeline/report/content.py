@@ -297,6 +297,19 @@ class ExportReport(TypedDict):
     notes: list[str]
 
 
+class StagesReport(TypedDict):
+    """What an export of stages holds, and what its trainer has for stages."""
+
+    format: str
+    client: str
+    to: str
+    already: bool
+    contents: list[str]
+    stages: list[ExportReport]
+    notes: list[str]
+    lines: str
+
+
 class QuickReport(TypedDict):
     """What `quick` made: a run and its export."""
 

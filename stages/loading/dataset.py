@@ -83,6 +83,21 @@ class ShardDataset(Sequence[Batch]):
         return self.vocabulary.named("pad")
 
     @property
+    def name(self) -> str:
+        """As the run file calls the dataset."""
+        return self.manifest.name
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens of a row."""
+        return self.manifest.seq_len
+
+    @property
+    def tokenizer_sha256(self) -> str:
+        """Of the tokenizer's file."""
+        return self.manifest.tokenizer.sha256
+
+    @property
     def sorted_by_draws(self) -> bool:
         """Whether rows are so few that their order is sorted by draws."""
         return self.shuffle and len(self) <= MAX_SORTED
@@ -103,6 +118,10 @@ class ShardDataset(Sequence[Batch]):
     def share_descriptors(self, datasets: int) -> None:
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
         self.reader.share_descriptors(datasets)
+
+    def release(self) -> None:
+        """Unmap all files; they are mapped again when rows are read."""
+        self.reader.release()
 
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row in stored order, and its number there."""

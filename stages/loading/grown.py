@@ -56,6 +56,11 @@ class GrownDataset(ShardDataset):
         for part in self.parts:
             part.share_descriptors(datasets * len(self.parts))
 
+    def release(self) -> None:
+        """Unmap all files of all parts."""
+        for part in self.parts:
+            part.release()
+
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row, counted through all parts, and its number there."""
         part = int(np.searchsorted(self._firsts, row, side="right")) - 1

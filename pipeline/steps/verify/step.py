@@ -12,7 +12,7 @@ from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
-from pipeline.steps.shard.step import SHARD, rows_need
+from pipeline.steps.shard.step import SHARD, interleave_of, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -121,7 +121,15 @@ def _settings_of(job: Job) -> Settings:
     frame = None
     if file.framing.per == "row":
         frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame)
+    return Settings(
+        dataset.objective,
+        packing,
+        file.seed,
+        dataset.epochs_on_disk,
+        known,
+        frame,
+        interleave_of(job.scope),
+    )
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

@@ -11,16 +11,20 @@ process computes the item of a place, or the place of an item, alone.
 Of a stretch of n places, kind number d (the most frequent is 0) has n w / W items, and fewer than
 1 + H(d) more or less, where H(d) = 1 + 1/2 + .. + 1/d: each kind before it rounds off less than an item,
 of which it gets at most 1 / (d - i), for none of the kinds i + 1 .. d behind that one has fewer. So of six
-kinds none is off by more than 3.3 items, of thirty none by more than five.
+kinds none is off by 3.3 items, of thirty none by five.
 
-Axes: G groups that are dealt apart, K kinds, N items.
+Axes: G groups that are dealt apart, K kinds, P parts of a kind, N items.
 """
+
+import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEVELS = 8
-"""Parts of a source's rows, by how full they are: part f has rows filled by f eighths, but not f + 1."""
+LEVELS = 16
+"""Parts of a source's rows: part f has those that are filled by f sixteenths at least, but not f + 1. So
+windows keep the shares of tokens where documents have rows of their own: of six sources, none is off by
+more than 0.5 points in 1,000 rows, against 3.7 with one part and 0.6 with 8."""
 MAX_ITEMS = 1 << 42
 """Of a group: products of two counts are computed in two halves of 64 bits."""
 _HALF = 21
@@ -86,11 +90,57 @@ class Deals:
         return found
 
 
-class NestedDeals:
-    """Groups dealt by kind, and the items of each kind by part: a class is a kind and a part of it.
+class Spreads:
+    """Groups of items of some parts, each group in an order in which neighbours in rank lie far apart.
 
-    Class c is part c mod P of kind c // P. Every stretch has the kinds in their proportions, and of each
-    kind the parts in theirs.
+    counts 3 of part 0, 5 of part 1: ranks 0 .. 2 and 3 .. 7. Of N items, place n has the item with the
+    rank n * g mod N, with the least g coprime to N from N * 0.618.. on, the golden section. So in every
+    stretch the ranks, and with them the parts, lie evenly (Knuth 1998, "The Art of Computer Programming",
+    volume 3, section 6.4, theorem S).
+
+    Args:
+        counts: (G, P) int64, items of each part.
+    """
+
+    def __init__(self, counts: NDArray[np.int64]) -> None:
+        self._num_parts = counts.shape[1]
+        sizes = counts.sum(axis=1)
+        found = {size: _steps(size) for size in np.unique(sizes).tolist()}
+        steps = [found[size] for size in sizes.tolist()]
+        self._sizes = np.maximum(sizes, 1)
+        self._steps, self._back = np.array(steps, np.int64).reshape(-1, 2).T
+        self._begins = np.cumsum([0, *counts.ravel()])  # of each part of each group, end to end
+
+    def items(
+        self, groups: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the part of the item at each place, and its number among these: (N,) each."""
+        ranks = _portion(places, self._steps[groups], self._sizes[groups])[1]
+        ranks += self._begins[groups * self._num_parts]
+        parts = self._begins.searchsorted(ranks, "right") - 1
+        return parts % self._num_parts, ranks - self._begins[parts]
+
+    def places(
+        self, groups: NDArray[np.int64], parts: NDArray[np.int64], numbers: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return where some items stand in their groups, (N,): the inverse of `items`."""
+        first = groups * self._num_parts
+        ranks = self._begins[first + parts] - self._begins[first] + numbers
+        return _portion(ranks, self._back[groups], self._sizes[groups])[1]
+
+
+def _steps(size: int) -> tuple[int, int]:
+    """Return g and its inverse modulo `size`."""
+    step = (math.isqrt(5 * size * size) - size) // 2
+    while math.gcd(step, size) > 1:
+        step += 1
+    return step, pow(step, -1, size) if size else 0
+
+
+class NestedDeals:
+    """Groups dealt by kind, and the items of each kind spread by part: a class is a kind and a part.
+
+    Class c is part c mod P of kind c // P.
 
     Args:
         counts: (G, K, P) int64, items of each part of each kind.
@@ -98,15 +148,15 @@ class NestedDeals:
 
     def __init__(self, counts: NDArray[np.int64]) -> None:
         groups, self._num_kinds, self._num_parts = counts.shape
-        self._by_kind = Deals(counts.sum(axis=2))
-        self._by_part = Deals(counts.reshape(groups * self._num_kinds, self._num_parts))
+        self._kinds = Deals(counts.sum(axis=2))
+        self._parts = Spreads(counts.reshape(groups * self._num_kinds, self._num_parts))
 
     def items(
         self, groups: NDArray[np.int64], places: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the class of the item at each place, and its number among these: (N,) each."""
-        kinds, numbers = self._by_kind.items(groups, places)
-        parts, numbers = self._by_part.items(groups * self._num_kinds + kinds, numbers)
+        kinds, numbers = self._kinds.items(groups, places)
+        parts, numbers = self._parts.items(groups * self._num_kinds + kinds, numbers)
         return kinds * self._num_parts + parts, numbers
 
     def places(
@@ -114,8 +164,8 @@ class NestedDeals:
     ) -> NDArray[np.int64]:
         """Return where some items stand in their groups, by class and number: (N,)."""
         kinds, parts = np.divmod(classes, self._num_parts)
-        numbers = self._by_part.places(groups * self._num_kinds + kinds, parts, numbers)
-        return self._by_kind.places(groups, kinds, numbers)
+        numbers = self._parts.places(groups * self._num_kinds + kinds, parts, numbers)
+        return self._kinds.places(groups, kinds, numbers)
 
 
 def _portion(

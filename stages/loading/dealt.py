@@ -87,5 +87,5 @@ class DealtOrder(EpochOrder):
 
 
 def class_seed(source: str, level: int, *, seed: int) -> int:
-    """Return the seed of the orders of a source's rows that are so many eighths full."""
+    """Return the seed of the orders of a source's rows that are so full."""
     return xxhash.xxh3_64_intdigest(source.encode() + bytes([level]), seed=seed)

@@ -3,6 +3,8 @@
 Plain counting and whole numbers of any size, row by row; none of the code that lays out or loads rows.
 """
 
+import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -67,7 +69,8 @@ def _row(manifest: Manifest, totals: Mapping[str, Sequence[int]], position: int,
     names = sorted(totals)
     source, among = _item([sum(totals[name]) for name in names], position)
     name = names[source]
-    level, number = _item(totals[name], among)
+    size = sum(totals[name])
+    level, number = _part(totals[name], among * _step(size) % size)
     seed = xxhash.xxh3_64_intdigest(name.encode() + bytes([level]), seed=manifest.seed)
     order = shuffled(np.array([number]), totals[name][level], seed=seed, epoch=epoch)
     row, first = int(order[0]), 0
@@ -75,11 +78,27 @@ def _row(manifest: Manifest, totals: Mapping[str, Sequence[int]], position: int,
         own = shard.source_rows or {}
         here = own[name][level] if name in own else 0
         if row < here:
-            among = _place(own[name], level, row)
+            size = sum(own[name])
+            among = (sum(own[name][:level]) + row) * pow(_step(size), -1, size) % size
             held = sorted(own)
             return first + _place([sum(own[each]) for each in held], held.index(name), among)
         row, first = row - here, first + shard.rows
     raise AssertionError("a class has as many rows as its shards")
+
+
+def _step(size: int) -> int:
+    """Return the least number coprime to a size from its golden section on."""
+    step = (math.isqrt(5 * size * size) - size) // 2
+    return next(number for number in itertools.count(step) if math.gcd(number, size) == 1)
+
+
+def _part(counts: Sequence[int], rank: int) -> tuple[int, int]:
+    """Return in which of some parts, end to end, a rank lies, and how far from its beginning."""
+    for part, count in enumerate(counts):
+        if rank < count:
+            return part, rank
+        rank -= count
+    raise AssertionError("a rank lies in a part")
 
 
 def _had(counts: Sequence[int], kind: int, place: int) -> int:

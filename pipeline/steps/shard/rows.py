@@ -1,10 +1,10 @@
 """Rows: how the documents of a shard are laid out, in which order their rows stand, and of which sources.
 
-    documents -> laid out, by component of a mixture   -> framed -> rows shuffled
-    interleave = "exact": the documents of each source -> framed -> rows shuffled, then dealt by source
+documents -> laid out, by component of a mixture   -> framed -> rows shuffled
+interleave = "exact": the documents of each source -> framed -> rows shuffled, then dealt by source
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Protocol
 
@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.steps.shard.frames import Framed, framed
 from pipeline.steps.shard.merge import MergedGroup
-from pipeline.steps.tokenize.encode import COPY
-from pipeline.steps.units import Unit
+from pipeline.steps.units import Unit, rows_of_bytes
 from stages.mixing.placement import component_hash
 from stages.objectives.kind import Documents, LaidOut
 from stages.objectives.objective import Objective
@@ -87,9 +86,7 @@ def sources_of(group: MergedGroup, units: Sequence[Unit]) -> tuple[list[str], ND
     return names, of_units[group.unit]
 
 
-def source_rows(
-    layout: Layout, group: MergedGroup, units: Sequence[Unit]
-) -> dict[str, tuple[int, ...]]:
+def source_rows(layout: Layout, group: MergedGroup, units: Sequence[Unit]) -> dict[str, tuple[int, ...]]:
     """Return how many rows each source has, by how full they are, as the manifest says it."""
     names, sources = sources_of(group, units)
     _, counts = class_counts(layout, sources, num_sources=len(names))
@@ -112,9 +109,7 @@ def _by_source(group: MergedGroup, work: Packed, sources: NDArray[np.int64]) -> 
         return _all(group, work)
     parts = [_layout(_some(group, some, work), components[some], work) for some in members]
     layouts = [part.layout for part in parts]
-    columns = {
-        name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns
-    }
+    columns = {name: np.concatenate([part.columns[name] for part in parts]) for name in parts[0].columns}
     return LaidOut(stack_layouts(layouts, members, row_length=layouts[0].row_length), columns)
 
 
@@ -139,8 +134,8 @@ def _components(group: MergedGroup, work: Packed) -> NDArray[np.int64]:
     if not component_widths(work.objective, work.packing.seq_len):
         return np.zeros(len(group.lengths), np.int64)
     chosen = [
-        choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
-        for row in group.id
+        choose_component(component_hash(row, work.seed, copy=copy), work.objective)
+        for row, copy in zip(rows_of_bytes(group.id), group.copy_number.tolist(), strict=True)
     ]
     return np.array(chosen, np.int64)
 
@@ -183,9 +178,7 @@ def _by_component(
     return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)})
 
 
-def _pack(
-    lengths: NDArray[np.int64], sentences: Ragged | None, work: Packed, row_length: int
-) -> Layout:
+def _pack(lengths: NDArray[np.int64], sentences: Ragged | None, work: Packed, row_length: int) -> Layout:
     traits = traits_of(work.objective)
     if traits.single:
         return pack_single(lengths, row_length=row_length)

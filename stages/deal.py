@@ -9,9 +9,9 @@ floor(t w / W) of its w items among all W, and the others share what is left in 
 process computes the item of a place, or the place of an item, alone.
 
 Of a stretch of n places, kind number d (the most frequent is 0) has n w / W items, and fewer than
-1 + H(d) more or less, where H(d) = 1 + 1/2 + .. + 1/d: each kind before it rounds off less than an item,
-of which it gets at most 1 / (d - i), for none of the kinds i + 1 .. d behind that one has fewer. So of six
-kinds none is off by 3.3 items, of thirty none by five.
+1 + H(d) more or less, where H(d) = 1 + 1/2 + .. + 1/d: each kind i before it rounds off less than an
+item, of which kind d gets at most 1 / (d - i), because none of the kinds i + 1 .. d has fewer items. So of
+six kinds none is off by 3.3 items, of thirty none by five.
 
 Axes: G groups that are dealt apart, K kinds, P parts of a kind, N items.
 """
@@ -93,10 +93,16 @@ class Deals:
 class Spreads:
     """Groups of items of some parts, each group in an order in which neighbours in rank lie far apart.
 
-    counts 3 of part 0, 5 of part 1: ranks 0 .. 2 and 3 .. 7. Of N items, place n has the item with the
-    rank n * g mod N, with the least g coprime to N from N * 0.618.. on, the golden section. So in every
-    stretch the ranks, and with them the parts, lie evenly (Knuth 1998, "The Art of Computer Programming",
-    volume 3, section 6.4, theorem S).
+    counts 3 of part 0, 5 of part 1     ranks 0 1 2 | 3 4 5 6 7
+    places, with a step of 5            0 1 2 3 4 5 6 7
+    rank                                0 5 2 7 4 1 6 3
+    part                                0 1 0 1 1 0 1 1
+
+    Of n items, place p has the item with the rank p g mod n. The step g is the least number coprime to n
+    that is not below floor(n (sqrt(5) - 1) / 2), the golden section. So in every stretch the ranks, and
+    with them the parts, lie evenly.
+
+    Source: Knuth 1998, "The Art of Computer Programming", volume 3, section 6.4, theorem S.
 
     Args:
         counts: (G, P) int64, items of each part.

@@ -3,7 +3,7 @@
     position of the epoch -> class, number n      the deal of all rows: a class is a source and how full
                                                   its rows are
     n -> n' among the rows of the class           a permutation of its own in each epoch
-    n' -> shard, number there                     the rows of a class lie in the shards one after the other
+    n' -> shard, number there                     a class has the rows of shard 0, then of shard 1, ...
     shard, class, number -> row of the file       the deal of the shard
 
 All of it is arithmetic on the numbers of rows that the manifest has, so any rank computes any position

@@ -172,9 +172,9 @@ class Manifest(Config):
             if not _says_rows(shard, dealt=self.interleave == "exact"):
                 raise ValueError(
                     f"interleave = {self.interleave!r}, and {shard.path} has source_rows ="
-                    f" {shard.source_rows}: must be {LEVELS} numbers for each source with rows, which add"
-                    f" up to {shard.rows:,}, if rows are dealt, else not there; it was changed, so copy"
-                    " the dataset again, or make it anew"
+                    f" {shard.source_rows}: must be numbers of rows that add up to {shard.rows:,}, some"
+                    " of each source that is named, if rows are dealt, and null if not; it was changed,"
+                    " so copy the dataset again, or make it anew"
                 )
         return self
 

@@ -40,7 +40,7 @@ def check_source_rows(
     found: Counter[tuple[str, int]] = Counter()
     ptr, mixed = segments["row_ptr"].tolist(), 0
     owners, lengths = sources[segments["doc"]].tolist(), segments["length"].tolist()
-    for begin, end in zip(ptr, ptr[1:], strict=False):
+    for begin, end in itertools.pairwise(ptr):
         mixed += len(set(owners[begin:end])) != 1
         filled = sum(lengths[begin:end]) * LEVELS // row_length
         found[names[owners[begin]], min(filled, LEVELS - 1)] += 1
@@ -57,7 +57,8 @@ def epoch_rows(manifest: Manifest, positions: Sequence[int], *, epoch: int) -> l
     if manifest.interleave == "shuffle":
         size = sum(shard.rows for shard in manifest.shards)
         places = np.array(positions, np.int64)
-        return shuffled(places, size, seed=manifest.seed, epoch=epoch).tolist()
+        rows: list[int] = shuffled(places, size, seed=manifest.seed, epoch=epoch).tolist()
+        return rows
     totals: dict[str, list[int]] = {name: [0] * LEVELS for shard in shards for name in sorted(shard)}
     for shard in shards:
         for name, rows in shard.items():

@@ -1,7 +1,9 @@
-"""Rows: how the documents of a shard are laid out, in which order their rows stand, and of which sources.
+"""Rows: how the documents of a shard are laid out, and in which order their rows stand.
 
-documents -> laid out, by component of a mixture   -> framed -> rows shuffled
-interleave = "exact": the documents of each source -> framed -> rows shuffled, then dealt by source
+    "shuffle"   all documents -> laid out -> framed -> rows shuffled
+    "exact"     the documents of each source -> laid out -> framed -> rows shuffled -> dealt by source
+
+Within each of these, the documents of one component of a mixture are laid out together.
 """
 
 from collections.abc import Sequence

@@ -10,8 +10,8 @@ process computes the item of a place, or the place of an item, alone.
 
 Of a stretch of n places, kind number d (the most frequent is 0) has n w / W items, and fewer than
 1 + H(d) more or less, where H(d) = 1 + 1/2 + .. + 1/d: each kind i before it rounds off less than an
-item, of which kind d gets at most 1 / (d - i), because none of the kinds i + 1 .. d has fewer items. So of
-six kinds none is off by 3.3 items, of thirty none by five.
+item, of which kind d gets at most 1 / (d - i), because none of the kinds i + 1 .. d has fewer. So of six
+kinds none is off by 3.3 items, of thirty none by five.
 
 Axes: G groups that are dealt apart, K kinds, P parts of a kind, N items.
 """

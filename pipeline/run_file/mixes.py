@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from stages.mixing.config import DatasetMix, Mix, SourceMix
-from stages.objectives.table import traits_of
+from stages.objectives.kind import no_layout_of_its_own
+from stages.objectives.objective import Objective
+from stages.objectives.table import kind_of, traits_of
 
 if TYPE_CHECKING:
     from pipeline.run_file.config import Dataset, RunFile, Source
@@ -86,11 +88,18 @@ def require_possible_mixes(file: "RunFile") -> None:
             raise ValueError(f"{begin}.sources.{strangers[0]}: no such source; the run has {there}")
         _require_shares(begin, mix)
         _require_stage(begin, mix, [one.name for one in file.datasets[:place]])
-        if mix.interleave == "exact" and traits_of(dataset.objective).sentences:
+        if mix.interleave == "exact" and _pairs_documents(dataset.objective):
             raise ValueError(
                 f'{begin}.interleave = "exact": kind = {dataset.objective.kind!r} lays out whole shards'
                 ' together, so its rows cannot be dealt by source; leave interleave = "shuffle"'
             )
+
+
+def _pairs_documents(objective: Objective) -> bool:
+    """Say whether rows are cut at sentences, and may borrow from other documents of their shard."""
+    if not traits_of(objective).sentences:
+        return False
+    return kind_of(objective).lay_out is not no_layout_of_its_own
 
 
 def _require_shares(begin: str, mix: DatasetMix) -> None:

@@ -8,7 +8,7 @@ import copy
 import itertools
 import operator
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.arguments import from_begin, refuse_columns, sound_epoch, whole_positions
+from stages.loading.dealt import DealtOrder, DealtRows, dealt_rows
 from stages.loading.drawn import check_digests, check_sizes
 from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
@@ -178,7 +179,14 @@ class ShardDataset(Sequence[Batch]):
         return self._read(by_shard(shards, rows - self.reader.first_rows[shards]), epoch)
 
     def _order(self, epoch: int) -> EpochOrder:
+        if self._dealt is not None:
+            return DealtOrder(self._dealt, seed=self.manifest.seed, epoch=epoch)
         return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
+
+    @cached_property
+    def _dealt(self) -> DealtRows | None:
+        """The rows by source, if they are dealt."""
+        return dealt_rows([self.manifest])
 
     def keep(self, columns: Collection[str]) -> None:
         """Return these columns alone from now on.

@@ -20,6 +20,7 @@ from pipeline.steps.shard.make import (
     make_shard,
 )
 from pipeline.steps.shard.recount import ShardRecount, recount_shard
+from pipeline.steps.shard.rows import Interleave
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -58,7 +59,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "packing": scope.file.packing_of(scope.dataset),
         "seed": scope.file.seed,
         **({} if (frame := row_frame_of(scope)) is None else {"row_frame": frame}),
+        **({} if (interleave := interleave_of(scope)) == "shuffle" else {"interleave": interleave}),
     }
+
+
+def interleave_of(scope: Scope, split: str = "train") -> Interleave:
+    """Return how sources lie in the order of a split's rows; those held out have no mix."""
+    mix = scope.file.mix_of(scope.dataset)
+    return "shuffle" if mix is None or split != "train" else mix.interleave
 
 
 def row_frame_of(scope: Scope) -> dict[str, int] | None:
@@ -111,6 +119,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
             seed=file.seed,
             vocab_size=vocab_size,
             row_frame=frame,
+            interleave=interleave_of(job.scope, split),
             weights=weights if split == "train" else None,
         )
         for split, first in firsts.items()
@@ -124,7 +133,15 @@ def _work(job: Job) -> Work[DatasetRecord]:
         made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)
         if made:
             manifest = ManifestWork(
-                dataset.name, split, made, dataset.objective, packing, file.seed, vocab_size, frame
+                dataset=dataset.name,
+                split=split,
+                shards=made,
+                objective=dataset.objective,
+                packing=packing,
+                seed=file.seed,
+                vocab_size=vocab_size,
+                row_frame=frame,
+                interleave=interleave_of(job.scope, split),
             )
             task = job.task(f"manifest-{split}", make_manifest, manifest)
             signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)

@@ -13,7 +13,7 @@ from pipeline.steps.findings import CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.step import mix_choice, weights_of
 from pipeline.steps.records import StepRecord
-from pipeline.steps.shard.step import SHARD, copies_need, rows_need
+from pipeline.steps.shard.step import SHARD, copies_need, interleave_of, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -129,8 +129,16 @@ def _settings_of(job: Job) -> Settings:
     frame = None
     if file.framing.per == "row":
         frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
-    weights = None if file.mix_of(dataset) is None else weights_of(file)
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame, weights)
+    return Settings(
+        dataset.objective,
+        packing,
+        file.seed,
+        dataset.epochs_on_disk,
+        known,
+        frame,
+        interleave_of(job.scope),
+        weights=None if file.mix_of(dataset) is None else weights_of(file),
+    )
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

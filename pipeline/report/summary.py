@@ -19,6 +19,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
+from pipeline.report.mixes import TRAIN, mixes_of, wholes_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
@@ -130,6 +131,11 @@ def summarise(
         "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
+    if mixes := mixes_of(file, verdicts):
+        report["mix"] = mixes
+    packed = {name: one.packed[TRAIN] for name, one in verdicts.items() if TRAIN in one.packed}
+    if wholes := wholes_of(output, packed):
+        report["whole"] = wholes
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
@@ -169,11 +175,14 @@ def _plain(record: StepRecord) -> JsonObject:
 
 
 def _verdict(verdict: VerdictRecord) -> VerdictContent:
-    """Return a verdict as JSON; `returned` is there if not every text comes back as it was."""
-    content = cast("VerdictContent", _plain(verdict))
-    if not content["returned"]:
-        del content["returned"]
-    return content
+    """Return a verdict as JSON; `returned` is there if not every text comes back as it was, and `packed`
+    if rows were counted."""
+    content = _plain(verdict)
+    for key in ("returned", "packed"):
+        if not content[key]:
+            del content[key]
+    del content["mix"]  # which has a place of its own
+    return cast("VerdictContent", content)
 
 
 def _without_flows(content: object) -> object:

@@ -22,6 +22,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
+from pipeline.report.mixes import mix_line, whole_line
 from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
@@ -100,6 +101,10 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         _print_audit(console, report["audit"])
     for name, verdict in report["verify"].items():
         _print_verdict(console, name, verdict, report["output"])
+    for name, mix in report.get("mix", {}).items():
+        console.line(mix_line(name, mix))
+    for name, whole in report.get("whole", {}).items():
+        console.line(whole_line(name, whole))
     console.line(f"report: {report['output']}/report/report.html")
     for name, later in report.get("generations", {}).items():
         console.line()

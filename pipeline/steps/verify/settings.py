@@ -48,6 +48,8 @@ class Settings:
     with them is all there is."""
     row_frame: Mapping[str, int] | None = None
     """The ids around each row, by side; None if rows have no frame."""
+    mixed: bool = False
+    """Whether the dataset has a mix, so that its rows and windows are counted."""
 
 
 def check_settings(

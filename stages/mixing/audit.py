@@ -106,6 +106,7 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
         languages=_languages(counted),
         capped=tuple(_capped(counted)),
         without_weight=sum(one.available_documents for one in counted.classes if one.level == NO_WEIGHT),
+        unweighted=counted.unweighted,
         after=mix.after,
         windows=windows,
         gates=tuple(_gates(counted, sources, bound, windows)),

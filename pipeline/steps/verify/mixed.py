@@ -5,7 +5,7 @@ shard     documents, tokens in rows and tokens cut, counted from its segments an
 dataset   the sum over its shards, held to what was planned and asked (`stages.mixing.audit`)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field
 
+from pipeline.steps.mix.choose import MixRecord
 from stages.config import Config
 from stages.errors import FormatError
 from stages.loading.dataset import ShardDataset
@@ -22,7 +23,6 @@ from stages.loading.mapped import MappedShard
 from stages.loading.split_reader import SplitReader
 from stages.mixing.audit import CountedMix, add_classes
 from stages.mixing.audited import PackedClass
-from stages.mixing.classes import MixClass
 from stages.mixing.config import DatasetMix
 from stages.mixing.windows import (
     RowSums,
@@ -101,25 +101,24 @@ def count_shard(
     )
 
 
-def count_mix(
-    counts: Sequence[MixCounts],
-    mix: DatasetMix,
-    *,
-    classes: Sequence[MixClass],
-    shares: Mapping[str, float],
-) -> CountedMix:
+def count_mix(counts: Sequence[MixCounts], mix: DatasetMix, planned: MixRecord) -> CountedMix:
     """Return what is known of a mix, of a dataset whose shards are all counted.
 
     Args:
         counts: of all shards of its training split.
         mix: of the dataset.
-        classes: planned.
-        shares: asked for.
+        planned: what it takes of each class.
     """
     rows = add_sums(one.rows for one in counts if one.rows is not None)
-    windows = add_windows((one.windows for one in counts), len(window_starts(rows.rows)))
-    packed = add_classes(one.classes for one in counts)
-    return CountedMix(mix, shares, classes, packed, rows, windows)
+    return CountedMix(
+        mix,
+        planned.shares,
+        planned.classes,
+        packed=add_classes(one.classes for one in counts),
+        rows=rows,
+        windows=add_windows((one.windows for one in counts), len(window_starts(rows.rows))),
+        unweighted=planned.unweighted,
+    )
 
 
 def _read_listed(path: Path) -> _Listed:

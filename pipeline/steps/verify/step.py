@@ -149,7 +149,7 @@ def _audited(job: Job, counts: Sequence[MixCounts]) -> tuple[MixAudit | None, tu
     mix, planned = job.file.mix_of(dataset), job.records.get(MIX, dataset.name)
     if mix is None or planned is None or not counts:
         return None, ()
-    audit, found = audit_mix(count_mix(counts, mix, classes=planned.classes, shares=planned.shares))
+    audit, found = audit_mix(count_mix(counts, mix, planned))
     return audit, found_in([(f"datasets/{dataset.name}/train", finding) for finding in found])
 
 

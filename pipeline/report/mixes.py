@@ -3,10 +3,11 @@
 record of verify    ->  content for report.json  ->  tables, for the page and for the terminal
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from pipeline.report.content import RunReport
 from pipeline.report.fairness import TextTable
 from pipeline.report.mix_content import MixContent, StageContent, WholeContent
 from pipeline.run_file.config import RunFile
@@ -253,6 +254,12 @@ def stages_table(mix: MixContent) -> TextTable | None:
     ]
     last = ("tokens", *(cell for stage in stages for cell in (f"{stage['tokens']:,}", "")))
     return TextTable(tuple(headings), (*rows, last))
+
+
+def mix_lines(report: RunReport) -> Iterator[str]:
+    """Yield a line for the mix of each dataset, and for each dataset over all generations."""
+    yield from (mix_line(name, mix) for name, mix in report.get("mix", {}).items())
+    yield from (whole_line(name, whole) for name, whole in report.get("whole", {}).items())
 
 
 def mix_line(name: str, mix: MixContent) -> str:

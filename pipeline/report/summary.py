@@ -175,8 +175,10 @@ def _plain(record: StepRecord) -> JsonObject:
 
 
 def _verdict(verdict: VerdictRecord) -> VerdictContent:
-    """Return a verdict as JSON; `returned` is there if not every text comes back as it was, and `packed`
-    if rows were counted."""
+    """Return a verdict as JSON.
+
+    `returned` is there if not every text comes back as it was, `packed` if rows were counted.
+    """
     content = _plain(verdict)
     for key in ("returned", "packed"):
         if not content[key]:

@@ -85,7 +85,8 @@ def count_shard(
     doc, length = (np.asarray(segments[name], np.int64) for name in ("doc", "length"))
     if doc.max(initial=-1) >= len(listed.tokens):
         raise FormatError(f"{shard.path}: segments name document {int(doc.max())}, which is not listed")
-    classes = _classes(listed, np.bincount(doc, length, minlength=len(listed.tokens)))
+    in_rows = np.bincount(doc, length, minlength=len(listed.tokens))  # exact below 2**53
+    classes = _classes(listed, in_rows.astype(np.int64))
     if not mixed:
         return MixCounts(classes=classes)
     row = np.repeat(np.arange(shard.rows), np.diff(segments["row_ptr"]))
@@ -138,7 +139,7 @@ def _coded(column: pa.ChunkedArray) -> tuple[tuple[str, ...], NDArray[np.int64]]
     return tuple(coded.dictionary.to_pylist()), numbers
 
 
-def _classes(listed: _Listed, in_rows: NDArray[np.float64]) -> tuple[PackedClass, ...]:
+def _classes(listed: _Listed, in_rows: NDArray[np.int64]) -> tuple[PackedClass, ...]:
     """Return what each source and language has, from the tokens of each document in rows, (D,)."""
     width = max(len(listed.languages), 1)
     keys, place = np.unique(listed.source * width + listed.language, return_inverse=True)

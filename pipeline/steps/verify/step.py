@@ -9,9 +9,9 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import FoundIn, found_in
+from pipeline.steps.findings import CheckRecord, FoundIn, found_in
 from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.mix.step import MIX
+from pipeline.steps.mix.step import MIX, mix_choice, weights_of
 from pipeline.steps.records import StepRecord
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
@@ -69,10 +69,8 @@ def _reads(scope: Scope) -> Sequence[str]:
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
-    verify, mix = (
-        settings_of(scope.dataset.objective, scope.file.verify),
-        scope.file.mix_of(scope.dataset),
-    )
+    verify = settings_of(scope.dataset.objective, scope.file.verify)
+    mix = scope.file.mix_of(scope.dataset)
     audited = {} if mix is None else {"tolerance": mix.tolerance}
     return {"verify": verify, "seed": scope.file.seed, **audited}
 
@@ -91,27 +89,20 @@ def _work(job: Job) -> Work[VerdictRecord]:
         units_of(job.records.of(INGEST).units),
         tuple(name for name in shards if shards[name]),
     )
-    checks = checks_of(dataset.name, _settings_of(job), units, shards)
+    mix = None if file.mix_of(dataset) is None else mix_choice(job)
+    checks = checks_of(dataset.name, _settings_of(job), units, shards, mix)
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
     commits = yield Phase(f"verify {dataset.name}", tasks, until=(DECODE.name,))
     heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
-    of_split = {
-        split: [
-            commit.read(ShardChecked)
-            for unit, commit in commits.items()
-            if unit.startswith(f"shard-{split}-")
-        ]
-        for split in splits
+    by_shard = {
+        unit: commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")
     }
-    rows = [one for checked in of_split.values() for one in checked]
-    counts = {
-        split: [one.mix for one in checked if one.mix is not None] for split, checked in of_split.items()
-    }
-    whole = {split: counts[split] for split in splits if len(counts[split]) == len(of_split[split])}
+    rows, counted = by_shard.values(), _counted(by_shard, splits)
     texts = job.records.of(DECODE)
-    found = (*texts.findings, *(finding for one in (*heads.values(), *rows) for finding in one.findings))
-    mix, broken = _audited(job, whole.get("train", ()))
-    found += broken
+    mixed = [commit.read(CheckRecord) for unit, commit in commits.items() if unit == "mix"]
+    checked = (*mixed, *heads.values(), *rows)
+    audit, broken = _audited(job, counted.get("train", ()))
+    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken)
     learned = None
     if not found and file.verify.learning:
         inside = any(unit.dialogues for unit in units)
@@ -132,10 +123,21 @@ def _work(job: Job) -> Work[VerdictRecord]:
         fingerprints={split: one.fingerprint for split, one in heads.items()},
         by_library=texts.by_library,
         returned=texts.returned,
-        packed={split: add_classes(one.classes for one in parts) for split, parts in whole.items()},
-        mix=mix,
+        packed={split: add_classes(one.classes for one in parts) for split, parts in counted.items()},
+        mix=audit,
     )
     return Whole(record)
+
+
+def _counted(checked: Mapping[str, ShardChecked], splits: Sequence[str]) -> dict[str, list[MixCounts]]:
+    """Return what was counted of the shards of each split of which all could be counted."""
+    found = {}
+    for split in splits:
+        own = [one.mix for unit, one in checked.items() if unit.startswith(f"shard-{split}-")]
+        counts = [one for one in own if one is not None]
+        if len(counts) == len(own):
+            found[split] = counts
+    return found
 
 
 def _audited(job: Job, counts: Sequence[MixCounts]) -> tuple[MixAudit | None, tuple[FoundIn, ...]]:
@@ -165,8 +167,8 @@ def _settings_of(job: Job) -> Settings:
     frame = None
     if file.framing.per == "row":
         frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
-    mixed = file.mix_of(dataset) is not None
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame, mixed)
+    weights = None if file.mix_of(dataset) is None else weights_of(file)
+    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame, weights)
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

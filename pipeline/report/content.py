@@ -283,6 +283,7 @@ class PlannedContent(TypedDict):
     units_committed: int
     why: str
     warning: str | None
+    told: str | None
     reads: list[str]
     fingerprint: str | None
 

@@ -13,7 +13,7 @@ from stages.mixing.windows import SIGMAS
 MOST_DRAWN = 12
 """Sources in a picture: those with the largest shares."""
 _WIDTH, _LEFT, _RIGHT = 900, 170, 90
-_BAR, _LINE = 11, 40
+_BAR, _LINE = 14, 44
 _PANEL, _GAP = 74, 22
 _LETTERS = 22
 _LEAST_HALF = 0.0005
@@ -33,7 +33,7 @@ def draw_shares(mix: MixContent) -> str:
     ]
     for number, one in enumerate(sources):
         y = top + _LINE * number
-        parts.append(_name(_LEFT - 10, y + 16, one["source"]))
+        parts.append(_name(_LEFT - 10, y + 19, one["source"]))
         for place, (share, color) in enumerate(
             ((_promised(one, total), "var(--rule)"), (one["share"], "var(--line)"))
         ):
@@ -43,7 +43,7 @@ def draw_shares(mix: MixContent) -> str:
                 f'<path d="M{_LEFT},{bar}h{width:.1f}v{_BAR}h-{width:.1f}z" fill="{color}"'
                 f' stroke="var(--dim)" stroke-width="0.5"/>'
             )
-            parts.append(_text(_LEFT + width + 6, bar + _BAR - 1, f"{share:.2%}"))
+            parts.append(_text(_LEFT + width + 6, bar + _BAR - 2, f"{share:.2%}"))
     return "\n".join([*parts, "</svg>"])
 
 
@@ -92,7 +92,8 @@ def _panel(
         _text(right + 6, y + _PANEL, f"-{half * 100:.2f}"),
     ]
     for start, share in zip(starts, one["shares"], strict=True):
-        x = _LEFT + 4 + (right - _LEFT - 8) * (start - ends[0]) / max(starts[-1] - ends[0], 1)
+        place = (start - ends[0]) / (starts[-1] - ends[0]) if len(starts) > 1 else 0.5
+        x = _LEFT + 4 + (right - _LEFT - 8) * place
         off = share - one["share"]
         color = "var(--bad)" if abs(off) > one["bound"] else "var(--line)"
         parts.append(

@@ -11,13 +11,13 @@ from pipeline.report.content import RunReport
 from pipeline.report.fairness import TextTable
 from pipeline.report.mix_content import MixContent, StageContent, WholeContent
 from pipeline.run_file.config import RunFile
-from pipeline.state.commits import STEP_COMMIT, Commits
+from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import FormatError
 from stages.mixing.audit import add_classes
-from stages.mixing.audited import PackedClass
+from stages.mixing.audited import MixAudit, PackedClass
 
 TRAIN = "train"
 """The split that a mix is of."""
@@ -35,11 +35,16 @@ def mixes_of(file: RunFile, verdicts: Mapping[str, VerdictRecord]) -> dict[str, 
     for name, verdict in verdicts.items():
         if verdict.mix is None:
             continue
-        found[name] = cast("MixContent", verdict.mix.model_dump(mode="json"))
+        found[name] = content_of(verdict.mix)
         chain = _stages_before(file, name)
         if len(chain) > 1 and all(one in verdicts for one in chain):
             found[name]["stages"] = _stages({one: verdicts[one] for one in chain})
     return found
+
+
+def content_of(mix: MixAudit) -> MixContent:
+    """Return an audited mix as JSON."""
+    return cast("MixContent", mix.model_dump(mode="json"))
 
 
 def _stages_before(file: RunFile, name: str) -> list[str]:
@@ -97,7 +102,7 @@ def wholes_of(output: Path, packed: Mapping[str, Packed]) -> dict[str, WholeCont
         return {}
     first, number = output.parent.parent, int(output.name)
     earlier = [first, *(path for path in sorted(output.parent.iterdir()) if _is_before(path, number))]
-    return add_generations([*map(packed_in, earlier), packed])
+    return add_generations([*(packed_of(verdicts_in(folder)) for folder in earlier), packed])
 
 
 def _is_before(path: Path, number: int) -> bool:
@@ -139,35 +144,30 @@ def add_generations(parts: Sequence[Mapping[str, Packed]]) -> dict[str, WholeCon
     return found
 
 
-def packed_in(folder: Path) -> dict[str, Packed]:
-    """Return what the training rows of each dataset of a run hold, as far as they were verified."""
+def verdicts_in(folder: Path) -> dict[str, VerdictRecord]:
+    """Return the verdicts of the datasets of a run, as far as they were verified."""
     commits, begin = Commits(LocalStorage(folder)), f"{VERIFY.name}-"
     found = {}
     for step in commits.steps():
         if not step.startswith(begin):
             continue
         try:
-            whole = dict(commits.all(step)).get(STEP_COMMIT)
-            packed = () if whole is None else whole.read(VerdictRecord).packed.get(TRAIN, ())
+            whole = commits.whole(step)
+            if whole is not None:
+                found[step.removeprefix(begin)] = whole.read(VerdictRecord)
         except FormatError:  # `verify` names it
             continue
-        if packed:
-            found[step.removeprefix(begin)] = packed
     return found
+
+
+def packed_of(verdicts: Mapping[str, VerdictRecord]) -> dict[str, Packed]:
+    """Return what the training rows of each dataset hold, where they were counted."""
+    return {name: one.packed[TRAIN] for name, one in verdicts.items() if TRAIN in one.packed}
 
 
 def shares_table(mix: MixContent) -> TextTable:
     """Return each source: what was asked, what is packed, how far it is off."""
-    headings = (
-        "source",
-        "asked",
-        "tokens in rows",
-        "share",
-        "points off",
-        "documents",
-        "epochs",
-        "of at most",
-    )
+    headings = ("source", "asked", "tokens in rows", "share", "points off", "documents", "epochs")
     rows = []
     for one in mix["sources"]:
         asked, epochs = one["share_asked"], one["epochs_asked"]
@@ -175,7 +175,7 @@ def shares_table(mix: MixContent) -> TextTable:
         rows.append(
             (
                 one["source"],
-                f"{epochs:g} epochs" if asked is None else f"{asked:.2%}",
+                f"epochs {epochs:g}" if asked is None else f"{asked:.2%}",
                 f"{one['tokens']:,}",
                 f"{one['share']:.2%}",
                 off,

@@ -19,7 +19,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
-from pipeline.report.mixes import TRAIN, mixes_of, wholes_of
+from pipeline.report.mixes import mixes_of, packed_of, wholes_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
@@ -32,6 +32,7 @@ from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.mix.step import MIX
 from pipeline.steps.records import StepRecord
 from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.step import SHARD
@@ -133,8 +134,7 @@ def summarise(
     }
     if mixes := mixes_of(file, verdicts):
         report["mix"] = mixes
-    packed = {name: one.packed[TRAIN] for name, one in verdicts.items() if TRAIN in one.packed}
-    if wholes := wholes_of(output, packed):
+    if wholes := wholes_of(output, packed_of(verdicts)):
         report["whole"] = wholes
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
@@ -323,9 +323,11 @@ def _require_conservation(report: RunReport, records: Records) -> None:
         made = sum(
             split["tokens"] - split["frame_tokens"] + split["tokens_cut"] for split in splits.values()
         )
-        stored = records.of(TOKENIZE).tokens
-        if made != stored:
+        stored, mix = records.of(TOKENIZE).tokens, records.get(MIX, name)
+        taken = 0 if mix is None else mix.tokens - sum(one.available_tokens for one in mix.classes)
+        if made != stored + taken:
+            mixed = "" if mix is None else f", {taken:+,} by the mix"
             raise VerificationError(
-                f"tokens of {name} do not add up: {stored:,} stored, {made:,} in rows or cut; this"
-                " is a bug, please report it with the log"
+                f"tokens of {name} do not add up: {stored:,} stored{mixed}, {made:,} in rows or cut;"
+                " this is a bug, please report it with the log"
             )

@@ -48,6 +48,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             "units_committed": status.commits,
             "why": status.why,
             "warning": status.step.warning,
+            "told": status.told,
             "reads": list(status.step.inputs),
             "fingerprint": status.step.fingerprint or None,
         }
@@ -68,6 +69,8 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             status.why,
         )
     console.show(table)
+    for line in (told for row in rows if (told := row["told"])):
+        console.line(line)
     for row in rows:
         if row["warning"]:
             console.line()

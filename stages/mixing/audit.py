@@ -260,7 +260,9 @@ def _windows(counted: CountedMix) -> WindowsAudit | None:
         return None
     totals = [sum(column) for column in zip(*counted.windows.values(), strict=True)]
     found = []
-    for name in counted.windows:
+    for name in dict.fromkeys([*counted.mix.sources, *counted.windows]):
+        if name not in counted.windows:
+            continue
         share, sigma = rows.sources[name].tokens / rows.tokens, sigma_of(rows, name, size)
         own = [
             tokens / total if total else share

@@ -46,7 +46,8 @@ def _filled(dataset: Any, shared: Mix) -> Any:
 
 def mix_of(file: "RunFile", dataset: "Dataset") -> DatasetMix | None:
     """Return a dataset's mix, in which every source is named; None if it is every document once."""
-    own = dataset.mix or DatasetMix(**file.mix.model_dump())
+    shared = {name: getattr(file.mix, name) for name in Mix.model_fields}
+    own = dataset.mix or DatasetMix(**shared)
     sources = {one.name: own.sources.get(one.name) or _own(one) for one in file.sources}
     whole = own.model_copy(update={"sources": sources})
     weights = any(one.weight_column for one in file.sources)
@@ -112,11 +113,6 @@ def _require_shares(begin: str, mix: DatasetMix) -> None:
         raise ValueError(
             f"{begin}: the shares sum to {float(total):g} ({said or 'none'}) and {missing}; raise them"
             " to 1, or give a source epochs"
-        )
-    if total == 1 and mix.total_tokens is None:
-        raise ValueError(
-            f"{begin}: every source has a share, so nothing says how many tokens there are; set"
-            " mix.total_tokens, or give one source epochs instead of a share"
         )
 
 

@@ -21,6 +21,8 @@ from stages.errors import ConfigError
 from stages.mixing.classes import BINS, ClassCounts, MixClass, weight_of
 from stages.mixing.config import DatasetMix, SourceMix
 
+_ROUNDING = Fraction(1, 10**12)
+
 
 @dataclass(frozen=True)
 class PlannedMix:
@@ -79,6 +81,8 @@ def plan_mix(
         ConfigError: a source has too little for what is asked; says what is possible and what to change.
     """
     ordered = sorted(counts, key=lambda one: one.key.order)
+    if mix.missing == "leave_out":
+        mix = _without_missing(mix, _tokens_by_source(ordered))
     total = _total(ordered, mix, dataset)
     pools = _pools(ordered, mix, total)
     classes: list[MixClass] = []
@@ -88,6 +92,23 @@ def plan_mix(
         classes += _intervals(pool, _epochs_of(pool), seen or {})
     asked = {name: source.share for name, source in mix.sources.items() if source.share is not None}
     return PlannedMix(tuple(sorted(classes, key=lambda one: one.order)), asked)
+
+
+def _without_missing(mix: DatasetMix, there: Mapping[str, int]) -> DatasetMix:
+    """Return a mix without the shares of sources that have no token, the others raised in proportion.
+
+    wiki 0.3, code 0.2 and nothing of wiki, web fills the rest  ->  code 0.2 / 0.7
+    """
+    gone = [name for name, one in mix.sources.items() if one.share and not there.get(name)]
+    left = 1 - sum((_share(mix.sources[name]) or Fraction(0) for name in gone), Fraction(0))
+    sources = {
+        name: one.model_copy(update={"share": float((_share(one) or Fraction(0)) / left)})
+        if one.share is not None and left
+        else one
+        for name, one in mix.sources.items()
+    }
+    out = {name: SourceMix(epochs=0.0) for name in gone}
+    return mix.model_copy(update={"sources": {**sources, **out}})
 
 
 def _share(source: SourceMix) -> Fraction | None:
@@ -104,9 +125,10 @@ def _with_epochs(mix: DatasetMix) -> dict[str, Fraction]:
 
 
 def _left(mix: DatasetMix) -> Fraction:
-    """Return what the shares leave of a dataset."""
+    """Return what the shares leave of a dataset; shares that were raised may be off in their last bit."""
     shares = (_share(source) for source in mix.sources.values())
-    return 1 - sum((share for share in shares if share is not None), Fraction(0))
+    left = 1 - sum((share for share in shares if share is not None), Fraction(0))
+    return left if abs(left) > _ROUNDING else Fraction(0)
 
 
 def _tokens_by_source(counts: Sequence[ClassCounts]) -> dict[str, int]:
@@ -125,12 +147,15 @@ def _total(counts: Sequence[ClassCounts], mix: DatasetMix, dataset: str) -> Frac
     there = _tokens_by_source(counts)
     filled = sum((there.get(name, 0) * e for name, e in _with_epochs(mix).items()), Fraction(0))
     left = _left(mix)
+    if not left:
+        shares = ((name, _share(one)) for name, one in mix.sources.items())
+        return min(Fraction(there.get(name, 0)) / share for name, share in shares if share)
     if not filled and left != 1:
         raise ConfigError(
             f"dataset {dataset!r}: mix: no source with epochs has a token, so nothing fills the"
             f" {float(left):.1%} that the shares leave; set mix.total_tokens, and shares that sum to 1"
         )
-    return filled / left if left else Fraction(0)
+    return filled / left
 
 
 def _pools(counts: Sequence[ClassCounts], mix: DatasetMix, total: Fraction) -> dict[str, _Pool]:

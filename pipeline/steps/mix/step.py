@@ -19,7 +19,7 @@ from pipeline.steps.units import units_of
 _COUNTING = 512 << 20
 """Bytes that counting a unit takes, and planning: 64 KiB for each class of documents."""
 _COUNT = "count-"
-_DECIDING = {"total_tokens", "language_alpha", "sources", "after"}
+_DECIDING = {"total_tokens", "language_alpha", "missing", "sources", "after"}
 
 
 def weights_of(file: RunFile) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -133,14 +133,21 @@ def summarise(
         "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
-    if mixes := mixes_of(file, verdicts):
-        report["mix"] = mixes
-    if wholes := wholes_of(output, packed_of(verdicts)):
-        report["whole"] = wholes
+    _add_mixes(report, file, verdicts, output)
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _add_mixes(
+    report: RunReport, file: RunFile, verdicts: Mapping[str, VerdictRecord], output: Path
+) -> None:
+    """Add the mix of each dataset that has one, and of a generation each dataset as a whole."""
+    if mixes := mixes_of(file, verdicts):
+        report["mix"] = mixes
+    if wholes := wholes_of(output, packed_of(verdicts)):
+        report["whole"] = wholes
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:

@@ -1,8 +1,8 @@
 """What a run says of its mixes.
 
-Numbers equal a plain loop over the files. Page, terminal, `plan` and `status` show them. Stages stand side
-by side, generations add up. A dataset whose record of the mix was exchanged fails its gate, and so do rows
-that hold other documents.
+Numbers equal a plain loop over the files. Page, terminal, `plan` and `status` show them. Stages stand
+side by side, generations add up. A dataset whose record of the mix was exchanged fails its gate, and so
+do rows that hold other documents.
 """
 
 import json

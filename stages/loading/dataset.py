@@ -129,6 +129,10 @@ class ShardDataset(Sequence[Batch]):
         shard = int(np.searchsorted(self.reader.first_rows, row, side="right")) - 1
         return shard, row - int(self.reader.first_rows[shard])
 
+    def stored_rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows, numbered in stored order, that stand at some positions of any epoch, (N,)."""
+        return self._orders.get(epoch, self._order).rows(positions) if self.shuffle else positions
+
     def set_epoch(self, epoch: int) -> None:
         """Go to another epoch: another order of the same rows, and other masks.
 
@@ -173,8 +177,7 @@ class ShardDataset(Sequence[Batch]):
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
         if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
-        if self.shuffle:
-            rows = self._orders.get(epoch, self._order).rows(rows)
+        rows = self.stored_rows(epoch, rows)
         shards = self.reader.first_rows.searchsorted(rows, "right") - 1
         return self._read(by_shard(shards, rows - self.reader.first_rows[shards]), epoch)
 

@@ -1,6 +1,7 @@
 """Mix: how often the documents of each source and language are seen by a dataset."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
@@ -80,6 +81,25 @@ def _amounts(record: MixRecord, _: Records) -> Amounts:
     return Amounts(record.documents, None, record.tokens)
 
 
+def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
+    """Say what is asked of each source, and once the mix is planned what it has of each."""
+    mix, planned = settings["mix"], {}
+    for one in () if record is None else record.classes:
+        planned[one.source] = planned.get(one.source, 0) + one.tokens
+    lines = []
+    for name, asked in mix["sources"].items():
+        epochs = 1.0 if asked["epochs"] is None else asked["epochs"]
+        said = f"epochs {epochs:g}" if asked["share"] is None else f"share {asked['share']:g}"
+        if record is not None:
+            tokens = planned.get(name, 0)
+            said += f" ({tokens:,} tokens, {tokens / max(record.tokens, 1):.2%})"
+        lines.append(f"{name} {said}")
+    total = "" if mix["total_tokens"] is None else f" of {mix['total_tokens']:,} tokens"
+    after = "" if mix["after"] is None else f", after {mix['after']}"
+    alpha = "" if mix["language_alpha"] == 1 else f", language_alpha {mix['language_alpha']:g}"
+    return f"{', '.join(lines)}{total}{alpha}{after}"
+
+
 MIX_NAME = "mix"
 MIX = Step(
     name=MIX_NAME,
@@ -92,6 +112,7 @@ MIX = Step(
     need=lambda _: Need(_COUNTING),
     work=_work,
     amounts=_amounts,
+    told=_told,
     folders=("mix", "work"),
     unread=("work/mix/",),
 )

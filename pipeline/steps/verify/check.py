@@ -28,6 +28,7 @@ from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.units import Unit
 from pipeline.steps.verify.columns import DrawnCheck, check_columns
 from pipeline.steps.verify.files import check_dataset, check_files, check_names, check_split_files
+from pipeline.steps.verify.mixed import MixCounts, count_shard
 from pipeline.steps.verify.settings import Settings, check_declared, check_documents, check_settings
 from stages.errors import DataError, FormatError
 from stages.findings import Finding
@@ -72,6 +73,8 @@ class ShardChecked(CheckRecord):
     documents: int = 0
     tokens: int = 0
     padding: int = 0
+    mix: MixCounts | None = None
+    """What its rows hold of each source and language; None where anything was found."""
 
 
 @dataclass(frozen=True)
@@ -205,12 +208,17 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     findings += check_columns(workspace, drawn)
     tokens = int(mapped.segments["length"].sum(dtype=np.int64))
     findings += ((place, finding) for finding in _conserved(shard, mapped, manifest, group))
+    counts = None
+    if not findings:
+        mixed = work.settings.weights is not None and work.split == "train"
+        counts = count_shard(workspace.path(work.folder), work.number, mapped, manifest, mixed=mixed)
     return ShardChecked(
         findings=found_in(findings),
         rows=shard.rows,
         documents=len(group.lengths),
         tokens=tokens,
         padding=int(mapped.columns["input_ids"].size) - tokens,
+        mix=counts,
     )
 
 

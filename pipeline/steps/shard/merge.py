@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import COLUMNS, Names, read_rows
-from pipeline.steps.units import Unit, fixed_bytes, kept_of_all
+from pipeline.steps.units import Unit, fixed_bytes, kept_of_all, open_unit
 from stages.columns import kept_names
 from stages.identity import ID_BYTES
 from stages.packing.sections import learned_sections
@@ -141,13 +141,12 @@ def merge_group(
     identities, others = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, 2), np.uint64)]
     ranges: list[tuple[int, int]] = []
     for number, unit in enumerate(units):
-        store = TokenUnit.open(workspace.path(unit.tokens), groups=group + 1)
+        store = open_unit(workspace.root, unit, groups=group + 1)
         first, last = store.group_ptr[group : group + 2]
-        offsets = store.offsets[first : last + 1]
         stores.append(store)
         owners.append(np.full(last - first, number))
-        begins.append(offsets[:-1])
-        lengths.append(np.diff(offsets))
+        begins.append(store.places[first:last, 0])
+        lengths.append(store.lengths[first:last])
         ranges.append((int(first), int(last)))
         for table in read_rows(store.folder / "documents.parquet", _FIXED, int(first), int(last)):
             identities.append(fixed_bytes(table.column("id"), ID_BYTES))

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
+from pipeline.steps.replay.step import REPLAY, token_units
+from pipeline.steps.replayed import replayed_columns
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.make import (
     EPOCH_FOLDER,
@@ -23,7 +24,6 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.units import units_of
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import needs_sentences, traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
@@ -41,9 +41,10 @@ class DatasetRecord(StepRecord):
 
 
 def _reads(scope: Scope) -> Sequence[str]:
+    replay = (REPLAY.name,) if scope.file.replays else ()
     if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
-        return (TOKENIZE.name, SENTENCES.name)
-    return (TOKENIZE.name,)
+        return (TOKENIZE.name, SENTENCES.name, *replay)
+    return (TOKENIZE.name, *replay)
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -67,6 +68,7 @@ def rows_need(scope: Scope) -> int:
     """Return the bytes that a worker takes to lay out the rows of a shard."""
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
+    kept |= set(replayed_columns(scope.replayed))
     return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * MAX_DOCUMENTS + TABLE_BYTES
 
 
@@ -76,7 +78,7 @@ def _need(scope: Scope) -> Need:
 
 def _work(job: Job) -> Work[DatasetRecord]:
     file, dataset = job.file, job.scope.dataset
-    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
+    units, shards = token_units(job), job.records.of(SPLIT).shards
     packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
     firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
     work = {
@@ -137,7 +139,8 @@ SHARD = Step(
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes((TOKENIZE.name,), by_unit=False),
+    takes=Takes((TOKENIZE.name,), by_unit=False, beside=(REPLAY.name,)),
     evidence=_evidence,
+    replayed=(TOKENIZE.name,),
     folders=("datasets",),
 )

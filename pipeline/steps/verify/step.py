@@ -10,14 +10,13 @@ from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import FoundIn
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
+from pipeline.steps.replay.step import token_units
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import special_ids_of
-from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
 from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
 from pipeline.steps.verify.settings import Settings
@@ -75,7 +74,7 @@ def _need(scope: Scope) -> Need:
 def _work(job: Job) -> Work[VerdictRecord]:
     file, dataset, shards = job.file, job.scope.dataset, job.records.of(SPLIT).shards
     units, splits = (
-        units_of(job.records.of(INGEST).units),
+        token_units(job),
         tuple(name for name in shards if shards[name]),
     )
     checks = checks_of(dataset.name, _settings_of(job), units, shards)

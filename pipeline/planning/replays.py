@@ -228,7 +228,11 @@ def _require_fit(file: RunFile, runs: Sequence[ReplayedRun], adopted: Adoption) 
 def _require_datasets(file: RunFile, run: ReplayedRun, key: str) -> None:
     """Refuse a run whose documents do not fit the datasets or the weights of the source."""
     source = next(source for source in file.sources if source.name == run.source)
-    columns = replayed_columns([run])
+    columns = [
+        column
+        for column in replayed_columns([run])
+        if all(column in unit.keep_columns for unit in run.units)
+    ]
     if source.weight_column is not None and source.weight_column not in columns:
         there = f"it has {', '.join(columns)}" if columns else "it has none"
         raise ConfigError(

@@ -95,8 +95,8 @@ def replayed_units(runs: Iterable[ReplayedRun]) -> tuple[Unit, ...]:
         if run.folder is None:
             raise ConfigError(
                 f"sources.{run.source}.run: its documents are needed (its step tokenize has the"
-                f" fingerprint {run.tokenize}), but its folder is gone, or holds another run now; put that"
-                " run back where it was, or run this run file again, which says what does not fit"
+                f" fingerprint {run.tokenize}), but its folder is gone, or holds another run now; put"
+                " that run back where it was, or run this run file again, which says what does not fit"
             )
         found += [own for _, own in run.pairs()]
     return tuple(found)

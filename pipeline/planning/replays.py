@@ -13,6 +13,7 @@ from pipeline.inputs.files import NamedFile
 from pipeline.planning.earlier import generation_folders, named_replays
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
 from pipeline.planning.outputs import require_local
+from pipeline.planning.plan import StepStatus
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
@@ -22,7 +23,7 @@ from pipeline.steps.replay.step import REPLAY, REPLAYED
 from pipeline.steps.replayed import ReplayedRun, replayed_columns
 from pipeline.steps.selection import DEDUP_NAME, SELECTING
 from pipeline.steps.split.step import SPLIT
-from pipeline.steps.step import R, Step
+from pipeline.steps.step import R, Scope, Step
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
@@ -121,6 +122,15 @@ def replay_lines(runs: Sequence[ReplayedRun]) -> list[str]:
         )
         for run in runs
     ]
+
+
+def noted(status: StepStatus, scope: Scope) -> StepStatus:
+    """Return how far a step is, with the earlier runs that it reads, if nothing else is said of it."""
+    against = ", ".join(run.label or "a run that is gone" for run in scope.earlier)
+    replays = ", ".join(f"{run.source}: {run.label or 'a run that is gone'}" for run in scope.replayed)
+    said = {DEDUP_NAME: f"against {against}" if against else "", REPLAY.name: replays}
+    why = said.get(status.step.name, "")
+    return replace(status, why=why) if why and not status.why else status
 
 
 def _found(file: RunFile, base: Path, *, output: Path) -> tuple[ReplayedRun, ...]:

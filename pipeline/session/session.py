@@ -24,7 +24,7 @@ from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, kept_run,
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_scope, status_of
-from pipeline.planning.replays import replay_lines, replays_again
+from pipeline.planning.replays import noted, replay_lines, replays_again
 from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.chats import resolve_chats
@@ -100,6 +100,7 @@ def _plan_one(request: RunRequest) -> list[StepStatus]:
     if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
         steps = [replace(step, fingerprint="", units={}) for step in steps]
     status = status_of(steps, commits, before=_last_plan(request.output))
+    status = [noted(one, scope) for one in status]
     status = [scan_status(found.files, commits, found.skipped), *status]
     if not request.before:
         return status

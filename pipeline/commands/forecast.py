@@ -61,8 +61,8 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
         raise ConfigError(f"--sample {share}: must be above 0 and at most 1, such as 0.01")
     for source, folder in request.file.replays.items():
         raise ConfigError(
-            f"--sample {share}: source {source!r} is a run ({folder}), and a sample of files says nothing"
-            " of it; forecast a copy of the run file without this source"
+            f"--sample {share}: source {source!r} is a run ({folder}), and a sample of files says"
+            " nothing of it; forecast a copy of the run file without this source"
         )
     if stream is not None:
         print(

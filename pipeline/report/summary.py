@@ -320,8 +320,8 @@ def _require_conservation(report: RunReport, records: Records) -> None:
         stored += _mixed_tokens(records.of(SHARD, name).ledger)
         if made != stored:
             raise VerificationError(
-                f"tokens of {name} do not add up: {stored:,} stored, replayed or copied, {made:,} in rows"
-                " or cut; this is a bug, please report it with the log"
+                f"tokens of {name} do not add up: {stored:,} stored, replayed or copied, {made:,} in"
+                " rows or cut; this is a bug, please report it with the log"
             )
 
 

@@ -273,13 +273,13 @@ class RunFile(Config):
         return with_whole_mixes(with_whole_packing(content))
 
     @model_validator(mode="after")
-    def _mixes_are_possible(self) -> "RunFile":
-        require_possible_mixes(self)
+    def _replays_are_possible(self) -> "RunFile":
+        require_possible_replays(self)
         return self
 
     @model_validator(mode="after")
-    def _replays_are_possible(self) -> "RunFile":
-        require_possible_replays(self)
+    def _mixes_are_possible(self) -> "RunFile":
+        require_possible_mixes(self)
         return self
 
     @model_validator(mode="after")

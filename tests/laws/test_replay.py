@@ -19,12 +19,15 @@ from pipeline.session.session import RunRequest, plan_session, run_session, veri
 from stages.errors import ConfigError, DataError
 from stages.store.token_store import TokenUnit
 from tests.conftest import bundled_lines, digests
+from tests.laws.test_loss_on_turns import DATASETS, losses
 from tests.laws.tiny_run import tiny_run, write_tiny_corpus
+from tests.stages.chat.chat_files import chat_run, chat_tokenizer, dialogues, write_lines
 
 pytestmark = pytest.mark.slow
 
 MADE = ("replay", "mix", "datasets", "tokens", "ledger")
 GENERAL = {"name": "general", "run": "old/run", "share": 0.4, "max_epochs": 8}
+TURNS = DATASETS[:1]
 CLM = [{"name": "clm", "objective": {"kind": "clm"}}]
 
 
@@ -286,3 +289,32 @@ def test_what_cannot_be_replayed_is_refused_by_the_run_file(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         new_run(**changes)
+
+
+def test_dialogues_and_columns_that_go_along_are_replayed_with_what_is_learned_of_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(write_lines(list(dialogues(40))))
+    (tmp_path / "tokenizer.json").write_bytes(chat_tokenizer())
+    texts = {"name": "texts", "paths": ["texts.jsonl"], "id_column": "id", "keep_columns": ["lang"]}
+    (tmp_path / "texts.jsonl").write_bytes(b"\n".join(bundled_lines("text/*", 3)) + b"\n")
+    (tmp_path / "own.jsonl").write_bytes(write_lines(list(dialogues(60))[40:]))
+    old = chat_run("chatml", datasets=TURNS)
+    old["sources"].append(texts)
+    run_session(RunRequest(RunFile.model_validate(old), tmp_path, tmp_path / "old", 0), stream=None)
+    new = chat_run("chatml", datasets=TURNS, seed=8)
+    new["sources"][0] |= {"name": "mine", "paths": ["own.jsonl"]}
+    new["sources"].append({"name": "general", "run": "old", "weight_column": None})
+    run_session(RunRequest(RunFile.model_validate(new), tmp_path, tmp_path / "new", 0), stream=None)
+    report = verify_session(tmp_path / "new", workers=0, address=None, stream=None)
+    assert report["passed"]
+    found = {
+        name: labels
+        for (source, name), labels in losses(tmp_path / "new", "turns", "train").items()
+        if source == "general"
+    }
+    wanted = {name: labels for (_, name), labels in losses(tmp_path / "old", "turns", "train").items()}
+    assert found == wanted
+    assert any(map(any, found.values()))
+    tables = [pq.read_table(one) for one in (tmp_path / "new/datasets/turns/train").rglob("*.parquet")]
+    assert {lang for table in tables for lang in table.column("record.lang").to_pylist()} - {None}

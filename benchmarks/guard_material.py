@@ -121,10 +121,11 @@ class GuardMaterial:
             offsets = np.cumsum([0, *lengths[members]])
             begins[members] = offsets[:-1]
             held = np.concatenate([ids[number] for number in members])
-            stores.append(TokenUnit(self.folder, held, offsets, np.array([0, len(members)])))
+            places = np.column_stack([offsets[:-1], offsets[1:]])
+            stores.append(TokenUnit(self.folder, held, places, np.array([0, len(members)])))
         number = np.arange(count)
         names = np.zeros((count, 16), np.uint8)
-        ranges = tuple((0, len(store.offsets) - 1) for store in stores)
+        ranges = tuple((0, len(store.places)) for store in stores)
         return MergedGroup(tuple(stores), units, begins, lengths, names, number, number, ranges)
 
     def _closed(self, ids: NDArray[np.integer]) -> NDArray[np.uint16]:

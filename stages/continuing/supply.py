@@ -1,0 +1,153 @@
+"""Supply: the rows of each training step, as the loader gives them, one dataset after the other.
+
+    dataset a, then b -> epochs of the seed, in the loader's order -> rows -> steps of as many tokens
+
+Nothing is drawn here: what a dataset promises of its order (shares in every window, stages) is what the
+model is trained on. A seed reads epochs of its own, so two seeds never share an order.
+
+Axes: R rows, L tokens.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
+from pathlib import Path
+
+import numpy as np
+
+from stages.comparing.budget import tokens_read
+from stages.continuing.settings import ContinueSettings
+from stages.errors import ConfigError, DataError
+from stages.loading.dataset import ShardDataset
+from stages.loading.masks import SelfAttention
+from stages.objectives.table import traits_of
+from stages.store.drawn import read_drawn
+from stages.verify.examples import labelled_rows
+from stages.verify.rows import LabelledRows, join_rows, take_rows
+
+_READ = 64
+"""Rows read at a time."""
+_LEFT_TO_RIGHT = {SelfAttention.CAUSAL.value, SelfAttention.CAUSAL_WITHIN_DOCUMENT.value}
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A dataset, and how much of it is read.
+
+    Args:
+        dataset: of rows that are read from left to right.
+        steps: of training.
+        first_epoch: of the seed.
+    """
+
+    dataset: ShardDataset
+    steps: int
+    first_epoch: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The rows of one training step.
+
+    Args:
+        rows: of the dataset.
+        stage: number of the dataset.
+        read: rows of the dataset that were read until here.
+    """
+
+    rows: LabelledRows
+    stage: int
+    read: int
+
+
+def why_not_causal(dataset: ShardDataset) -> str | None:
+    """Say why a model that reads from left to right cannot learn from a dataset; None if it can."""
+    attention = traits_of(dataset.objective).attention
+    if attention in _LEFT_TO_RIGHT:
+        return None
+    return (
+        "its rows are not for a model that reads from left to right: kind"
+        f" {dataset.objective.kind!r} has attention {attention!r}; name a dataset of kind 'clm' or 'fim'"
+    )
+
+
+def plan_stages(
+    datasets: Sequence[ShardDataset], settings: ContinueSettings, *, seed: int
+) -> tuple[Stage, ...]:
+    """Divide the tokens of a training among datasets, in proportion to the tokens that they hold.
+
+    Raises:
+        ConfigError: a step would hold less than a row, or a dataset would have no step.
+        DataError: a dataset has no tokens.
+    """
+    sizes = [dataset.manifest.totals.tokens for dataset in datasets]
+    for dataset, size in zip(datasets, sizes, strict=True):
+        _refuse_short_steps(dataset, settings)
+        if not size:
+            raise DataError(f"{dataset.folder}: no row to train on; give the run more documents")
+    total = math.ceil(settings.tokens / settings.step_tokens)
+    ends = [round(total * sum(sizes[:number]) / sum(sizes)) for number in range(len(sizes) + 1)]
+    stages = []
+    for dataset, size, (begin, end) in zip(datasets, sizes, pairwise(ends), strict=True):
+        if begin == end:
+            raise ConfigError(
+                f"--tokens {settings.tokens}: {total} steps leave none for {dataset.folder}, which has"
+                f" {size:,} of {sum(sizes):,} tokens; raise --tokens, or lower --step-tokens"
+            )
+        epochs = math.ceil((end - begin) * settings.step_tokens / size)
+        stages.append(Stage(dataset, end - begin, (seed - 1) * epochs))
+    return tuple(stages)
+
+
+def _refuse_short_steps(dataset: ShardDataset, settings: ContinueSettings) -> None:
+    longest = max(dataset.widths.stored, dataset.manifest.seq_len)
+    if settings.step_tokens < longest:
+        raise ConfigError(
+            f"--step-tokens {settings.step_tokens}: rows of {dataset.folder} have up to {longest}"
+            f" tokens; set --step-tokens {longest} or more"
+        )
+
+
+def training_steps(stages: Sequence[Stage], settings: ContinueSettings) -> Iterator[Step]:
+    """Yield the rows of every step: a row belongs to the step in which its first token falls."""
+    for number, stage in enumerate(stages):
+        yield from _steps_of(stage, number, settings.step_tokens)
+
+
+def _steps_of(stage: Stage, number: int, step_tokens: int) -> Iterator[Step]:
+    parts: list[LabelledRows] = []
+    step = done = read = 0
+    for block in _blocks(stage):
+        held = tokens_read(block)
+        starts = done + np.cumsum(held) - held
+        for place, of_step in enumerate((starts // step_tokens).tolist()):
+            if of_step != step:
+                yield Step(join_rows(parts), number, read)
+                parts, step = [], step + 1
+                if step == stage.steps:
+                    return
+                assert of_step == step, "no row is longer than a step"
+            parts.append(take_rows(block, np.array([place])))
+            read += 1
+        done += int(held.sum())
+
+
+def _blocks(stage: Stage) -> Iterator[LabelledRows]:
+    """Yield rows in the loader's order, epoch after epoch, without end."""
+    dataset, rows = stage.dataset, len(stage.dataset)
+    epochs = _epochs(dataset)
+    length = max(dataset.widths.stored, dataset.manifest.seq_len) + 1
+    for epoch in count(stage.first_epoch):
+        for first in range(0, rows, _READ):
+            places = np.arange(first, min(first + _READ, rows))
+            batch = dataset.at(epoch if epochs is None else epoch % epochs, places)
+            yield labelled_rows(batch, dataset.objective, dataset.vocabulary, length=length)
+
+
+def _epochs(dataset: ShardDataset) -> int | None:
+    """Return how many epochs can be read; None if any number can."""
+    if not traits_of(dataset.objective).written_for:
+        return None
+    drawn = read_drawn(Path(dataset.folder), dataset=dataset.manifest.fingerprint)
+    return 1 if drawn is None else drawn.epochs

@@ -19,7 +19,8 @@ Evaluations = Annotated[
         "--evaluate",
         metavar="NAME=DIR",
         help="With --from: a dataset's folder, RUN/datasets/NAME, on whose validation split losses are"
-        " measured; may be given again. [default: the first dataset of every run]",
+        " measured, or DIR:source=SOURCE or DIR:language=LANGUAGE for a part of it; may be given again."
+        " [default: the first dataset of every run]",
     ),
 ]
 Sequences = Annotated[

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.commands.compared_runs import chosen_datasets, run_names
+from pipeline.commands.evaluation_sets import AskedSet, heldout_rows, open_heldout, read_asked
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.planning.outputs import require_local
 from pipeline.report.continued import (
@@ -65,7 +66,7 @@ class ContinueRequest:
     sequences: tuple[tuple[str, ...], ...] = ()
     """Names of datasets that are trained on one after the other."""
     evaluations: tuple[str, ...] = ()
-    """NAME=FOLDER of a dataset each."""
+    """NAME=FOLDER of a dataset each, or of a source or language of it."""
     output: Path | None = None
     settings: ContinueSettings = field(default_factory=ContinueSettings)
 
@@ -97,7 +98,7 @@ def compare_continued(request: ContinueRequest, *, stream: TextIO | None) -> Con
     if not fitting:
         raise ConfigError(f"{trained[0].run}: dataset {trained[0].name}: {trained[0].reason}")
     evaluated = _evaluated(request, folders, fitting)
-    _require_one_tokenizer([*(one for part in fitting for one in part.opened), *evaluated.values()])
+    _require_one_tokenizer([*_opened(fitting), *(one.dataset for one in evaluated.values())])
     folder = request.output or folders[0] / FOLDER
     with making(folder, "--output"):  # before hours of training, not after
         make_folder((folder / MODELS).absolute())
@@ -154,32 +155,20 @@ def _open(run: Path, name: str, datasets: tuple[str, ...]) -> _Trained:
 
 def _evaluated(
     request: ContinueRequest, folders: Sequence[Path], trained: Sequence[_Trained]
-) -> dict[str, ShardDataset]:
+) -> dict[str, AskedSet]:
     """Return the evaluation sets by name; without any, the first dataset's of every run."""
     from stages.continuing.supply import why_not_causal  # noqa: PLC0415  # imports torch
 
-    asked: dict[str, Path] = {}
-    for text in request.evaluations:
-        name, separator, place = text.partition("=")
-        if not separator or not name or not place or "/" in name:
-            raise ConfigError(f"--evaluate {text}: write NAME=RUN/datasets/DATASET")
-        if name in asked:
-            raise ConfigError(f"--evaluate {text}: {name} is named twice; give each set its own name")
-        asked[name] = require_local(Path(place), "--evaluate")
-    if not asked:
+    found = read_asked(request.evaluations)
+    if not found:
         for run, name in zip(folders, run_names(folders), strict=True):
-            own = [one for one in trained if one.run == run]
-            asked |= {name.replace("/", "-"): run / "datasets" / one.datasets[0] for one in own[:1]}
-    found = {}
-    for name, folder in asked.items():
-        if SPLITS[1] not in finished_splits(folder):
-            raise ConfigError(
-                f"--evaluate {name}={folder}: has no validation split; name the folder of a dataset"
-                " whose run has validation.fraction above 0"
-            )
-        found[name] = open_dataset(folder, split=SPLITS[1])
-        if reason := why_not_causal(found[name]):
-            raise ConfigError(f"--evaluate {name}={folder}: {reason}")
+            own = [run / "datasets" / one.datasets[0] for one in trained if one.run == run]
+            if own:
+                asked = AskedSet(f"{own[0]}", open_heldout(own[0], f"{own[0]}"))
+                found[name.replace("/", "-")] = asked
+    for one in found.values():
+        if reason := why_not_causal(one.dataset):
+            raise ConfigError(f"--evaluate {one.text}: {reason}")
     return found
 
 
@@ -189,7 +178,7 @@ def _require_one_tokenizer(datasets: Sequence[ShardDataset]) -> None:
         if other.manifest.tokenizer.sha256 != first.manifest.tokenizer.sha256:
             raise ConfigError(
                 f"{other.folder}: made with another tokenizer than {first.folder}, so one checkpoint"
-                " cannot read both; compare runs with the same tokenizer.existing, one call for each tokenizer"
+                " cannot read both; compare runs with the same tokenizer, one call for each"
             )
 
 
@@ -198,7 +187,7 @@ class _Session:
     """What all models of a call have in common."""
 
     request: ContinueRequest
-    evaluated: dict[str, ShardDataset]
+    evaluated: dict[str, AskedSet]
     sets: "dict[str, EvaluationSet]"
     machine: "Machine"
     model: dict[str, Any]
@@ -212,7 +201,7 @@ class _Session:
         cls,
         request: ContinueRequest,
         trained: Sequence[_Trained],
-        evaluated: dict[str, ShardDataset],
+        evaluated: dict[str, AskedSet],
         num_bytes: NDArray[np.int64],
         kept: Path,
     ) -> "_Session":
@@ -223,26 +212,27 @@ class _Session:
         """
         import torch  # noqa: PLC0415  # seconds to import, and only this command needs it here
 
-        from stages.comparing.budget import rows_of_tokens  # noqa: PLC0415  # likewise
         from stages.continuing.causal_model import CausalModel  # noqa: PLC0415  # likewise
         from stages.continuing.training import EvaluationSet  # noqa: PLC0415  # likewise
         from stages.verify.training import Machine  # noqa: PLC0415  # likewise
 
         cuda = torch.cuda.is_available()
         machine = Machine("cuda" if cuda else "cpu", bfloat16=cuda)
-        every = [*(one for part in trained for one in part.opened), *evaluated.values()]
+        every = [*_opened(trained), *(one.dataset for one in evaluated.values())]
         model = CausalModel(request.start, seed=1, machine=machine)
         longest = max(_longest(dataset.manifest) for dataset in every)
         model.require_fit(vocab_size=len(num_bytes), longest=longest)
         tokens = request.settings.evaluation_tokens
         sets = {
-            name: EvaluationSet(rows_of_tokens(one, tokens, most_epochs=1).rows, num_bytes)
+            name: EvaluationSet(heldout_rows(one, most_tokens=tokens), num_bytes)
             for name, one in evaluated.items()
         }
         common = {
             "version": _VERSION,
             "settings": request.settings.model_dump(exclude={"seeds"}),
-            "evaluations": {name: one.fingerprint for name, one in evaluated.items()},
+            "evaluations": {
+                name: [one.dataset.fingerprint, one.column, one.value] for name, one in evaluated.items()
+            },
             "checkpoint": _digests(request.start),
             "machine": asdict(machine),
             "libraries": {name: version(name) for name in ("torch", "transformers")},
@@ -316,17 +306,22 @@ class _Session:
         }
 
     def _evaluation(self, name: str) -> EvaluationContent:
-        from stages.comparing.budget import tokens_read  # noqa: PLC0415  # imports torch
-        from stages.verify.rows import PADDING  # noqa: PLC0415  # with it
+        from stages.verify.rows import NO_LABEL, predicted_labels  # noqa: PLC0415  # with torch
 
-        dataset, one = self.evaluated[name], self.sets[name]
-        ids = one.rows.input_ids[one.rows.segment_ids != PADDING]
+        asked, one = self.evaluated[name], self.sets[name]
+        targets = predicted_labels(one.rows)
+        targets = targets[targets != NO_LABEL]
         return {
-            "folder": str(dataset.folder.parent),
-            "fingerprint": dataset.fingerprint,
-            "tokens": int(tokens_read(one.rows).sum()),
-            "bytes": int(one.num_bytes[ids].sum()),
+            "folder": str(asked.dataset.folder.parent),
+            "documents": f"{asked.column} {asked.value}" if asked.column else "all",
+            "fingerprint": asked.dataset.fingerprint,
+            "tokens": len(targets),
+            "bytes": int(one.num_bytes[targets].sum()),
         }
+
+
+def _opened(trained: Sequence[_Trained]) -> list[ShardDataset]:
+    return [one for part in trained for one in part.opened]
 
 
 def _longest(manifest: Manifest) -> int:

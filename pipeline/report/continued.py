@@ -73,6 +73,8 @@ class EvaluationContent(TypedDict):
     """An evaluation set: where it lies, and what was measured of it."""
 
     folder: str
+    documents: str
+    """Of it: all, or those of a source or language."""
     fingerprint: str
     tokens: int
     bytes: int
@@ -151,8 +153,8 @@ def print_continued(report: ContinuedReport, *, as_json: bool) -> None:
     settings, model = report["settings"], report["model"]
     console.line()
     console.line(
-        f"{model['architecture']}, {model['parameters']:,} parameters; {settings['tokens']:,} tokens a model,"
-        f" seeds: {settings['seeds']}; losses on held-out text"
+        f"{model['architecture']}, {model['parameters']:,} parameters; {settings['tokens']:,} tokens a"
+        f" model, seeds: {settings['seeds']}; losses on held-out text"
     )
     console.line(f"pictures: {report['output']}/compare.html")
 

@@ -10,7 +10,7 @@ Axes: N rows, L tokens, P pieces.
 import numpy as np
 from numpy.typing import NDArray
 
-from stages.verify.rows import PADDING, LabelledRows
+from stages.verify.rows import NO_LABEL, PADDING, LabelledRows
 
 WINDOW = 32
 """Tokens: a power of two."""
@@ -45,13 +45,16 @@ class SeenPieces:
 
 
 def _beginnings(rows: LabelledRows) -> NDArray[np.uint64]:
-    """Return the hashes of the first tokens of each piece that has as many, (P,)."""
+    """Return the hashes of the first tokens of each piece that has as many, and labels there, (P,)."""
     segments = rows.segment_ids
     if segments.shape[1] < WINDOW:
         return np.zeros(0, np.uint64)
     before = np.pad(segments[:, :-1], ((0, 0), (1, 0)), constant_values=PADDING)
     begins = (segments != PADDING) & (segments != before)
-    places = begins[:, : 1 - WINDOW] & (segments[:, : 1 - WINDOW] == segments[:, WINDOW - 1 :])
+    last = segments.shape[1] - WINDOW + 1
+    asked = np.cumsum(np.pad(rows.labels != NO_LABEL, ((0, 0), (1, 0))), axis=1)
+    places = begins[:, :last] & (segments[:, :last] == segments[:, WINDOW - 1 :])
+    places &= asked[:, WINDOW:] > asked[:, :last]
     found: NDArray[np.uint64] = _windows(rows.input_ids)[places]
     return found
 

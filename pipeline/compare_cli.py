@@ -92,6 +92,13 @@ def compare(  # noqa: PLR0913  # one parameter an option
     learning_rate: LearningRate = None,
     step_tokens: StepTokens = None,
     evaluation_tokens: Evaluated = None,
+    save: Annotated[  # noqa: FBT002  # typer's way
+        bool,
+        typer.Option(
+            "--save",
+            help="With --from: keep the trained models, in weights/ of the results, for transformers.",
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -111,7 +118,7 @@ def compare(  # noqa: PLR0913  # one parameter an option
         "evaluation_tokens": evaluation_tokens,
     }
     if start is None:
-        asked = {"evaluate": evaluations, "sequence": sequences, **numbers}
+        asked = {"evaluate": evaluations, "sequence": sequences, "save": save, **numbers}
         if strangers := [name for name, value in asked.items() if value]:
             raise ConfigError(
                 f"--{strangers[0].replace('_', '-')}: is for models that go on from a checkpoint; name"
@@ -130,6 +137,7 @@ def compare(  # noqa: PLR0913  # one parameter an option
         tuple(evaluations or ()),
         output,
         _settings({**given, "tokens": tokens, "seeds": seeds}),
+        save,
     )
     _compare_continued(request, as_json=as_json)
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 FOLDER = "compare"
 """Of the results, in the first run's folder unless told otherwise."""
-JSON_NAME, PAGE_NAME, MODELS = "compare.json", "compare.html", "models"
+JSON_NAME, PAGE_NAME, MODELS, WEIGHTS = "compare.json", "compare.html", "models", "weights"
 _VERSION = 1
 _WEIGHTS = (".safetensors", ".bin")
 
@@ -69,6 +69,8 @@ class ContinueRequest:
     """NAME=FOLDER of a dataset each, or of a source or language of it."""
     output: Path | None = None
     settings: ContinueSettings = field(default_factory=ContinueSettings)
+    save: bool = False
+    """Whether the trained models are kept, in `weights/NAME/seed-N` of the output."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +257,7 @@ class _Session:
         models: list[ContinuedModelContent] = []
         for seed in range(1, self.request.settings.seeds + 1):
             try:
-                models.append(self._model(course, about["fingerprints"], seed))
+                models.append(self._model(course, about, seed))
             except DataError as error:  # of another dataset there may be much to say
                 return {**about, "reason": str(error)}
             batch.advance(more=False)
@@ -264,22 +266,27 @@ class _Session:
         device = self.machine.device
         return {**about, "device": device, "passes": passes, "mean": means, "models": models}
 
-    def _model(self, course: "Course", fingerprints: list[str], seed: int) -> ContinuedModelContent:
+    def _model(self, course: "Course", about: ContinuedContent, seed: int) -> ContinuedModelContent:
         """Return what a model came to, in this call or in an earlier one."""
         from stages.continuing.training import train_on  # noqa: PLC0415  # as above
 
-        decides = {**self.common, "datasets": fingerprints, "seed": seed}
+        decides = {**self.common, "datasets": about["fingerprints"], "seed": seed}
         place = self.kept / f"{hashlib.sha256(canonical_json(decides)).hexdigest()[:24]}.json"
+        weights = self.kept.parent / WEIGHTS / about["name"].replace(" ", "-") / f"seed-{seed}"
+        save = weights if self.request.save else None
         try:
-            return cast("ContinuedModelContent", json.loads(place.read_bytes())["model"])
+            if save is None or (save / place.name).exists():
+                return cast("ContinuedModelContent", json.loads(place.read_bytes())["model"])
         except (OSError, ValueError, KeyError, TypeError):  # not there, or not whole
             pass
-        found = train_on(course, self.request.settings, seed=seed, machine=self.machine)
+        found = train_on(course, self.request.settings, seed=seed, machine=self.machine, save=save)
         content = json.loads(json.dumps(asdict(found), allow_nan=False))
         with disk_faults(self.kept):
             partial = place.with_suffix(".partial")
             partial.write_text(json.dumps({"of": decides, "model": content}) + "\n", encoding="utf-8")
             partial.replace(place)
+            if save is not None:  # last: says whose weights lie here
+                (save / place.name).write_bytes(place.read_bytes())
         return cast("ContinuedModelContent", content)
 
     def report(self, folders: Sequence[Path], records: list[ContinuedContent]) -> ContinuedReport:

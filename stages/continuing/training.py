@@ -9,7 +9,7 @@ Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization", arXiv 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,9 +117,16 @@ def train_on(
     *,
     seed: int,
     machine: Machine,
-    progress: Callable[[int, int], None] | None = None,
+    save: Path | None = None,
 ) -> ContinuedModel:
     """Train a model on datasets, one after the other, and measure it on the way.
+
+    Args:
+        course: what on.
+        settings: how long, and how.
+        seed: of the order of rows, and of weights where the checkpoint has none.
+        machine: where.
+        save: folder that the trained model is written to, as transformers has it.
 
     Raises:
         ConfigError: the model is not loaded, or a step would hold less than a row.
@@ -147,8 +154,8 @@ def train_on(
             read[step.stage] = step.read
             if number + 1 in moments:
                 measured.append(_measure(model, course, step=number + 1, tokens=tokens))
-            if progress is not None:
-                progress(number + 1, steps)
+        if save is not None:
+            model.module.save_pretrained(save)  # type: ignore[operator]  # of transformers
     return ContinuedModel(
         seed=seed,
         steps=steps,

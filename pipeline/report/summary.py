@@ -33,6 +33,7 @@ from pipeline.steps.ingest.roles import unused_roles
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
 from pipeline.steps.selection import SelectionRecord, selecting
+from pipeline.steps.shard.make import MIXED
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records, Scope
@@ -42,6 +43,7 @@ from pipeline.steps.tokenizer.limits import LanguageCosts, cost_warnings
 from pipeline.steps.tokenizer.step import TOKENIZER
 from pipeline.steps.verify.step import VERIFY, VerdictRecord
 from stages.errors import VerificationError
+from stages.ledger import Flow, Tally
 from stages.tokenizer.normalization import normalization_loss
 
 REPORT = "report"
@@ -312,9 +314,17 @@ def _require_conservation(report: RunReport, records: Records) -> None:
         made = sum(
             split["tokens"] - split["frame_tokens"] + split["tokens_cut"] for split in splits.values()
         )
-        stored = records.of(TOKENIZE).tokens
+        stored = records.of(TOKENIZE).tokens + _mixed_tokens(records.of(SHARD, name).ledger)
         if made != stored:
             raise VerificationError(
-                f"tokens of {name} do not add up: {stored:,} stored, {made:,} in rows or cut; this"
-                " is a bug, please report it with the log"
+                f"tokens of {name} do not add up: {stored:,} stored or copied, {made:,} in rows or"
+                " cut; this is a bug, please report it with the log"
             )
+
+
+def _mixed_tokens(flow: Flow | None) -> int:
+    """Return by how many tokens a mix makes a dataset larger than the token store, or smaller."""
+    if flow is None:
+        return 0
+    gone = flow.gone.get(MIXED, Tally())
+    return sum(one.tokens or 0 for one in flow.added.values()) - (gone.tokens or 0)

@@ -1,6 +1,6 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,16 +10,16 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import Commit
+from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.records import UnitRecord
 from pipeline.steps.shard.frames import framed, own_of, segment_prompts, write_frames
+from pipeline.steps.shard.listing import documents_of, shard_schema
 from pipeline.steps.shard.loss_mask import write_loss_mask
-from pipeline.steps.shard.merge import MergedGroup, merge_group
-from pipeline.steps.tokenize.encode import COPY
+from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
-from pipeline.steps.units import Unit, from_hex, hex_strings, kept_of_all
-from stages.columns import SHARD_DOCUMENTS, kept_names, with_kept
+from pipeline.steps.units import Unit, from_hex, rows_of_bytes
 from stages.config import Config
-from stages.ledger import Flow, IdSum, Tally, tally_of
+from stages.ledger import Flow, IdSum, Tally
 from stages.mixing.placement import component_hash
 from stages.objectives.kind import Documents, LaidOut
 from stages.objectives.objective import Objective
@@ -64,6 +64,8 @@ _COUNTED = 1 << 20
 """Tokens counted together."""
 CUT = "cut"
 """Why tokens are gone: no row has room for so short an end of a document."""
+MIXED, COPIES = "mix", "copies"
+"""Why first copies of documents are gone, and other copies added: the mix says so."""
 EPOCH_FOLDER = "epoch-0000"
 
 
@@ -104,6 +106,8 @@ class ShardWork:
     vocab_size: int
     row_frame: Mapping[str, int] | None = None
     """The ids around each row, by side."""
+    weights: Mapping[str, str] | None = None
+    """Of a dataset with a mix, the field of each source that holds the weight of its documents."""
 
     @property
     def path(self) -> str:
@@ -130,6 +134,20 @@ class ManifestWork:
     row_frame: Mapping[str, int] | None = None
 
 
+def copies_taken(
+    workspace: Workspace, dataset: str, weights: Mapping[str, str] | None, seed: int
+) -> Copies | None:
+    """Return which copies of documents a dataset has; None if it has no mix.
+
+    Args:
+        workspace: of the run.
+        dataset: its name.
+        weights: as `ShardWork` has them.
+        seed: of the run.
+    """
+    return None if weights is None else Copies(Intervals.read(workspace, dataset, weights), seed)
+
+
 def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
     """Merge, pack, shuffle and write one shard."""
     traits = traits_of(work.objective)
@@ -139,6 +157,7 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         work.group,
         with_sentences=needs_sentences(work.objective, work.packing),
         with_sections=bool(traits.sections),
+        copies=copies_taken(workspace, work.dataset, work.weights, work.seed),
     )
     layout, by_row = lay_out(group, work)
     own = own_of(layout, by_row, work)
@@ -170,16 +189,15 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
 
     def documents(scratch: Path) -> Iterator[pa.Table]:
         for table in documents_of(group, work.units, scratch):
-            listed.add_all(from_hex(table.column("id")))
+            listed.add_all(from_hex(table.column("id")), table.column("copy").to_numpy())
             yield table
 
     with workspace.scratch() as scratch:
         write_tables(folder / "documents.parquet", shard_schema(work.units), documents(scratch))
-    flow = Flow(
-        input=tally_of(group.id, tokens=stored),
-        output=listed.tally(tokens=tokens),
-        gone={CUT: Tally(tokens=stored - tokens)},
-    )
+    gone, added = {CUT: Tally(tokens=stored - tokens)}, {}
+    if work.weights is not None:
+        gone[MIXED], added[COPIES] = group.mixed.left_out, group.mixed.copies
+    flow = Flow(input=group.mixed.received, output=listed.tally(tokens=tokens), gone=gone, added=added)
     return ShardRecord(
         flow=flow,
         rows=layout.num_rows,
@@ -222,8 +240,8 @@ def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
         return own or LaidOut(_pack(group.lengths, group.sentences, work, widths.stored), {})
     component = np.array(
         [
-            choose_component(component_hash(row.tobytes(), work.seed, copy=COPY), work.objective)
-            for row in group.id
+            choose_component(component_hash(row, work.seed, copy=copy), work.objective)
+            for row, copy in zip(rows_of_bytes(group.id), group.copy_number.tolist(), strict=True)
         ],
         np.int64,
     )
@@ -285,43 +303,6 @@ def _unigram(group: MergedGroup, vocab_size: int, special: Iterable[int]) -> NDA
 def _write_segments(folder: Path, layout: Layout) -> None:
     for name, dtype in SEGMENT_COLUMNS.items():
         write_array(folder / f"{name}.npy", getattr(layout, name).astype(dtype))
-
-
-def documents_of(group: MergedGroup, units: Sequence[Unit], scratch: Path) -> Iterator[pa.Table]:
-    """Return what a shard says of its documents, in tables whose names have some bytes together."""
-    names, keep_columns = group.own_names(scratch, units), kept_of_all(units)
-    sources = [unit.source for unit in units]
-    of_unit = np.array([len(source.encode()) for source in sources], np.int64)
-    first = 0
-    for rows in names.blocks(group.row, beside=of_unit[group.unit]):
-        part = slice(first, first + len(rows))
-        first += len(rows)
-        yield pa.table(
-            {
-                "doc": np.arange(part.start, part.stop, dtype=np.int32),
-                "id": hex_strings(group.id[part]),
-                "own_id": names.take("own_id", rows),
-                "source": _of_units(group.unit[part], sources),
-                "language": names.take("language", rows),
-                "path": names.take("path", rows),
-                "position": group.position[part],
-                "copy": np.full(len(rows), COPY, np.int32),
-                "tokens": group.lengths[part],
-                **{name: names.take(name, rows) for name in kept_names(keep_columns)},
-            },
-            schema=shard_schema(units),
-        )
-
-
-def shard_schema(units: Iterable[Unit]) -> pa.Schema:
-    """Return the columns of a shard's list of documents: of all units' records what goes along."""
-    return with_kept(SHARD_DOCUMENTS, kept_of_all(units))
-
-
-def _of_units(numbers: NDArray[np.int64], values: Sequence[str]) -> pa.Array:
-    """Return for each document what is said of its unit: (D,) strings."""
-    owners = pa.array(numbers.astype(np.int32))
-    return pa.DictionaryArray.from_arrays(owners, pa.array(values, pa.string())).cast(pa.string())
 
 
 def make_manifest(workspace: Workspace, work: ManifestWork) -> ManifestRecord:

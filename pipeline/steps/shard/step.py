@@ -1,11 +1,13 @@
 """Shard: the token store packed into the rows of a dataset."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.mix.step import MIX, weights_of
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.sentences.step import SENTENCES
@@ -41,9 +43,12 @@ class DatasetRecord(StepRecord):
 
 
 def _reads(scope: Scope) -> Sequence[str]:
+    read = [TOKENIZE.name]
     if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
-        return (TOKENIZE.name, SENTENCES.name)
-    return (TOKENIZE.name,)
+        read.append(SENTENCES.name)
+    if scope.file.mix_of(scope.dataset) is not None:
+        read.append(MIX.name_for(scope))
+    return tuple(read)
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -64,10 +69,14 @@ def row_frame_of(scope: Scope) -> dict[str, int] | None:
 
 
 def rows_need(scope: Scope) -> int:
-    """Return the bytes that a worker takes to lay out the rows of a shard."""
+    """Return the bytes that a worker takes to lay out the rows of a shard, every copy counted."""
+    mix = scope.file.mix_of(scope.dataset)
+    most = 1.0 if mix is None else max(one.most_epochs for one in mix.sources.values())
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
-    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * MAX_DOCUMENTS + TABLE_BYTES
+    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * math.ceil(
+        MAX_DOCUMENTS * max(most, 1.0)
+    ) + TABLE_BYTES
 
 
 def _need(scope: Scope) -> Need:
@@ -79,6 +88,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
     units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
     packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
     firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
+    weights = None if file.mix_of(dataset) is None else weights_of(file)
     work = {
         f"{split}-{number:05d}": ShardWork(
             units=units,
@@ -91,6 +101,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
             seed=file.seed,
             vocab_size=vocab_size,
             row_frame=frame,
+            weights=weights if split == "train" else None,
         )
         for split, first in firsts.items()
         for number in range(shards[split])
@@ -124,7 +135,8 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
     for unit, flow in evidence.flows.items():
         split, _, number = unit.rpartition("-")
         folder = f"datasets/{dataset}/{split}/{EPOCH_FOLDER}/{number}"
-        yield Task(evidence.name, f"recount-{unit}", recount_shard, ShardRecount(folder, flow), "")
+        work = ShardRecount(folder, flow)
+        yield Task(evidence.name, f"recount-{unit}", recount_shard, work, "")
 
 
 SHARD = Step(

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Function, Workspace
 from pipeline.steps.findings import CheckRecord, found_in, unreadable
+from pipeline.steps.mix.check import check_mix
+from pipeline.steps.mix.choose import MixChoice
 from pipeline.steps.shard.frames import own_of, segment_prompts
-from pipeline.steps.shard.make import ShardWork, lay_out
-from pipeline.steps.shard.merge import MergedGroup, merge_group
+from pipeline.steps.shard.make import ShardWork, copies_taken, lay_out
+from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.units import Unit
 from pipeline.steps.verify.columns import DrawnCheck, check_columns
@@ -88,6 +90,11 @@ class ShardCheck:
         """The split's folder."""
         return f"datasets/{self.dataset}/{self.split}"
 
+    def copies(self, workspace: Workspace) -> Copies | None:
+        """Return which copies of documents belong here; None if each stands once."""
+        weights = self.settings.weights if self.split == "train" else None
+        return copies_taken(workspace, self.dataset, weights, self.settings.seed)
+
 
 @dataclass(frozen=True)
 class SplitCheck:
@@ -107,11 +114,17 @@ class SplitCheck:
 
 
 def checks_of(
-    dataset: str, settings: Settings, units: tuple[Unit, ...], shards: Mapping[str, int]
+    dataset: str,
+    settings: Settings,
+    units: tuple[Unit, ...],
+    shards: Mapping[str, int],
+    mix: MixChoice | None = None,
 ) -> Iterator[tuple[str, Function, object]]:
     """Yield all checks of a dataset: the name of each, the function and what it is of."""
     firsts = {"train": 0, "validation": shards["train"]}
     splits = tuple(split for split in firsts if shards[split])
+    if mix is not None:
+        yield "mix", check_mix, mix
     for split in splits:
         first = firsts[split]
         yield f"split-{split}", check_split, SplitCheck(dataset, split, shards[split], settings, splits)
@@ -171,6 +184,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
             work.group,
             with_sentences=needs_sentences(work.settings.objective, work.settings.packing),
             with_sections=bool(traits.sections),
+            copies=work.copies(workspace),
         )
     except (DataError, OSError, pa.ArrowException) as error:
         return ShardChecked(findings=found_in([*findings, (place, unreadable(error))]))

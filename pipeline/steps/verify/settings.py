@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.names import read_rows
-from pipeline.steps.shard.make import ManifestWork, documents_of, manifest_of, shard_schema
+from pipeline.steps.shard.listing import documents_of, shard_schema
+from pipeline.steps.shard.make import ManifestWork, manifest_of
 from pipeline.steps.shard.merge import MergedGroup
 from pipeline.steps.tokenizer.load import SPECIAL_IDS, load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit
@@ -48,6 +49,8 @@ class Settings:
     with them is all there is."""
     row_frame: Mapping[str, int] | None = None
     """The ids around each row, by side; None if rows have no frame."""
+    weights: Mapping[str, str] | None = None
+    """Of a dataset with a mix, the field of each source that holds the weight of its documents."""
 
 
 def check_settings(

@@ -9,8 +9,9 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import FoundIn
+from pipeline.steps.findings import CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.mix.step import mix_choice, weights_of
 from pipeline.steps.records import StepRecord
 from pipeline.steps.shard.step import SHARD, rows_need
 from pipeline.steps.split.step import SPLIT
@@ -78,13 +79,16 @@ def _work(job: Job) -> Work[VerdictRecord]:
         units_of(job.records.of(INGEST).units),
         tuple(name for name in shards if shards[name]),
     )
-    checks = checks_of(dataset.name, _settings_of(job), units, shards)
+    mix = None if file.mix_of(dataset) is None else mix_choice(job)
+    checks = checks_of(dataset.name, _settings_of(job), units, shards, mix)
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
     commits = yield Phase(f"verify {dataset.name}", tasks, until=(DECODE.name,))
     heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
     rows = [commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")]
     texts = job.records.of(DECODE)
-    found = (*texts.findings, *(finding for one in (*heads.values(), *rows) for finding in one.findings))
+    mixed = [commit.read(CheckRecord) for unit, commit in commits.items() if unit == "mix"]
+    checked = (*mixed, *heads.values(), *rows)
+    found = (*texts.findings, *(finding for one in checked for finding in one.findings))
     learned = None
     if not found and file.verify.learning:
         inside = any(unit.dialogues for unit in units)
@@ -121,7 +125,8 @@ def _settings_of(job: Job) -> Settings:
     frame = None
     if file.framing.per == "row":
         frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame)
+    weights = None if file.mix_of(dataset) is None else weights_of(file)
+    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame, weights)
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

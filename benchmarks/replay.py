@@ -48,6 +48,8 @@ LANGUAGES = {"en": 1_600_000, "de": 500_000, "nl": 150_000, "fi": 50_000}
 DOMAIN, GENERAL = "fi", ("en", "code-python")
 COPIES = (2.0, 40)
 """The exponent of the law that numbers of copies follow, and the most of them."""
+SHORTEST, LONGEST = 200, 20_000
+"""Characters of a document."""
 REPEATED = 0.3
 """Share of the documents that are repeated."""
 
@@ -68,11 +70,13 @@ class Bench:
 
     def texts(self, name: str, size: int, *, after: int = 0) -> list[dict[str, str]]:
         """Return documents of a language, spread over its files: so many characters, after others."""
-        documents = [one for path in sorted(self.corpus.glob(f"{name}-[0-9]*")) for one in lines_of(path)]
+        documents = [
+            one for path in sorted(self.corpus.glob(f"{name}-[0-9]*")) for one in lines_of(path)
+        ]
         found, held = [], 0
         for place in np.random.default_rng(0).permutation(len(documents)):
             one = documents[place]
-            if 200 <= len(one["text"]) <= 20_000:
+            if SHORTEST <= len(one["text"]) <= LONGEST:
                 held += len(one["text"])
                 if held > after:
                     found.append(one)
@@ -120,7 +124,12 @@ class Bench:
 
     def compare(self, name: str, run: Path, start: Path, **options: Any) -> Report:
         """Return what models came to, and print it."""
-        settings = {"seeds": self.seeds, "tokens": self.tokens, "step_tokens": 2_048, **options.pop("settings", {})}
+        settings = {
+            "seeds": self.seeds,
+            "tokens": self.tokens,
+            "step_tokens": 2_048,
+            **options.pop("settings", {}),
+        }
         settings = {"learning_rate": 1e-3, "evaluation_tokens": 15_000, **settings}
         evaluations = tuple(f"{key}={place}" for key, place in options.pop("evaluations").items())
         runs = options.pop("runs", (run,))
@@ -169,7 +178,9 @@ def tokenizer_of(bench: Bench) -> Path:
 
 def shares_run(bench: Bench, name: str, tokenizer: Path) -> Path:
     """Return the run with a dataset for each share of replay."""
-    datasets = [share_of(f"replay-{share:.0%}".replace("%", ""), share, bench.tokens) for share in SHARES]
+    datasets = [
+        share_of(f"replay-{share:.0%}".replace("%", ""), share, bench.tokens) for share in SHARES
+    ]
     base = {"name": "base", "mix": {"sources": {"domain": {"epochs": 0}, "general": {"epochs": 1}}}}
     return bench.run(
         name,

@@ -62,13 +62,18 @@ def read_asked(texts: Sequence[str]) -> dict[str, AskedSet]:
             raise ConfigError(f"--evaluate {text}: {_FORM}")
         if name in found:
             raise ConfigError(f"--evaluate {text}: {name} is named twice; give each set its own name")
-        folder, _, choice = place.rpartition(":")
-        column, chosen, value = choice.partition("=")
-        if not (folder and chosen and column in _COLUMNS):
-            folder, column, value = place, "", ""
-        path = require_local(Path(folder), "--evaluate")
-        found[name] = AskedSet(text, open_heldout(path, text), column or None, value)
+        found[name] = _asked(text, place)
     return found
+
+
+def _asked(text: str, place: str) -> AskedSet:
+    folder, _, choice = place.rpartition(":")
+    column, _, value = choice.partition("=")
+    if folder and value and column in _COLUMNS:
+        return AskedSet(
+            text, open_heldout(require_local(Path(folder), "--evaluate"), text), column, value
+        )
+    return AskedSet(text, open_heldout(require_local(Path(place), "--evaluate"), text))
 
 
 def open_heldout(folder: Path, text: str) -> ShardDataset:

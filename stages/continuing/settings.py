@@ -24,7 +24,7 @@ class ContinueSettings(Config):
     """Highest learning rate, at the end of the warm-up; half a cosine leads to 0."""
 
     warmup_steps: int = Field(20, ge=0)
-    """Steps over which the learning rate rises to its highest."""
+    """Steps over which the learning rate rises to its highest; at most a quarter of all."""
 
     weight_decay: float = Field(0.1, ge=0)
     """Of weights with two axes or more; vectors have none."""

@@ -119,18 +119,20 @@ def _steps_of(stage: Stage, number: int, step_tokens: int) -> Iterator[Step]:
     parts: list[LabelledRows] = []
     step = done = read = 0
     for block in _blocks(stage):
-        held = tokens_read(block)
-        starts = done + np.cumsum(held) - held
-        for place, of_step in enumerate((starts // step_tokens).tolist()):
-            if of_step != step:
+        ends = done + np.cumsum(tokens_read(block))
+        of_step = np.append(done, ends[:-1]) // step_tokens
+        borders = np.flatnonzero(np.diff(of_step, prepend=step)).tolist()
+        for begin, end in pairwise([0, *borders, len(of_step)]):
+            if begin in borders:
                 yield Step(join_rows(parts), number, read)
                 parts, step = [], step + 1
                 if step == stage.steps:
                     return
-                assert of_step == step, "no row is longer than a step"
-            parts.append(take_rows(block, np.array([place])))
-            read += 1
-        done += int(held.sum())
+                assert of_step[begin] == step, "no row is longer than a step"
+            if end > begin:
+                parts.append(take_rows(block, np.arange(begin, end)))
+                read += end - begin
+        done = int(ends[-1])
 
 
 def _blocks(stage: Stage) -> Iterator[LabelledRows]:

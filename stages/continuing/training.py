@@ -139,9 +139,8 @@ def train_on(
         model = CausalModel(course.start, seed=seed, machine=machine)
         descent = Descent(model, weight_decay=settings.weight_decay)
         seen = {name: SeenPieces(one.rows) for name, one in course.evaluations.items()}
-        rates = LearningSettings(
-            learning_rate=settings.learning_rate, warmup_steps=settings.warmup_steps
-        )
+        warmup = min(settings.warmup_steps, steps // 4)
+        rates = LearningSettings(learning_rate=settings.learning_rate, warmup_steps=warmup)
         measured = [_measure(model, course, step=0, tokens=0)]
         losses, tokens, labelled, read = [], 0, 0, [0] * len(stages)
         for number, step in enumerate(training_steps(stages, settings)):

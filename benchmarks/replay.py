@@ -43,12 +43,14 @@ from stages.resize.row_method import RowMethod
 
 Report = Any
 SHARES = (0.0, 0.05, 0.1, 0.2)
+TOLERANCE = 0.05
+"""Of shares: datasets are so small that one document is a percent."""
 LANGUAGES = {"en": 1_600_000, "de": 500_000, "nl": 150_000, "fi": 50_000}
 """Characters of text of each language."""
 DOMAIN, GENERAL = "fi", ("en", "code-python")
-COPIES = (2.0, 40)
+COPIES = (2.0, 12)
 """The exponent of the law that numbers of copies follow, and the most of them."""
-SHORTEST, LONGEST = 200, 20_000
+SHORTEST, LONGEST = 200, 4_000
 """Characters of a document."""
 REPEATED = 0.3
 """Share of the documents that are repeated."""
@@ -124,13 +126,9 @@ class Bench:
 
     def compare(self, name: str, run: Path, start: Path, **options: Any) -> Report:
         """Return what models came to, and print it."""
-        settings = {
-            "seeds": self.seeds,
-            "tokens": self.tokens,
-            "step_tokens": 2_048,
-            **options.pop("settings", {}),
-        }
-        settings = {"learning_rate": 1e-3, "evaluation_tokens": 15_000, **settings}
+        settings = {"seeds": self.seeds, "tokens": self.tokens, "step_tokens": 1_024}
+        settings |= {"learning_rate": 1e-3, "evaluation_tokens": 8_000, "evaluations": 4}
+        settings |= options.pop("settings", {})
         evaluations = tuple(f"{key}={place}" for key, place in options.pop("evaluations").items())
         runs = options.pop("runs", (run,))
         request = ContinueRequest(
@@ -160,7 +158,7 @@ def share_of(name: str, share: float, tokens: int, **sources: Any) -> dict[str, 
     """Return a dataset of the domain with a share of general text."""
     mixed = {"general": {"share": share}} if share else {"general": {"epochs": 0}}
     own = {"domain": {"epochs": 1}, **mixed, **sources}
-    return {"name": name, "mix": {"total_tokens": tokens, "sources": own}}
+    return {"name": name, "mix": {"total_tokens": tokens, "tolerance": TOLERANCE, "sources": own}}
 
 
 def general_and_domain(bench: Bench) -> list[dict[str, Any]]:
@@ -253,7 +251,7 @@ def extended(bench: Bench) -> dict[str, Report]:
 def repeats(bench: Bench) -> dict[str, Report]:
     """Compare repeated text with the same text deduplicated."""
     shares, start = base_model(bench)
-    documents = bench.texts(DOMAIN, bench.domain_size // 6, after=bench.domain_size)
+    documents = bench.texts(DOMAIN, bench.domain_size // 15, after=bench.domain_size)
     draws = np.random.default_rng(1)
     copies = np.minimum(draws.zipf(COPIES[0], len(documents)) + 1, COPIES[1])
     copies = np.where(draws.random(len(documents)) < REPEATED, copies, 1)
@@ -293,6 +291,7 @@ def curriculum(bench: Bench) -> dict[str, Report]:
             "name": "general-first",
             "mix": {
                 "total_tokens": first,
+                "tolerance": TOLERANCE,
                 "sources": {"general": {"epochs": 1}, "domain": {"epochs": 0}},
             },
         },
@@ -328,6 +327,7 @@ def languages(bench: Bench) -> dict[str, Report]:
             "name": f"alpha-{alpha:g}",
             "mix": {
                 "total_tokens": tokens,
+                "tolerance": TOLERANCE,
                 "language_alpha": alpha,
                 "sources": {"web": {"epochs": 1, "max_epochs": 8}},
             },
@@ -355,9 +355,9 @@ def languages(bench: Bench) -> dict[str, Report]:
 EXPERIMENTS: dict[str, Callable[[Bench], dict[str, Report]]] = {
     "replay": replay,
     "extended": extended,
-    "repeats": repeats,
     "curriculum": curriculum,
     "languages": languages,
+    "repeats": repeats,
 }
 
 
@@ -383,7 +383,7 @@ def main() -> None:
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--pictures", type=Path)
     parser.add_argument("--experiments", nargs="+", default=list(EXPERIMENTS), choices=EXPERIMENTS)
-    numbers = {"seeds": 3, "base-tokens": 600_000, "tokens": 120_000, "layers": 2, "width": 128}
+    numbers = {"seeds": 3, "base-tokens": 400_000, "tokens": 80_000, "layers": 2, "width": 128}
     numbers |= {"domain-size": 600_000, "general-size": 2_400_000}
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)

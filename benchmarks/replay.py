@@ -126,7 +126,8 @@ class Bench:
 
     def compare(self, name: str, run: Path, start: Path, **options: Any) -> Report:
         """Return what models came to, and print it."""
-        settings = {"seeds": self.seeds, "tokens": self.tokens, "step_tokens": 1_024}
+        settings: dict[str, Any] = {"seeds": self.seeds, "tokens": self.tokens}
+        settings |= {"step_tokens": 1_024}
         settings |= {"learning_rate": 1e-3, "evaluation_tokens": 8_000, "evaluations": 4}
         settings |= options.pop("settings", {})
         evaluations = tuple(f"{key}={place}" for key, place in options.pop("evaluations").items())

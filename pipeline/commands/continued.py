@@ -108,11 +108,13 @@ def compare_continued(request: ContinueRequest, *, stream: TextIO | None) -> Con
     session = _Session.begin(request, fitting, evaluated, num_bytes, folder / MODELS)
     progress = Progress(None, stream)
     records: list[ContinuedContent] = []
-    for one in trained:
-        batch = progress.start("compare", one.name, total=request.settings.seeds)
-        records.append(session.measured(one, batch))
-        batch.end()
-    progress.close()
+    try:
+        for one in trained:
+            batch = progress.start("compare", one.name, total=request.settings.seeds)
+            records.append(session.measured(one, batch))
+            batch.end()
+    finally:
+        progress.close()
     report = session.report(folders, records)
     with disk_faults(folder):
         _write(folder, report)
@@ -122,7 +124,7 @@ def compare_continued(request: ContinueRequest, *, stream: TextIO | None) -> Con
 def _trained_on(request: ContinueRequest, folders: Sequence[Path]) -> list[_Trained]:
     """Return what models are trained on, in the order of the call."""
     named = [name for sequence in request.sequences for name in sequence]
-    alone = request.datasets or (() if named else None)
+    alone = tuple(dict.fromkeys(request.datasets)) or (() if named else None)
     chosen = chosen_datasets(folders, [*(alone or ()), *named])
     found: list[_Trained] = []
     for folder, run in zip(folders, run_names(folders), strict=True):

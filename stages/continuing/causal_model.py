@@ -35,6 +35,7 @@ WEIGHTS = (
 """Files of which a folder with weights has one."""
 _LOGITS = 1 << 28
 """Most logits at a time: 1 GiB in float32."""
+_WAY_OUT = "name a model with attention, such as Llama, Qwen or GPT-2"
 _LEAK = 1e-3
 """Largest difference of logits that a GPU's rounding may make; on a CPU there is none."""
 
@@ -68,19 +69,20 @@ class CausalModel:
         self.folder, self.machine = folder, machine
         with seeded(seed):
             self.module = _load(folder).to(machine.device)
+        self.rows = int(self.module.get_input_embeddings().num_embeddings)  # type: ignore[operator]  # of transformers
+        """Ids that it has an embedding for."""
 
     @property
     def facts(self) -> ModelFacts:
         """Return what it is."""
         parameters = sum(parameter.numel() for parameter in self.module.parameters())
-        rows = self.module.get_input_embeddings().num_embeddings  # type: ignore[operator]  # of transformers
-        return ModelFacts(type(self.module).__name__, parameters, int(rows), has_weights(self.folder))
+        return ModelFacts(type(self.module).__name__, parameters, self.rows, has_weights(self.folder))
 
     def summed_losses(self, rows: LabelledRows) -> Iterator[tuple[Tensor, NDArray[np.int64]]]:
         """Yield the sum of the losses of some rows, () float32, and the labels that it is over, (n,)."""
         width = int(np.count_nonzero(rows.segment_ids != PADDING, axis=1).max(initial=1)) + 1
         width = min(width, rows.input_ids.shape[1])
-        at_a_time = max(1, _LOGITS // (width * self.facts.rows))
+        at_a_time = max(1, _LOGITS // (width * self.rows))
         for start in range(0, len(rows.labels), at_a_time):
             some = take_rows(rows, np.arange(start, min(start + at_a_time, len(rows.labels))))
             targets = predicted_labels(some)[:, :width]
@@ -117,10 +119,9 @@ class CausalModel:
         Raises:
             ConfigError: says which, and the way out.
         """
-        rows = self.facts.rows
-        if rows < vocab_size:
+        if self.rows < vocab_size:
             raise ConfigError(
-                f"--from {self.folder}: the model has rows for {rows:,} ids, but the run's tokenizer has"
+                f"--from {self.folder}: the model has rows for {self.rows:,} ids, but the run's tokenizer has"
                 f" {vocab_size:,}; give it more with `shardmill tokenizer resize`, or make the run with"
                 " the model's own tokenizer"
             )
@@ -130,34 +131,42 @@ class CausalModel:
                 f"--from {self.folder}: the model has {positions:,} positions, but rows have up to"
                 f" {longest:,} tokens; set packing.seq_len = {positions} in the run file"
             )
-        self._require_isolation(vocab_size)
+        self._require_mask(vocab_size)
 
     @torch.no_grad()
-    def _require_isolation(self, vocab_size: int) -> None:
-        """Change one of two documents of a row; the logits of the other must not move."""
+    def _require_mask(self, vocab_size: int) -> None:
+        """Change one of two documents of a row, or a last token; other logits must not move."""
         half = 8
-        ids = 1 + np.arange(3 * half, dtype=np.int64) * 7 % max(1, min(vocab_size, 1000) - 1)
-        first = np.concatenate([ids[:half], ids[2 * half :]])
-        second = np.concatenate([ids[half : 2 * half], ids[2 * half :]])
-        places = np.arange(2 * half, dtype=np.int32)[None]
-        rows = [
-            LabelledRows(ids[None], ids[None], places // half, places % half) for ids in (first, second)
-        ]
+        ids = 1 + np.arange(2 * half, dtype=np.int64) * 7 % max(1, min(vocab_size, 1000) - 1)
+        before, after = ids.copy(), ids.copy()
+        before[:half] = ids[half:]
+        after[-1] = ids[0]
         self.module.eval()
         try:
-            one, other = (self.logits(row, 2 * half)[0, half:].float() for row in rows)
+            plain, other_before, other_after = (self._logits_of(row) for row in (ids, before, after))
         except (TypeError, ValueError, RuntimeError) as error:
             said = str(error).strip().splitlines() or [type(error).__name__]
             raise ConfigError(
                 f"--from {self.folder}: {self.facts.architecture} does not take rows of several"
-                f" documents: {said[0]}; name a model with attention, such as Llama, Qwen or GPT-2"
+                f" documents: {said[0]}; {_WAY_OUT}"
             ) from error
-        allowed = _LEAK * float(one.abs().max()) if self.machine.bfloat16 else 0.0
-        if float((one - other).abs().max()) > allowed:
+        allowed = _LEAK * float(plain.abs().max()) if self.machine.bfloat16 else 0.0
+        if float((plain - other_before)[half:].abs().max()) > allowed:
             raise ConfigError(
                 f"--from {self.folder}: {self.facts.architecture} looks from one document of a row into"
-                " another; name a model with attention, such as Llama, Qwen or GPT-2"
+                f" another; {_WAY_OUT}"
             )
+        if float((plain - other_after)[:-1].abs().max()) > allowed:
+            raise ConfigError(
+                f"--from {self.folder}: {self.facts.architecture} looks at tokens that come later;"
+                f" {_WAY_OUT}"
+            )
+
+    def _logits_of(self, ids: NDArray[np.int64]) -> Tensor:
+        """Return the logits of a row of two documents of the same length, (L, V) float32."""
+        places, half = np.arange(len(ids), dtype=np.int32)[None], len(ids) // 2
+        rows = LabelledRows(ids[None], ids[None], places // half, places % half)
+        return self.logits(rows, len(ids))[0].float()
 
 
 def has_weights(folder: Path) -> bool:

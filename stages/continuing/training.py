@@ -130,7 +130,8 @@ def train_on(
 
     Raises:
         ConfigError: the model is not loaded, or a step would hold less than a row.
-        DataError: a dataset or an evaluation set has nothing to learn or to measure.
+        DataError: a dataset or an evaluation set has nothing to learn or to measure, or a loss is no
+            number.
     """
     stages = plan_stages(course.datasets, settings, seed=seed)
     steps = sum(stage.steps for stage in stages)
@@ -146,6 +147,11 @@ def train_on(
         for number, step in enumerate(training_steps(stages, settings)):
             rate = learning_rate(number, steps, config=rates)
             losses.append(descent.step(step.rows, rate))
+            if not math.isfinite(losses[-1]):
+                raise DataError(
+                    f"seed {seed}: the loss of step {number + 1} is no number; lower --learning-rate"
+                    f" {settings.learning_rate:g}"
+                )
             for one in seen.values():
                 one.look(step.rows)
             tokens += int(tokens_read(step.rows).sum())

@@ -84,17 +84,24 @@ def test_a_model_without_attention_is_refused(tmp_path: Path) -> None:
         CausalModel(folder, seed=1, machine=CPU)
 
 
-def test_a_model_that_looks_into_other_documents_is_refused(
+def test_a_model_that_looks_where_it_must_not_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = CausalModel(write_checkpoint(tmp_path), seed=1, machine=CPU)
     forward = model.module.forward
 
-    def without_mask(**inputs: Any) -> Any:
+    def without_documents(**inputs: Any) -> Any:
         return forward(**{**inputs, "attention_mask": None, "position_ids": None})
 
-    monkeypatch.setattr(model.module, "forward", without_mask)
+    def both_ways(**inputs: Any) -> Any:
+        mask = inputs["attention_mask"]
+        return forward(**{**inputs, "attention_mask": mask | mask.mT})
+
+    monkeypatch.setattr(model.module, "forward", without_documents)
     with pytest.raises(ConfigError, match="looks from one document of a row into another"):
+        model.require_fit(vocab_size=64, longest=512)
+    monkeypatch.setattr(model.module, "forward", both_ways)
+    with pytest.raises(ConfigError, match="looks at tokens that come later"):
         model.require_fit(vocab_size=64, longest=512)
 
 

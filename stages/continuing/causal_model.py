@@ -69,7 +69,8 @@ class CausalModel:
         self.folder, self.machine = folder, machine
         with seeded(seed):
             self.module = _load(folder).to(machine.device)
-        self.rows = int(self.module.get_input_embeddings().num_embeddings)  # type: ignore[operator]  # of transformers
+        embedding = self.module.get_input_embeddings()  # type: ignore[operator]  # of transformers
+        self.rows = int(embedding.num_embeddings)
         """Ids that it has an embedding for."""
 
     @property

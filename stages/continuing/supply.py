@@ -9,7 +9,7 @@ Axes: R rows, L tokens.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -112,26 +112,38 @@ def _refuse_short_steps(dataset: ShardDataset, settings: ContinueSettings) -> No
 def training_steps(stages: Sequence[Stage], settings: ContinueSettings) -> Iterator[Step]:
     """Yield the rows of every step: a row belongs to the step in which its first token falls."""
     for number, stage in enumerate(stages):
-        yield from _steps_of(stage, number, settings.step_tokens)
+        read = 0
+        for rows in cut_steps(_blocks(stage), steps=stage.steps, step_tokens=settings.step_tokens):
+            read += len(rows.labels)
+            yield Step(rows, number, read)
 
 
-def _steps_of(stage: Stage, number: int, step_tokens: int) -> Iterator[Step]:
+def cut_steps(blocks: Iterable[LabelledRows], *, steps: int, step_tokens: int) -> Iterator[LabelledRows]:
+    """Yield the rows of so many steps.
+
+    step_tokens = 8, rows of  5 3 4 5 2 ...
+    first tokens at           0 5 8 12 17
+    steps                     0 0 1 1 2
+
+    Args:
+        blocks: rows in order, with more tokens than the steps have; no row is longer than a step.
+        steps: how many.
+        step_tokens: tokens of a step.
+    """
     parts: list[LabelledRows] = []
-    step = done = read = 0
-    for block in _blocks(stage):
+    step = done = 0
+    for block in blocks:
         ends = done + np.cumsum(tokens_read(block))
         of_step = np.append(done, ends[:-1]) // step_tokens
-        borders = np.flatnonzero(np.diff(of_step, prepend=step)).tolist()
-        for begin, end in pairwise([0, *borders, len(of_step)]):
-            if begin in borders:
-                yield Step(join_rows(parts), number, read)
+        borders = {0, len(of_step), *np.flatnonzero(np.diff(of_step)) + 1}
+        for begin, end in pairwise(sorted(borders)):
+            if of_step[begin] != step:
+                yield join_rows(parts)
                 parts, step = [], step + 1
-                if step == stage.steps:
+                if step == steps:
                     return
                 assert of_step[begin] == step, "no row is longer than a step"
-            if end > begin:
-                parts.append(take_rows(block, np.arange(begin, end)))
-                read += end - begin
+            parts.append(take_rows(block, np.arange(begin, end)))
         done = int(ends[-1])
 
 

@@ -17,6 +17,7 @@ from typing import TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.commands.compared_runs import chosen_datasets, run_names
 from pipeline.engine.progress import BatchProgress, Progress
 from pipeline.planning.kept_plan import kept_run
 from pipeline.planning.outputs import require_local
@@ -47,7 +48,6 @@ from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
-from stages.store.folders import entries
 from stages.store.manifest import read_manifest
 from stages.verify.gates import to_json
 
@@ -90,8 +90,8 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
     if request.output is not None:
         require_local(request.output, "--output")
     folders = sorted(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
-    chosen = _chosen_datasets(folders, request.datasets)
-    runs = [_open_run(folder, name) for folder, name in zip(folders, _names(folders), strict=True)]
+    chosen = chosen_datasets(folders, request.datasets)
+    runs = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
     texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
     if not texts.fresh:
         raise ConfigError(
@@ -114,33 +114,6 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
     with disk_faults(folder):
         _write(folder, report)
     return {**report, "output": str(folder)}
-
-
-def _chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path, list[str]]:
-    """Return the datasets to compare of each run, in the order of their names."""
-    there = {
-        folder: [path.name for path in entries(folder / "datasets") if finished_splits(path)]
-        for folder in folders
-    }
-    for folder in folders:
-        read_plan(folder)  # says so of what is no run
-    for name in names:
-        if not any(name in found for found in there.values()):
-            find_dataset(folders[0], name)  # says which there are
-    chosen = {
-        folder: [name for name in found if not names or name in names] for folder, found in there.items()
-    }
-    if not any(chosen.values()):
-        raise ConfigError(f"{folders[0]}: no dataset to compare; finish the run first")
-    return chosen
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """Return names of run folders, of no two the same: their last parts, as many as that takes."""
-    parts = 1
-    while len({folder.parts[-parts:] for folder in folders}) < len(folders):
-        parts += 1
-    return ["/".join(folder.parts[-parts:]) for folder in folders]
 
 
 def _open_run(folder: Path, name: str) -> _Run:

@@ -1,17 +1,18 @@
 """The ledger: what goes into a step comes out of it or is gone for a named reason.
 
-    input = output + gone        in documents, in bytes or tokens, and in the sum of H(id, copy)
+    input + added = output + gone    in documents, in bytes or tokens, and in the sum of H(id, copy)
 
-The sum says *which* documents: losing one and repeating another leaves their number as it was, but not
-the sum. `pipeline.state.ledger` keeps a table of flows for each step and compares each step with the one
-before it.
+Only a mix adds documents: the copies of those that are seen more than once. The sum says *which*
+documents: losing one and repeating another leaves their number as it was, but not the sum.
+`pipeline.state.ledger` keeps a table of flows for each step and compares each step with the one before
+it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from stages.config import Config
 from stages.identity import ID_BYTES
@@ -68,23 +69,45 @@ class Flow(Config):
     input: Tally
     output: Tally
     gone: dict[str, Tally] = Field(default_factory=dict)
-    """By reason; each reason has its evidence in a table of the step."""
+    """By reason; each reason has its evidence in a table of the step, or is computed again."""
+    added: dict[str, Tally] = Field(default_factory=dict)
+    """By reason."""
+
+    @model_serializer(mode="wrap")
+    def _without_nothing_added(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what most steps do not do, so that their commits have the bytes that they had."""
+        content: dict[str, object] = dump(self)
+        if not self.added:
+            content.pop("added", None)
+        return content
 
     def __add__(self, other: "Flow") -> "Flow":
         """Return the flow of both."""
-        reasons = sorted(self.gone.keys() | other.gone.keys())
         return Flow(
             input=self.input + other.input,
             output=self.output + other.output,
-            gone={name: _either(self.gone.get(name), other.gone.get(name)) for name in reasons},
+            gone=_sums(self.gone, other.gone),
+            added=_sums(self.added, other.added),
         )
 
     def faults(self) -> list[str]:
-        """Return what does not add up, in words; an empty list if input = output + gone."""
-        accounted = self.output
-        for tally in self.gone.values():
-            accounted += tally.model_copy(update={name: getattr(tally, name) or 0 for name in _AMOUNTS})
-        return [f"{fault} that came out or are gone" for fault in self.input.differences(accounted)]
+        """Return what does not add up, in words; an empty list if input + added = output + gone."""
+        came = _with_all(self.input, self.added.values())
+        accounted = _with_all(self.output, self.gone.values())
+        return [f"{fault} that came out or are gone" for fault in came.differences(accounted)]
+
+
+def _with_all(tally: Tally, others: Iterable[Tally]) -> Tally:
+    """Return the sum with tallies that may not count all amounts."""
+    for other in others:
+        tally += other.model_copy(update={name: getattr(other, name) or 0 for name in _AMOUNTS})
+    return tally
+
+
+def _sums(ours: Mapping[str, Tally], theirs: Mapping[str, Tally]) -> dict[str, Tally]:
+    return {
+        name: _either(ours.get(name), theirs.get(name)) for name in sorted(ours.keys() | theirs.keys())
+    }
 
 
 def total_flow(flows: Iterable[Flow]) -> Flow | None:
@@ -96,28 +119,23 @@ def total_flow(flows: Iterable[Flow]) -> Flow | None:
 
 
 class IdSum:
-    """Add up H(id, copy) of documents as they come.
+    """Add up H(id, copy) of documents as they come."""
 
-    Args:
-        copy: which copy of each document is counted.
-    """
-
-    def __init__(self, copy: int = 0) -> None:
-        self._copy = copy
+    def __init__(self) -> None:
         self._held = bytearray()
         self._sum = 0
         self.documents = 0
 
     def add(self, identity: bytes) -> None:
-        """Count one document by its 16-byte id."""
+        """Count the first copy of a document by its 16-byte id."""
         self._held += identity
         self.documents += 1
         if len(self._held) >= _HELD_BYTES:
             self._flush()
 
-    def add_all(self, identities: NDArray[np.uint8]) -> None:
-        """Count documents by their ids, (N, 16) uint8."""
-        self._sum = (self._sum + id_sum(identities, copy=self._copy)) % (1 << _BITS)
+    def add_all(self, identities: NDArray[np.uint8], copy: NDArray[np.int64] | int = 0) -> None:
+        """Count copies of documents by their ids, (N, 16) uint8, and which copy each is, (N,)."""
+        self._sum = (self._sum + id_sum(identities, copy=copy)) % (1 << _BITS)
         self.documents += len(identities)
 
     def tally(self, **amounts: int) -> Tally:
@@ -127,34 +145,37 @@ class IdSum:
 
     def _flush(self) -> None:
         identities = np.frombuffer(bytes(self._held), np.uint8).reshape(-1, ID_BYTES)
-        self._sum = (self._sum + id_sum(identities, copy=self._copy)) % (1 << _BITS)
+        self._sum = (self._sum + id_sum(identities)) % (1 << _BITS)
         self._held.clear()
 
 
 _HELD_BYTES = ID_BYTES << 12
 
 
-def tally_of(identities: NDArray[np.uint8], *, copy: int = 0, **amounts: int) -> Tally:
-    """Return the tally of documents by their ids, (N, 16) uint8."""
+def tally_of(
+    identities: NDArray[np.uint8], *, copy: NDArray[np.int64] | int = 0, **amounts: int
+) -> Tally:
+    """Return the tally of copies of documents by their ids, (N, 16) uint8."""
     return Tally(documents=len(identities), ids=f"{id_sum(identities, copy=copy):032x}", **amounts)
 
 
-def id_sum(identities: NDArray[np.uint8], *, copy: int = 0) -> int:
+def id_sum(identities: NDArray[np.uint8], *, copy: NDArray[np.int64] | int = 0) -> int:
     """Return the sum of H(id, copy) modulo 2^128.
 
     H mixes each half of the id with the copy's number by the finaliser of SplitMix64.
 
     Args:
         identities: (N, 16) uint8, the ids of documents.
-        copy: which copy of each.
+        copy: which copy of each, (N,), or of all.
 
     Source: Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators", section 4 (the
     finaliser is variant 13 of Stafford).
     """
     halves = np.ascontiguousarray(identities).reshape(-1, ID_BYTES).view("<u8").astype(np.uint64)
     sums = []
+    numbers = np.asarray(copy, np.int64).reshape(-1).astype(np.uint64) + np.uint64(1)
     for lane, constant in enumerate(_LANES):
-        salt = np.uint64((int(constant) * (copy + 1)) % (1 << 64))
+        salt = numbers * constant  # modulo 2**64
         mixed = _mixed(halves[:, lane] ^ salt)
         low, high = int((mixed & _LOW).sum()), int((mixed >> _HALF).sum())
         sums.append(low + (high << 32))

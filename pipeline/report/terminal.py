@@ -23,6 +23,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
+from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
@@ -48,6 +49,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             "units_committed": status.commits,
             "why": status.why,
             "warning": status.step.warning,
+            "told": status.told,
             "reads": list(status.step.inputs),
             "fingerprint": status.step.fingerprint or None,
         }
@@ -68,6 +70,8 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             status.why,
         )
     console.show(table)
+    for line in (told for row in rows if (told := row["told"])):
+        console.line(line)
     for row in rows:
         if row["warning"]:
             console.line()
@@ -99,8 +103,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         console.line(f"warning: {warning}")
     if report["audit"]:
         _print_audit(console, report["audit"])
-    for name, verdict in report["verify"].items():
-        _print_verdict(console, name, verdict, report["output"])
+    _print_verdicts(console, report)
     console.line(f"report: {report['output']}/report/report.html")
     for name, later in report.get("generations", {}).items():
         console.line()
@@ -229,6 +232,13 @@ def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
     if not audit["findings"]:
         files = f"{audit['files']:,} files, {audit['bytes'] / 1e6:,.1f} MB"
         console.line(f"  files      {files} are as they were committed; the ledger adds up")
+
+
+def _print_verdicts(console: PlainConsole, report: RunReport) -> None:
+    for name, verdict in report["verify"].items():
+        _print_verdict(console, name, verdict, report["output"])
+    for line in mix_lines(report):
+        console.line(line)
 
 
 def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:

@@ -2,8 +2,9 @@
 
     ledger/STEP.parquet   for each unit: what came in, what went out, and what is gone, by reason
 
-Within a unit input = output + gone; what comes into a unit is what the step before let out of it. The
-tables are committed with their steps. `pipeline.session.audit` counts the evidence again and compares.
+Within a unit input + added = output + gone; what comes into a unit is what the step before let out of
+it. The tables are committed with their steps. `pipeline.session.audit` counts the evidence again and
+compares.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ _FLOWS = pa.schema(
         pa.field("ids", pa.string(), nullable=False),
     ]
 )
-"""One row for each side of a unit: `input`, `output`, or `gone` with its reason."""
+"""One row for each side of a unit: `input`, `output`, or `gone` or `added` with its reason."""
 _NAMED = 3
 
 
@@ -53,16 +54,16 @@ def read_flows(root: Path, step: str) -> dict[str, Flow]:
     """
     path = root / ledger_key(step)
     sides: dict[str, dict[str, Tally]] = {}
-    gone: dict[str, dict[str, Tally]] = {}
+    reasons: dict[str, dict[str, dict[str, Tally]]] = {}
     try:
         for row in pq.read_table(path, schema=_FLOWS, use_threads=False).to_pylist():
             unit, side, reason = row.pop("unit"), row.pop("side"), row.pop("reason")
             tally = Tally.model_validate(row)
-            if side == "gone":
-                gone.setdefault(unit, {})[reason] = tally
+            if side in ("gone", "added"):
+                reasons.setdefault(unit, {}).setdefault(side, {})[reason] = tally
             else:
                 sides.setdefault(unit, {})[side] = tally
-        return {unit: Flow(gone=gone.get(unit, {}), **both) for unit, both in sides.items()}
+        return {unit: Flow(**reasons.get(unit, {}), **both) for unit, both in sides.items()}
     except (OSError, pa.ArrowException, ValueError, TypeError) as error:
         if is_of_the_system(error):
             raise
@@ -144,3 +145,5 @@ def _sides(flow: Flow) -> Iterator[tuple[str, str, Tally]]:
     yield "output", "", flow.output
     for reason, tally in flow.gone.items():
         yield "gone", reason, tally
+    for reason, tally in flow.added.items():
+        yield "added", reason, tally

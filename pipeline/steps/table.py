@@ -14,6 +14,7 @@ from pipeline.steps.decontaminate.step import DECONTAMINATE
 from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.mix.step import MIX
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
@@ -31,6 +32,7 @@ STEPS: tuple[Step[Any], ...] = (
     SPLIT,
     TOKENIZE,
     SENTENCES,
+    MIX,
     SHARD,
     DRAW,
     DECODE,

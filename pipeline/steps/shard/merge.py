@@ -1,10 +1,11 @@
 """Merge: one group of the token store over all units, in the order of the documents' hashes.
 
-Ids stay where they are, in the units' mapped files; what is held is a few numbers a document.
+Ids stay where they are, in the units' mapped files; what is held is a few numbers a document. A mix
+says how many copies of each document there are; all copies are of the document's own group.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
+from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.names import COLUMNS, Names, read_rows
-from pipeline.steps.units import Unit, fixed_bytes, kept_of_all
+from pipeline.steps.units import Unit, fixed_bytes, kept_of_all, rows_of_bytes
 from stages.columns import kept_names
 from stages.identity import ID_BYTES
+from stages.ledger import Tally, tally_of
+from stages.mixing.placement import order_of
 from stages.packing.sections import learned_sections
-from stages.ragged import Ragged, joined
+from stages.ragged import Ragged, joined, runs
 from stages.store.ranges import copy_ranges
 from stages.store.token_store import TokenUnit, read_ends
 
@@ -26,8 +30,28 @@ _NAMES = (*COLUMNS, "path")
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Which copies of each document there are, and the seed that orders them."""
+
+    intervals: Intervals
+    seed: int
+
+
+@dataclass(frozen=True)
+class MixFlow:
+    """What a mix takes of the documents of a group, for the ledger."""
+
+    received: Tally
+    """The group's documents in the token store."""
+    left_out: Tally
+    """First copies that the mix does not have."""
+    copies: Tally
+    """Copies that it has beside the first ones."""
+
+
+@dataclass(frozen=True)
 class MergedGroup:
-    """D documents of one group."""
+    """D documents of one group; of a mix, D copies of documents."""
 
     stores: tuple[TokenUnit, ...]
     """The units."""
@@ -43,6 +67,9 @@ class MergedGroup:
     """(D,) where each stands in its file."""
     row: NDArray[np.int64]
     """(D,) its place among the documents of the group, unit by unit."""
+    copy_number: NDArray[np.int32]
+    """(D,) which copy of its document each is; 0 without a mix."""
+    mixed: "MixFlow"
     ranges: tuple[tuple[int, int], ...]
     """Of each unit, the documents that are of the group."""
     sentences: Ragged | None = None
@@ -125,6 +152,57 @@ def _with_nulls(table: pa.Table, names: Sequence[str]) -> pa.Table:
     return table
 
 
+@dataclass
+class _Columns:
+    """What is held of the documents of all units."""
+
+    stores: list[TokenUnit] = field(default_factory=list)
+    ranges: list[tuple[int, int]] = field(default_factory=list)
+    owners: list[NDArray[np.int64]] = field(default_factory=list)
+    begins: list[NDArray[np.int64]] = field(default_factory=list)
+    lengths: list[NDArray[np.int64]] = field(default_factory=list)
+    identities: list[NDArray[np.uint8]] = field(
+        default_factory=lambda: [np.empty((0, ID_BYTES), np.uint8)]
+    )
+    orders: list[NDArray[np.uint64]] = field(default_factory=lambda: [np.empty(0, np.uint64)])
+    positions: list[NDArray[np.int64]] = field(default_factory=lambda: [np.empty(0, np.int64)])
+    first_copies: list[NDArray[np.int64]] = field(default_factory=lambda: [np.empty(0, np.int64)])
+    counts: list[NDArray[np.int64]] = field(default_factory=lambda: [np.empty(0, np.int64)])
+    """How many copies of each document there are."""
+    sentences: list[Ragged] = field(default_factory=list)
+    sections: list[Ragged] = field(default_factory=list)
+    learned: list[Ragged] = field(default_factory=list)
+
+    def add(self, workspace: Workspace, unit: Unit, group: int, intervals: Intervals | None) -> None:
+        """Add what is held of the documents of a unit."""
+        store = TokenUnit.open(workspace.path(unit.tokens), groups=group + 1)
+        first, last = store.group_ptr[group : group + 2].tolist()
+        offsets = store.offsets[first : last + 1]
+        self.owners.append(np.full(last - first, len(self.stores)))
+        self.stores.append(store)
+        self.begins.append(offsets[:-1])
+        self.lengths.append(np.diff(offsets))
+        self.ranges.append((first, last))
+        columns = _FIXED if intervals is None else (*_FIXED, *intervals.columns(unit.source))
+        for table in read_rows(
+            store.folder / "documents.parquet", tuple(dict.fromkeys(columns)), first, last
+        ):
+            self.identities.append(fixed_bytes(table.column("id"), ID_BYTES))
+            self.positions.append(table.column("position").to_numpy())
+            self.orders.append(table.column("order").to_numpy())
+            if intervals is not None:
+                first_copy, count = intervals.copies(table, unit.source)
+                self.first_copies.append(first_copy)
+                self.counts.append(count)
+
+    def add_sections(self, unit: Unit, group: int) -> None:
+        """Add the sections of the documents of the unit that was added last."""
+        store = self.stores[-1]
+        self.sections.append(store.sections(group, count=unit.sections))
+        flags = store.learned(group) if unit.dialogues else learned_sections(self.sections[-1])
+        self.learned.append(Ragged(self.sections[-1].ptr, flags.astype(np.int64)))
+
+
 def merge_group(
     workspace: Workspace,
     units: Sequence[Unit],
@@ -132,46 +210,79 @@ def merge_group(
     *,
     with_sentences: bool = False,
     with_sections: bool = False,
+    copies: Copies | None = None,
 ) -> MergedGroup:
-    """Find one group of every unit and merge; equal hashes go by id."""
-    sentences: list[Ragged] = []
-    sections: list[Ragged] = []
-    learned: list[Ragged] = []
-    stores, owners, begins, lengths = [], [], [], []
-    identities, others = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, 2), np.uint64)]
-    ranges: list[tuple[int, int]] = []
-    for number, unit in enumerate(units):
-        store = TokenUnit.open(workspace.path(unit.tokens), groups=group + 1)
-        first, last = store.group_ptr[group : group + 2]
-        offsets = store.offsets[first : last + 1]
-        stores.append(store)
-        owners.append(np.full(last - first, number))
-        begins.append(offsets[:-1])
-        lengths.append(np.diff(offsets))
-        ranges.append((int(first), int(last)))
-        for table in read_rows(store.folder / "documents.parquet", _FIXED, int(first), int(last)):
-            identities.append(fixed_bytes(table.column("id"), ID_BYTES))
-            positions = table.column("position").to_numpy().view(np.uint64)
-            others.append(np.column_stack([table.column("order").to_numpy(), positions]))
+    """Find one group of every unit and merge; equal hashes go by id.
+
+    Args:
+        workspace: where the units are.
+        units: of the token store.
+        group: the number of the group.
+        with_sentences: whether to read where sentences end.
+        with_sections: whether to read where sections end, and which are learned.
+        copies: which copies of each document there are; None: each document once.
+    """
+    held = _Columns()
+    for unit in units:
+        held.add(workspace, unit, group, None if copies is None else copies.intervals)
         if with_sentences:
-            sentences.append(read_ends(workspace.path(unit.sentences), int(first), int(last)))
+            first, last = held.ranges[-1]
+            held.sentences.append(read_ends(workspace.path(unit.sentences), first, last))
         if with_sections:
-            sections.append(store.sections(group, count=unit.sections))
-            flags = store.learned(group) if unit.dialogues else learned_sections(sections[-1])
-            learned.append(Ragged(sections[-1].ptr, flags.astype(np.int64)))
-    names, numbers = np.concatenate(identities), np.concatenate(others)
-    halves = names.view(">u8")
-    order = np.lexsort((halves[:, 1], halves[:, 0], numbers[:, 0]))
+            held.add_sections(unit, group)
+    identities = np.concatenate(held.identities)
+    rows, numbers, orders, flow = _copies(held, identities, copies)
+    halves = np.ascontiguousarray(identities[rows]).view(">u8").reshape(-1, 2)
+    order = np.lexsort((numbers, halves[:, 1], halves[:, 0], orders))
+    rows = rows[order]
     return MergedGroup(
-        tuple(stores),
-        np.concatenate(owners)[order],
-        np.concatenate(begins)[order],
-        np.concatenate(lengths)[order],
-        names[order],
-        np.ascontiguousarray(numbers[order, 1]).view(np.int64),
-        order,
-        tuple(ranges),
-        joined(sentences).take(order) if with_sentences else None,
-        joined(sections).take(order) if with_sections else None,
-        joined(learned).take(order).values.astype(np.bool_) if with_sections else None,
+        tuple(held.stores),
+        np.concatenate(held.owners)[rows],
+        np.concatenate(held.begins)[rows],
+        np.concatenate(held.lengths)[rows],
+        identities[rows],
+        np.concatenate(held.positions)[rows],
+        rows,
+        numbers[order].astype(np.int32),
+        flow,
+        tuple(held.ranges),
+        joined(held.sentences).take(rows) if with_sentences else None,
+        joined(held.sections).take(rows) if with_sections else None,
+        joined(held.learned).take(rows).values.astype(np.bool_) if with_sections else None,
     )
+
+
+def _copies(
+    held: _Columns, identities: NDArray[np.uint8], copies: Copies | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64], MixFlow]:
+    """Return of each copy the document's place, which copy it is and its order, and what is mixed."""
+    orders, lengths = np.concatenate(held.orders), np.concatenate([*held.lengths, np.empty(0, np.int64)])
+    rows, numbers = np.arange(len(identities)), np.zeros(len(identities), np.int64)
+    received = tally_of(identities, tokens=int(lengths.sum()))
+    if copies is None:
+        return rows, numbers, orders, MixFlow(received, Tally(tokens=0), Tally(tokens=0))
+    first, counts = np.concatenate(held.first_copies), np.concatenate(held.counts)
+    out = (first > 0) | (counts == 0)
+    rows, numbers = np.repeat(rows, counts), runs(first, counts)
+    further = np.flatnonzero(numbers)
+    orders = orders[rows]
+    orders[further] = np.fromiter(
+        (
+            order_of(name, copies.seed, copy=number)
+            for name, number in zip(
+                rows_of_bytes(identities[rows[further]]), numbers[further].tolist(), strict=True
+            )
+        ),
+        np.uint64,
+        len(further),
+    )
+    flow = MixFlow(
+        received,
+        tally_of(identities[out], tokens=int(lengths[out].sum())),
+        tally_of(
+            identities[rows[further]],
+            copy=numbers[further],
+            tokens=int(lengths[rows[further]].sum()),
+        ),
+    )
+    return rows, numbers, orders, flow

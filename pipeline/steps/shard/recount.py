@@ -24,7 +24,8 @@ def recount_shard(workspace: Workspace, work: ShardRecount) -> CheckRecord:
     key = f"{work.folder}/documents.parquet"
 
     def listed() -> Found:
-        table = pq.read_table(workspace.path(key), columns=["id"], use_threads=False)
-        yield from differs(key, tally_of(from_hex(table.column("id"))), work.flow.output)
+        table = pq.read_table(workspace.path(key), columns=["id", "copy"], use_threads=False)
+        copies = table.column("copy").to_numpy()
+        yield from differs(key, tally_of(from_hex(table.column("id")), copy=copies), work.flow.output)
 
     return recounted((key, listed))

@@ -6,6 +6,7 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.mix.step import MIX, weights_of
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
 from pipeline.steps.sentences.step import SENTENCES
@@ -19,6 +20,7 @@ from pipeline.steps.shard.make import (
     make_shard,
 )
 from pipeline.steps.shard.recount import ShardRecount, recount_shard
+from pipeline.steps.shard.rows import Interleave
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
@@ -30,6 +32,8 @@ from stages.tokenizer.framing import row_frame, trained_ids
 
 DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""
+UNEVEN = 1.25
+"""By how much a shard may have more documents than the others on average."""
 SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""
 
@@ -41,9 +45,12 @@ class DatasetRecord(StepRecord):
 
 
 def _reads(scope: Scope) -> Sequence[str]:
+    read = [TOKENIZE.name]
     if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
-        return (TOKENIZE.name, SENTENCES.name)
-    return (TOKENIZE.name,)
+        read.append(SENTENCES.name)
+    if scope.file.mix_of(scope.dataset) is not None:
+        read.append(MIX.name_for(scope))
+    return tuple(read)
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -52,7 +59,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "packing": scope.file.packing_of(scope.dataset),
         "seed": scope.file.seed,
         **({} if (frame := row_frame_of(scope)) is None else {"row_frame": frame}),
+        **({} if (interleave := interleave_of(scope)) == "shuffle" else {"interleave": interleave}),
     }
+
+
+def interleave_of(scope: Scope, split: str = "train") -> Interleave:
+    """Return how sources lie in the order of a split's rows; those held out have no mix."""
+    mix = scope.file.mix_of(scope.dataset)
+    return "shuffle" if mix is None or split != "train" else mix.interleave
 
 
 def row_frame_of(scope: Scope) -> dict[str, int] | None:
@@ -63,11 +77,24 @@ def row_frame_of(scope: Scope) -> dict[str, int] | None:
     return row_frame(framing, trained_ids(framing) if adopted is None else adopted.special_ids)
 
 
-def rows_need(scope: Scope) -> int:
-    """Return the bytes that a worker takes to lay out the rows of a shard."""
+def rows_need(scope: Scope, documents: int = MAX_DOCUMENTS) -> int:
+    """Return the bytes that a worker takes to lay out the rows of a shard.
+
+    Args:
+        scope: of the dataset.
+        documents: that the shard lists, at the most.
+    """
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
-    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * MAX_DOCUMENTS + TABLE_BYTES
+    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * documents + TABLE_BYTES
+
+
+def copies_need(job: Job) -> int:
+    """Return the same, once a mix has said how many copies of documents there are."""
+    if job.file.mix_of(job.scope.dataset) is None:
+        return rows_need(job.scope)
+    copies, shards = job.records.of(MIX, job.scope.dataset.name).documents, job.records.of(SPLIT).shards
+    return rows_need(job.scope, max(MAX_DOCUMENTS, int(UNEVEN * copies / shards["train"])))
 
 
 def _need(scope: Scope) -> Need:
@@ -79,6 +106,7 @@ def _work(job: Job) -> Work[DatasetRecord]:
     units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
     packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
     firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
+    weights = None if file.mix_of(dataset) is None else weights_of(file)
     work = {
         f"{split}-{number:05d}": ShardWork(
             units=units,
@@ -91,18 +119,29 @@ def _work(job: Job) -> Work[DatasetRecord]:
             seed=file.seed,
             vocab_size=vocab_size,
             row_frame=frame,
+            interleave=interleave_of(job.scope, split),
+            weights=weights if split == "train" else None,
         )
         for split, first in firsts.items()
         for number in range(shards[split])
     }
     tasks = [job.task(unit, make_shard, item) for unit, item in work.items()]
-    commits = yield Phase(f"pack {dataset.name}", tasks)
+    need = Need(copies_need(job), "set packing.shards to more, or lower the epochs of the mix")
+    commits = yield Phase(f"pack {dataset.name}", tasks, need=need)
     splits = {}
     for split in firsts:
         made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)
         if made:
             manifest = ManifestWork(
-                dataset.name, split, made, dataset.objective, packing, file.seed, vocab_size, frame
+                dataset=dataset.name,
+                split=split,
+                shards=made,
+                objective=dataset.objective,
+                packing=packing,
+                seed=file.seed,
+                vocab_size=vocab_size,
+                row_frame=frame,
+                interleave=interleave_of(job.scope, split),
             )
             task = job.task(f"manifest-{split}", make_manifest, manifest)
             signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)
@@ -124,7 +163,8 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
     for unit, flow in evidence.flows.items():
         split, _, number = unit.rpartition("-")
         folder = f"datasets/{dataset}/{split}/{EPOCH_FOLDER}/{number}"
-        yield Task(evidence.name, f"recount-{unit}", recount_shard, ShardRecount(folder, flow), "")
+        work = ShardRecount(folder, flow)
+        yield Task(evidence.name, f"recount-{unit}", recount_shard, work, "")
 
 
 SHARD = Step(

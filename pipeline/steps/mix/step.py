@@ -84,7 +84,8 @@ def _amounts(record: MixRecord, _: Records) -> Amounts:
 
 def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
     """Say what is asked of each source, and once the mix is planned what it has of each."""
-    mix, planned = settings["mix"], {}
+    mix = settings["mix"]
+    planned: dict[str, int] = {}
     for one in () if record is None else record.classes:
         planned[one.source] = planned.get(one.source, 0) + one.tokens
     lines = []

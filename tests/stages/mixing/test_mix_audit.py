@@ -149,10 +149,10 @@ def test_a_drawn_order_is_not_exact() -> None:
 
 def test_classes_at_their_most_are_named_unless_that_was_asked_for() -> None:
     assert audit_mix(counted())[0].capped == ()
-    settings = {"sources": {**MIX["sources"], "old": SourceMix(share=0.15, max_epochs=1.0)}}
-    assert audit_mix(counted(**settings))[0].capped == ("old/en",)
-    asked = {"sources": {**MIX["sources"], "wiki": SourceMix(epochs=2.0, max_epochs=2.0)}}
-    assert audit_mix(counted(**asked))[0].capped == ()
+    bounded = {**MIX["sources"], "old": SourceMix(share=0.15, max_epochs=1.0)}
+    assert audit_mix(counted(sources=bounded))[0].capped == ("old/en",)
+    asked = {**MIX["sources"], "wiki": SourceMix(epochs=2.0, max_epochs=2.0)}
+    assert audit_mix(counted(sources=asked))[0].capped == ()
 
 
 def test_documents_without_weight_are_counted() -> None:

@@ -1,7 +1,7 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +19,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
+from pipeline.report.mixes import mixes_of, packed_of, wholes_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
@@ -133,10 +134,21 @@ def summarise(
         "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
+    _add_mixes(report, file, verdicts, output)
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _add_mixes(
+    report: RunReport, file: RunFile, verdicts: Mapping[str, VerdictRecord], output: Path
+) -> None:
+    """Add the mix of each dataset that has one, and of a generation each dataset as a whole."""
+    if mixes := mixes_of(file, verdicts):
+        report["mix"] = mixes
+    if wholes := wholes_of(output, packed_of(verdicts)):
+        report["whole"] = wholes
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:
@@ -172,11 +184,16 @@ def _plain(record: StepRecord) -> JsonObject:
 
 
 def _verdict(verdict: VerdictRecord) -> VerdictContent:
-    """Return a verdict as JSON; `returned` is there if not every text comes back as it was."""
-    content = cast("VerdictContent", _plain(verdict))
-    if not content["returned"]:
-        del content["returned"]
-    return content
+    """Return a verdict as JSON.
+
+    `returned` is there if not every text comes back as it was, `packed` if rows were counted.
+    """
+    content = _plain(verdict)
+    for key in ("returned", "packed"):
+        if not content[key]:
+            del content[key]
+    del content["mix"]  # which has a place of its own
+    return cast("VerdictContent", content)
 
 
 def _without_flows(content: object) -> object:

@@ -271,6 +271,8 @@ class Step(Generic[R]):
     """Returns tasks that count its tables again and report findings."""
     unit_of: Callable[[str], str] = lambda name: name
     """Returns the unit of the ledger that a commit is of, by the commit's name."""
+    told: Callable[[Mapping[str, Any], R | None], str] | None = None
+    """Says in a line of `plan` what its settings ask for, and what came of them once it is done."""
     recalled: Callable[[R], str | None] = lambda _: None
     """Says what people are told of a record of an earlier session."""
 

@@ -1,6 +1,6 @@
-"""Batches as tensors, read ahead by worker processes: torch's DataLoader around `Batches`.
+"""Batches as tensors, read ahead by worker processes: torch's DataLoader around a walk.
 
-    DIR -> open_dataset -> Batches -> Loader -> a training loop, Lightning, transformers
+    DIR -> open_dataset -> Batches or Sequence -> Loader -> a training loop, Lightning, transformers
 
 Workers take batches by number, so their number changes nothing. The state is that of the batches that
 came out, not of those that workers read ahead. Workers stay from epoch to epoch: each would import
@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from stages.loading.batches import Batches
 from stages.loading.dataset import Batch
+from stages.loading.walk import Walk, WalkState
 
 Tensors = dict[str, Tensor]
 
@@ -36,7 +36,10 @@ class _Numbers(Sampler[int]):
 
 
 class Loader:
-    """An iterable of the rest of an epoch, again and again, with a state that is exact to the row.
+    """An iterable of what is left of a walk, again and again, with a state that is exact to the row.
+
+    Of `Batches` it gives the rest of the epoch, and next time the next epoch; of a `Sequence` it gives
+    the rest of all stages, once.
 
     Args:
         batches: this rank's walk; iterating moves it.
@@ -49,7 +52,7 @@ class Loader:
 
     def __init__(
         self,
-        batches: Batches,
+        batches: Walk,
         *,
         num_workers: int = 0,
         collate: Callable[[Batch], Tensors] | None = None,
@@ -71,11 +74,11 @@ class Loader:
         return self.__dict__ | {"_loader": None}
 
     def __len__(self) -> int:
-        """Batches from here to the end of the epoch."""
+        """Batches that are left."""
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Tensors]:
-        """Yield the rest of the epoch; the walk stands behind each batch that was given.
+        """Yield what is left; the walk stands behind each batch that was given.
 
         Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
         The next one goes on from the walk's place, also after an error: it starts new workers then.
@@ -130,7 +133,7 @@ class Loader:
             self._loader = None
             raise
 
-    def state_dict(self) -> dict[str, int | str]:
+    def state_dict(self) -> WalkState:
         """Return what a loader of any number of workers and ranks goes on from, as plain JSON."""
         return self.batches.state_dict()
 

@@ -1,6 +1,7 @@
 """Mix: how often the documents of each source and language are seen by a dataset."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
@@ -17,7 +18,7 @@ from pipeline.steps.tokenize.step import TOKENIZE
 _COUNTING = 512 << 20
 """Bytes that counting a unit takes, and planning: 64 KiB for each class of documents."""
 _COUNT = "count-"
-_DECIDING = {"total_tokens", "language_alpha", "sources", "after"}
+_DECIDING = {"total_tokens", "language_alpha", "missing", "sources", "after"}
 
 
 def weights_of(file: RunFile) -> dict[str, str]:
@@ -81,6 +82,25 @@ def _amounts(record: MixRecord, _: Records) -> Amounts:
     return Amounts(record.documents, None, record.tokens)
 
 
+def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
+    """Say what is asked of each source, and once the mix is planned what it has of each."""
+    mix, planned = settings["mix"], {}
+    for one in () if record is None else record.classes:
+        planned[one.source] = planned.get(one.source, 0) + one.tokens
+    lines = []
+    for name, asked in mix["sources"].items():
+        epochs = 1.0 if asked["epochs"] is None else asked["epochs"]
+        said = f"epochs {epochs:g}" if asked["share"] is None else f"share {asked['share']:g}"
+        if record is not None:
+            tokens = planned.get(name, 0)
+            said += f" ({tokens:,} tokens, {tokens / max(record.tokens, 1):.2%})"
+        lines.append(f"{name} {said}")
+    total = "" if mix["total_tokens"] is None else f" of {mix['total_tokens']:,} tokens"
+    after = "" if mix["after"] is None else f", after {mix['after']}"
+    alpha = "" if mix["language_alpha"] == 1 else f", language_alpha {mix['language_alpha']:g}"
+    return f"{', '.join(lines)}{total}{alpha}{after}"
+
+
 MIX_NAME = "mix"
 MIX = Step(
     name=MIX_NAME,
@@ -94,6 +114,7 @@ MIX = Step(
     work=_work,
     amounts=_amounts,
     replayed=(TOKENIZE.name,),
+    told=_told,
     folders=("mix", "work"),
     unread=("work/mix/",),
 )

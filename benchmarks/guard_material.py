@@ -15,8 +15,9 @@ import sentencepiece
 from contest_material import EXAMPLES, ROW_LENGTH
 from numpy.typing import NDArray
 
-from pipeline.steps.shard.merge import MergedGroup
+from pipeline.steps.shard.merge import MergedGroup, MixFlow
 from stages.cleaning.text import clean_text
+from stages.ledger import Tally, tally_of
 from stages.objectives.objective import Objective
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.table import component_widths, components_of, traits_of, widths_of
@@ -126,7 +127,11 @@ class GuardMaterial:
         number = np.arange(count)
         names = np.zeros((count, 16), np.uint8)
         ranges = tuple((0, len(store.places)) for store in stores)
-        return MergedGroup(tuple(stores), units, begins, lengths, names, number, number, ranges)
+        mixed = MixFlow(tally_of(names, tokens=int(lengths.sum())), Tally(), Tally())
+        copies = np.zeros(count, np.int32)
+        return MergedGroup(
+            tuple(stores), units, begins, lengths, names, number, number, copies, mixed, ranges
+        )
 
     def _closed(self, ids: NDArray[np.integer]) -> NDArray[np.uint16]:
         return np.append(ids, self.tokenizer.eos).astype(np.uint16)

@@ -13,7 +13,7 @@ from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.run_file.mixes import mix_of, require_possible_mixes, with_whole_mixes
 from pipeline.run_file.own_packing import with_whole_packing
-from pipeline.run_file.replays import require_nothing_of_files, require_possible_replays
+from pipeline.run_file.replays import require_files_or_a_run, require_possible_replays
 from stages.cleaning.text import clean_text
 from stages.config import Config
 from stages.decontamination.config import Decontamination
@@ -114,13 +114,7 @@ class Source(FieldMapping, SourceMix):
 
     @model_validator(mode="after")
     def _files_or_a_run(self) -> "Source":
-        if self.run is None:
-            if not self.paths:
-                raise ValueError(
-                    "paths is missing: name the files of the source, or run, a finished run"
-                )
-            return self
-        require_nothing_of_files(self)
+        require_files_or_a_run(self)
         return self
 
     @field_validator("exclude")

@@ -15,13 +15,16 @@ _OF_RUNS = frozenset({"name", "run", "epochs", "share", "max_epochs", "weight_co
 """What a source that is a run may say; all else is how files are read."""
 
 
-def require_nothing_of_files(source: "Source") -> None:
-    """Refuse a source that is a run and says how files are read.
+def require_files_or_a_run(source: "Source") -> None:
+    """Refuse a source that is neither files nor a run, or that is a run and says how files are read.
 
     Raises:
         ValueError: says which setting, and the way out.
     """
-    assert source.run is not None, "the source is files"
+    if source.run is None:
+        if not source.paths:
+            raise ValueError("paths is missing: name the files of the source, or run, a finished run")
+        return
     if not source.run.strip():
         raise ValueError("run = '' names no folder; name the folder of a finished run")
     if source.paths:

@@ -114,8 +114,8 @@ MIX = Step(
     need=lambda _: Need(_COUNTING),
     work=_work,
     amounts=_amounts,
-    told=_told,
     replayed=(TOKENIZE.name,),
+    told=_told,
     folders=("mix", "work"),
     unread=("work/mix/",),
 )

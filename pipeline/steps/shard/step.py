@@ -93,11 +93,18 @@ def rows_need(scope: Scope, documents: int = MAX_DOCUMENTS) -> int:
 
 
 def copies_need(job: Job) -> int:
-    """Return the same, once a mix has said how many copies of documents there are."""
-    if job.file.mix_of(job.scope.dataset) is None:
+    """Return the same, once it is known how many documents are replayed, and how many copies there are.
+
+    All replayed documents of a shard are held until those that a mix takes are found.
+    """
+    mix, replayed = job.records.get(MIX, job.scope.dataset.name), job.records.get(REPLAY)
+    if mix is None and replayed is None:
         return rows_need(job.scope)
-    copies, shards = job.records.of(MIX, job.scope.dataset.name).documents, job.records.of(SPLIT).shards
-    return rows_need(job.scope, max(MAX_DOCUMENTS, int(UNEVEN * copies / shards["train"])))
+    documents = 0 if mix is None else mix.documents
+    if replayed is not None:
+        documents = max(documents, job.records.of(TOKENIZE).documents + replayed.documents)
+    most = int(UNEVEN * documents / job.records.of(SPLIT).shards["train"])
+    return rows_need(job.scope, max(MAX_DOCUMENTS, most))
 
 
 def _need(scope: Scope) -> Need:

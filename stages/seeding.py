@@ -125,8 +125,8 @@ def philox4x32(
         (N, 4) uint64, each below 2**32.
     """
     if len(counter) <= _FEW:
-        few = [_philox(*words, key=key, rounds=rounds) for words in counter.tolist()]
-        return np.array(few, np.uint64).reshape(-1, 4)
+        found = [_philox(*words, key=key, rounds=rounds) for words in counter.tolist()]
+        return np.array(found, np.uint64).reshape(-1, 4)
     c0, c1, c2, c3 = (counter[:, word].astype(np.uint64) for word in range(4))
     k0, k1 = key
     for _ in range(rounds):

@@ -27,7 +27,7 @@ from pydantic import ByteSize, TypeAdapter
 from synthetic_signatures import PeakWatch, keep
 
 from pipeline.engine.tasks import Task, Worker
-from pipeline.steps.mix.choose import MixChoice, choose_mix
+from pipeline.steps.mix.choose import MixChoice, MixRecord, choose_mix
 from pipeline.steps.mix.count import MixUnit, count_unit
 from pipeline.steps.units import Unit, fixed_array
 from stages.columns import STORED_DOCUMENTS, with_kept
@@ -125,7 +125,7 @@ def measure(root: Path, units: Sequence[Unit], sources: int) -> list[dict[str, A
         figures.append(
             {
                 "mix": title,
-                "classes": len(outcome.record["classes"]),
+                "classes": len(MixRecord.model_validate(outcome.record).classes),
                 "count_seconds": counting,
                 "count_cpu_seconds": counting_cpu,
                 "count_peak_mib": mib(peak),

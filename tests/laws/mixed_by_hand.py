@@ -36,7 +36,7 @@ def mix_content(number: int, seed: int, sources: Sequence[str]) -> dict[str, Any
     chosen = dict(MIXES[(name := mix_of(number, seed))])
     if not chosen:
         return {}
-    content: dict[str, Any] = {"missing": "leave_out"}
+    content: dict[str, Any] = {"missing": "leave_out", "tolerance": 1.0}
     if epochs := chosen.pop("epochs", None):
         own = {"epochs": float(epochs), "max_epochs": 1000.0}
         content["sources"] = dict.fromkeys(sources, own)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipeline.compare_cli import compare
 from pipeline.main import main
 from pipeline.tokenizer_cli import tokenizer_app
 from stages.errors import VerificationError
@@ -276,39 +277,7 @@ def quick(  # noqa: PLR0913  # one parameter an option
     print_quick(quick_export(request, stream=sys.stderr), as_json=as_json)
 
 
-@app.command()
-def compare(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=_local)
-    ],
-    datasets: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
-    ] = None,
-    tokens: Annotated[
-        int, typer.Option(min=1_000, metavar="N", help="Tokens that each model reads.")
-    ] = 500_000,
-    seeds: Annotated[int, typer.Option(min=1, max=100, metavar="K", help="Models of each dataset.")] = 1,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="Folder of the results. [default: DIR/compare]",
-            callback=_local,
-        ),
-    ] = None,
-    as_json: AsJson = False,  # noqa: FBT002  # typer's way
-) -> None:
-    """Train small models on datasets, alike, and compare what they know."""
-    from pipeline.commands.compare import CompareRequest, compare_datasets
-    from pipeline.report.terminal import print_comparison
-    from stages.comparing.settings import CompareSettings
-
-    settings = CompareSettings(tokens=tokens, seeds=seeds)
-    request = CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
-    print_comparison(compare_datasets(request, stream=sys.stderr), as_json=as_json)
+app.command()(compare)
 
 
 @app.command()

@@ -125,9 +125,8 @@ def philox4x32(
         (N, 4) uint64, each below 2**32.
     """
     if len(counter) <= _FEW:
-        return np.array([_philox(*words, key, rounds) for words in counter.tolist()], np.uint64).reshape(
-            -1, 4
-        )
+        found = [_philox(*words, key=key, rounds=rounds) for words in counter.tolist()]
+        return np.array(found, np.uint64).reshape(-1, 4)
     c0, c1, c2, c3 = (counter[:, word].astype(np.uint64) for word in range(4))
     k0, k1 = key
     for _ in range(rounds):
@@ -142,7 +141,7 @@ def philox4x32(
 
 
 def _philox(
-    c0: int, c1: int, c2: int, c3: int, key: tuple[int, int], rounds: int
+    c0: int, c1: int, c2: int, c3: int, *, key: tuple[int, int], rounds: int
 ) -> tuple[int, int, int, int]:
     """Return the output words of one counter."""
     k0, k1 = key

@@ -17,8 +17,11 @@ from typing import TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.commands.compared_runs import chosen_datasets, run_names
 from pipeline.engine.progress import BatchProgress, Progress
+from pipeline.planning.kept_plan import kept_run
 from pipeline.planning.outputs import require_local
+from pipeline.planning.replays import replays_again
 from pipeline.report.comparison import (
     ComparedContent,
     ComparisonReport,
@@ -31,11 +34,12 @@ from pipeline.session.session import read_plan
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage, make_folder
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.replayed import replayed_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import tokenizer_of
-from pipeline.steps.units import Unit, units_of
+from pipeline.steps.units import Unit, open_unit, units_of
 from pipeline.system.disk_faults import disk_faults, making
 from stages.comparing.classes import Classes, classes_of
 from stages.comparing.settings import CompareSettings, IdCounts, Memorised
@@ -44,9 +48,7 @@ from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
-from stages.store.folders import entries
 from stages.store.manifest import read_manifest
-from stages.store.token_store import TokenUnit
 from stages.verify.gates import to_json
 
 FOLDER = "compare"
@@ -88,8 +90,8 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
     if request.output is not None:
         require_local(request.output, "--output")
     folders = sorted(dict.fromkeys(require_local(folder, "DIR").resolve() for folder in request.folders))
-    chosen = _chosen_datasets(folders, request.datasets)
-    runs = [_open_run(folder, name) for folder, name in zip(folders, _names(folders), strict=True)]
+    chosen = chosen_datasets(folders, request.datasets)
+    runs = [_open_run(folder, name) for folder, name in zip(folders, run_names(folders), strict=True)]
     texts = choose_texts([run.texts for run in runs], most=request.settings.documents)
     if not texts.fresh:
         raise ConfigError(
@@ -114,33 +116,6 @@ def compare_datasets(request: CompareRequest, *, stream: TextIO | None) -> Compa
     return {**report, "output": str(folder)}
 
 
-def _chosen_datasets(folders: Sequence[Path], names: Sequence[str]) -> dict[Path, list[str]]:
-    """Return the datasets to compare of each run, in the order of their names."""
-    there = {
-        folder: [path.name for path in entries(folder / "datasets") if finished_splits(path)]
-        for folder in folders
-    }
-    for folder in folders:
-        read_plan(folder)  # says so of what is no run
-    for name in names:
-        if not any(name in found for found in there.values()):
-            find_dataset(folders[0], name)  # says which there are
-    chosen = {
-        folder: [name for name in found if not names or name in names] for folder, found in there.items()
-    }
-    if not any(chosen.values()):
-        raise ConfigError(f"{folders[0]}: no dataset to compare; finish the run first")
-    return chosen
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """Return names of run folders, of no two the same: their last parts, as many as that takes."""
-    parts = 1
-    while len({folder.parts[-parts:] for folder in folders}) < len(folders):
-        parts += 1
-    return ["/".join(folder.parts[-parts:]) for folder in folders]
-
-
 def _open_run(folder: Path, name: str) -> _Run:
     steps, commits = read_plan(folder).steps, Commits(LocalStorage(folder))
     records = Records()
@@ -153,14 +128,16 @@ def _open_run(folder: Path, name: str) -> _Run:
         records.put(step.name, commit.read(step.record))
     num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
     run = _Run(folder, name, IdCounts(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
-    for unit in units_of(records.of(INGEST).units):
+    kept = read_plan(folder)
+    replayed = replayed_units(replays_again(kept_run(folder, kept), kept))
+    for unit in (*units_of(records.of(INGEST).units), *replayed):
         _add_unit(run, unit, train_groups=records.of(SPLIT).shards["train"])
     return run
 
 
 def _add_unit(run: _Run, unit: Unit, *, train_groups: int) -> None:
     """Add the beginnings of a unit's documents, and how often ids stand in those trained on."""
-    store = TokenUnit.open(run.folder / unit.tokens)
+    store = open_unit(run.folder, unit)
     for group in range(len(store.group_ptr) - 1):
         ids, lengths = store.group(group)
         table = store.documents(group)

@@ -17,6 +17,8 @@ from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.replay.step import REPLAY, REPLAYED
+from pipeline.steps.replayed import ReplayedRun
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenizer.adopt import Adoption
@@ -116,6 +118,8 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
             for source, _, path in [key.partition("/")]
         ]
         earlier = against_of(kept)
+        replay = steps.get(REPLAY.name)
+        replayed = ReplayedRun.recorded(replay.config[REPLAYED] if replay is not None else ())
         adopted = None
         if run.tokenizer.path is not None:
             ((kind, what),) = steps["tokenizer"].config["tokenizer"].items()
@@ -125,7 +129,7 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
         raise ConfigError(
             f"run.json: is damaged ({error}); run the run file again, which writes it anew"
         ) from error
-    return plan_steps(run, files, adopted, earlier=earlier)
+    return plan_scope(Scope(run, files, adopted, earlier=earlier, replayed=replayed))
 
 
 def status_of(

@@ -33,6 +33,7 @@ from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
+from pipeline.steps.replay.step import REPLAY
 from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.make import MIXED
 from pipeline.steps.shard.step import SHARD
@@ -331,11 +332,13 @@ def _require_conservation(report: RunReport, records: Records) -> None:
         made = sum(
             split["tokens"] - split["frame_tokens"] + split["tokens_cut"] for split in splits.values()
         )
-        stored = records.of(TOKENIZE).tokens + _mixed_tokens(records.of(SHARD, name).ledger)
+        replayed = records.get(REPLAY)
+        stored = records.of(TOKENIZE).tokens + (0 if replayed is None else replayed.tokens)
+        stored += _mixed_tokens(records.of(SHARD, name).ledger)
         if made != stored:
             raise VerificationError(
-                f"tokens of {name} do not add up: {stored:,} stored or copied, {made:,} in rows or"
-                " cut; this is a bug, please report it with the log"
+                f"tokens of {name} do not add up: {stored:,} stored, replayed or copied, {made:,} in"
+                " rows or cut; this is a bug, please report it with the log"
             )
 
 

@@ -71,6 +71,8 @@ def require_possible_mixes(file: "RunFile") -> None:
         ValueError: says which, and the way out.
     """
     for source in file.sources:
+        if source.run is not None:  # what goes along with its documents is known once it is found
+            continue
         if source.weight_column is not None and source.weight_column not in source.keep_columns:
             kept = ", ".join(f'"{name}"' for name in (*source.keep_columns, source.weight_column))
             raise ValueError(

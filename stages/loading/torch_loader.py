@@ -12,16 +12,20 @@ itself, and a trainer that calls one when it goes on would undo the state that w
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Literal, cast
+from typing import Generic, Literal, cast
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
+from typing_extensions import TypeVar
 
+from stages.loading.batches import Batches
 from stages.loading.dataset import Batch
 from stages.loading.walk import Walk, WalkState
 
 Tensors = dict[str, Tensor]
+Walked = TypeVar("Walked", bound=Walk, default=Batches)
+"""What a loader is around, so that type checkers know what its `batches` can do."""
 
 
 class _Numbers(Sampler[int]):
@@ -35,7 +39,7 @@ class _Numbers(Sampler[int]):
         return iter(range(self.taken, self.end))
 
 
-class Loader:
+class Loader(Generic[Walked]):
     """An iterable of what is left of a walk, again and again, with a state that is exact to the row.
 
     Of `Batches` it gives the rest of the epoch, and next time the next epoch; of a `Sequence` it gives
@@ -52,7 +56,7 @@ class Loader:
 
     def __init__(
         self,
-        batches: Walk,
+        batches: Walked,
         *,
         num_workers: int = 0,
         collate: Callable[[Batch], Tensors] | None = None,

@@ -57,8 +57,7 @@ def epoch_rows(manifest: Manifest, positions: Sequence[int], *, epoch: int) -> l
     if manifest.interleave == "shuffle":
         size = sum(shard.rows for shard in manifest.shards)
         places = np.array(positions, np.int64)
-        rows: list[int] = shuffled(places, size, seed=manifest.seed, epoch=epoch).tolist()
-        return rows
+        return list(map(int, shuffled(places, size, seed=manifest.seed, epoch=epoch)))
     totals: dict[str, list[int]] = {name: [0] * LEVELS for shard in shards for name in sorted(shard)}
     for shard in shards:
         for name, rows in shard.items():

@@ -17,6 +17,7 @@ ROOMS = (
     "session",
     "commands",
     "tokenizer_cli",
+    "compare_cli",
     "cli",
     "main",
 )

@@ -12,9 +12,8 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.mix.intervals import INTERVAL_COLUMNS
 from pipeline.steps.mix.weights import levels_in, weight_columns
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, named_table, read_table
+from pipeline.steps.units import Unit, named_table, open_unit, read_table
 from stages.mixing.classes import BINS, ClassCounts, ClassKey, bins_of
-from stages.store.token_store import TokenUnit
 
 _COUNTS = pa.schema(
     [
@@ -74,7 +73,7 @@ def _count(workspace: Workspace, work: MixUnit, counts: "_Counts") -> MixUnitRec
 
 def _training_documents(workspace: Workspace, work: MixUnit) -> Iterator[pa.Table]:
     """Yield the rows of the documents that are trained on; they stand before those held out."""
-    store = TokenUnit.open(workspace.path(work.unit.tokens), groups=work.train_shards)
+    store = open_unit(workspace.root, work.unit, groups=work.train_shards)
     left = int(store.group_ptr[work.train_shards])
     path = store.folder / "documents.parquet"
     columns = [*INTERVAL_COLUMNS, "tokens", *weight_columns(work.weights)]

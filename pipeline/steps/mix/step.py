@@ -7,14 +7,13 @@ from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.run_file.fingerprints import Some
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.choose import MixChoice, MixRecord, choose_mix
 from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit
 from pipeline.steps.records import read_all
+from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
-from pipeline.steps.units import units_of
 
 _COUNTING = 512 << 20
 """Bytes that counting a unit takes, and planning: 64 KiB for each class of documents."""
@@ -40,7 +39,9 @@ def _applies(scope: Scope) -> bool:
 
 def _reads(scope: Scope) -> Sequence[str]:
     before = stage_before(scope)
-    return (TOKENIZE.name,) if before is None else (TOKENIZE.name, f"{MIX_NAME}-{before.name}")
+    replay = (REPLAY.name,) if scope.file.replays else ()
+    stage = () if before is None else (f"{MIX_NAME}-{before.name}",)
+    return (TOKENIZE.name, *replay, *stage)
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -65,7 +66,7 @@ def mix_units(job: Job) -> tuple[MixUnit, ...]:
     shards, weights = job.records.of(SPLIT).shards["train"], weights_of(job.file)
     return tuple(
         MixUnit(unit, job.scope.dataset.name, shards, weights.get(unit.source))
-        for unit in units_of(job.records.of(INGEST).units)
+        for unit in token_units(job)
     )
 
 
@@ -113,6 +114,7 @@ MIX = Step(
     need=lambda _: Need(_COUNTING),
     work=_work,
     amounts=_amounts,
+    replayed=(TOKENIZE.name,),
     told=_told,
     folders=("mix", "work"),
     unread=("work/mix/",),

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.step import MIX, weights_of
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
+from pipeline.steps.replay.step import REPLAY, token_units
+from pipeline.steps.replayed import replayed_columns
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.make import (
     EPOCH_FOLDER,
@@ -25,7 +26,6 @@ from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.units import units_of
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import needs_sentences, traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
@@ -48,6 +48,8 @@ def _reads(scope: Scope) -> Sequence[str]:
     read = [TOKENIZE.name]
     if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
         read.append(SENTENCES.name)
+    if scope.file.replays:
+        read.append(REPLAY.name)
     if scope.file.mix_of(scope.dataset) is not None:
         read.append(MIX.name_for(scope))
     return tuple(read)
@@ -86,15 +88,23 @@ def rows_need(scope: Scope, documents: int = MAX_DOCUMENTS) -> int:
     """
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
+    kept |= set(replayed_columns(scope.replayed))
     return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * documents + TABLE_BYTES
 
 
 def copies_need(job: Job) -> int:
-    """Return the same, once a mix has said how many copies of documents there are."""
-    if job.file.mix_of(job.scope.dataset) is None:
+    """Return the same, once it is known how many documents are replayed, and how many copies there are.
+
+    All replayed documents of a shard are held until those that a mix takes are found.
+    """
+    mix, replayed = job.records.get(MIX, job.scope.dataset.name), job.records.get(REPLAY)
+    if mix is None and replayed is None:
         return rows_need(job.scope)
-    copies, shards = job.records.of(MIX, job.scope.dataset.name).documents, job.records.of(SPLIT).shards
-    return rows_need(job.scope, max(MAX_DOCUMENTS, int(UNEVEN * copies / shards["train"])))
+    documents = 0 if mix is None else mix.documents
+    if replayed is not None:
+        documents = max(documents, job.records.of(TOKENIZE).documents + replayed.documents)
+    most = int(UNEVEN * documents / job.records.of(SPLIT).shards["train"])
+    return rows_need(job.scope, max(MAX_DOCUMENTS, most))
 
 
 def _need(scope: Scope) -> Need:
@@ -103,7 +113,7 @@ def _need(scope: Scope) -> Need:
 
 def _work(job: Job) -> Work[DatasetRecord]:
     file, dataset = job.file, job.scope.dataset
-    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
+    units, shards = token_units(job), job.records.of(SPLIT).shards
     packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
     firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
     weights = None if file.mix_of(dataset) is None else weights_of(file)
@@ -177,7 +187,8 @@ SHARD = Step(
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes((TOKENIZE.name,), by_unit=False),
+    takes=Takes((TOKENIZE.name,), by_unit=False, beside=(REPLAY.name,)),
     evidence=_evidence,
+    replayed=(TOKENIZE.name,),
     folders=("datasets",),
 )

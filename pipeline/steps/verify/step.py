@@ -10,15 +10,14 @@ from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.findings import CheckRecord, FoundIn, found_in
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.step import MIX, mix_choice, weights_of
 from pipeline.steps.records import StepRecord
+from pipeline.steps.replay.step import token_units
 from pipeline.steps.shard.step import SHARD, copies_need, interleave_of, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import special_ids_of
-from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
 from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
 from pipeline.steps.verify.mixed import MixCounts, count_mix
@@ -89,7 +88,7 @@ def _need_with(scope: Scope, rows: int) -> Need:
 def _work(job: Job) -> Work[VerdictRecord]:
     file, dataset, shards = job.file, job.scope.dataset, job.records.of(SPLIT).shards
     units, splits = (
-        units_of(job.records.of(INGEST).units),
+        token_units(job),
         tuple(name for name in shards if shards[name]),
     )
     mix = None if file.mix_of(dataset) is None else mix_choice(job)

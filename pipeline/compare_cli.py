@@ -1,0 +1,179 @@
+"""The command `shardmill compare`: tiny models of its own, or models of transformers."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stages.continuing.settings import ContinueSettings
+from stages.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline.commands.continued import ContinueRequest
+
+_DEFAULTS = ContinueSettings()
+Evaluations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evaluate",
+        metavar="NAME=DIR",
+        help="With --from: a dataset's folder, RUN/datasets/NAME, on whose validation split losses are"
+        " measured, or DIR:source=SOURCE or DIR:language=LANGUAGE for a part of it; may be given again."
+        " [default: the first dataset of every run]",
+    ),
+]
+Sequences = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sequence",
+        metavar="NAME,NAME",
+        help="With --from: datasets of one run that are trained on one after the other, each its part of"
+        " the tokens; may be given again.",
+    ),
+]
+LearningRate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="R", help=f"With --from: the highest learning rate. [default: {_DEFAULTS.learning_rate}]"
+    ),
+]
+StepTokens = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help=f"With --from: tokens of a training step. [default: {_DEFAULTS.step_tokens}]"
+    ),
+]
+Evaluated = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With --from: most tokens that each loss is measured on. [default:"
+        f" {_DEFAULTS.evaluation_tokens}]",
+    ),
+]
+
+
+def _local(parameter: typer.CallbackParam, value: list[Path] | Path | None) -> list[Path] | Path | None:
+    """Return folders as they are given, if none of them is a URL."""
+    from pipeline.planning.outputs import require_local
+
+    name = parameter.opts[0] if parameter.opts[0].startswith("-") else str(parameter.metavar)
+    for path in value if isinstance(value, list) else [value]:
+        if path is not None:
+            require_local(path, name)
+    return value
+
+
+def compare(  # noqa: PLR0913  # one parameter an option
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=_local)
+    ],
+    datasets: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="NAME", help="A dataset, or several. [default: all]"),
+    ] = None,
+    tokens: Annotated[
+        int, typer.Option(min=1_000, metavar="N", help="Tokens that each model reads.")
+    ] = 500_000,
+    seeds: Annotated[int, typer.Option(min=1, max=100, metavar="K", help="Models of each dataset.")] = 1,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            help="Folder of a model of transformers to go on from, with config.json and weights; without"
+            " weights, they are drawn. [default: tiny models of this program]",
+            callback=_local,
+        ),
+    ] = None,
+    evaluations: Evaluations = None,
+    sequences: Sequences = None,
+    learning_rate: LearningRate = None,
+    step_tokens: StepTokens = None,
+    evaluation_tokens: Evaluated = None,
+    save: Annotated[  # noqa: FBT002  # typer's way
+        bool,
+        typer.Option(
+            "--save",
+            help="With --from: keep the trained models, in weights/ of the results, for transformers.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="Folder of the results. [default: DIR/compare]",
+            callback=_local,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
+) -> None:
+    """Train models on datasets, alike, and compare what they know."""
+    numbers = {
+        "learning_rate": learning_rate,
+        "step_tokens": step_tokens,
+        "evaluation_tokens": evaluation_tokens,
+    }
+    if start is None:
+        asked = {"evaluate": evaluations, "sequence": sequences, "save": save, **numbers}
+        if strangers := [name for name, value in asked.items() if value]:
+            raise ConfigError(
+                f"--{strangers[0].replace('_', '-')}: is for models that go on from a checkpoint; name"
+                " its folder with --from, or leave it out"
+            )
+        _compare_tiny(folders, datasets, tokens=tokens, seeds=seeds, output=output, as_json=as_json)
+        return
+    from pipeline.commands.continued import ContinueRequest
+
+    given = {name: value for name, value in numbers.items() if value is not None}
+    request = ContinueRequest(
+        tuple(folders),
+        start,
+        tuple(datasets or ()),
+        tuple(tuple(one.split(",")) for one in sequences or ()),
+        tuple(evaluations or ()),
+        output,
+        _settings({**given, "tokens": tokens, "seeds": seeds}),
+        save,
+    )
+    _compare_continued(request, as_json=as_json)
+
+
+def _settings(given: dict[str, float | int]) -> ContinueSettings:
+    """Return the settings of the command line."""
+    from pydantic import ValidationError
+
+    try:
+        return ContinueSettings.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0]).replace("_", "-")
+        raise ConfigError(f"--{name} {first['input']}: {first['msg']}") from error
+
+
+def _compare_tiny(  # what the command was asked, except the checkpoint
+    folders: list[Path],
+    datasets: list[str] | None,
+    *,
+    tokens: int,
+    seeds: int,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    from pipeline.commands.compare import CompareRequest, compare_datasets
+    from pipeline.report.terminal import print_comparison
+    from stages.comparing.settings import CompareSettings
+
+    settings = CompareSettings(tokens=tokens, seeds=seeds)
+    request = CompareRequest(tuple(folders), tuple(datasets or ()), output, settings)
+    print_comparison(compare_datasets(request, stream=sys.stderr), as_json=as_json)
+
+
+def _compare_continued(request: "ContinueRequest", *, as_json: bool) -> None:
+    from pipeline.commands.continued import compare_continued
+    from pipeline.report.continued import print_continued
+
+    print_continued(compare_continued(request, stream=sys.stderr), as_json=as_json)

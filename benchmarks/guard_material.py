@@ -15,8 +15,9 @@ import sentencepiece
 from contest_material import EXAMPLES, ROW_LENGTH
 from numpy.typing import NDArray
 
-from pipeline.steps.shard.merge import MergedGroup
+from pipeline.steps.shard.merge import MergedGroup, MixFlow
 from stages.cleaning.text import clean_text
+from stages.ledger import Tally, tally_of
 from stages.objectives.objective import Objective
 from stages.objectives.rows import StoredRows, Widths
 from stages.objectives.table import component_widths, components_of, traits_of, widths_of
@@ -121,11 +122,16 @@ class GuardMaterial:
             offsets = np.cumsum([0, *lengths[members]])
             begins[members] = offsets[:-1]
             held = np.concatenate([ids[number] for number in members])
-            stores.append(TokenUnit(self.folder, held, offsets, np.array([0, len(members)])))
+            places = np.column_stack([offsets[:-1], offsets[1:]])
+            stores.append(TokenUnit(self.folder, held, places, np.array([0, len(members)])))
         number = np.arange(count)
         names = np.zeros((count, 16), np.uint8)
-        ranges = tuple((0, len(store.offsets) - 1) for store in stores)
-        return MergedGroup(tuple(stores), units, begins, lengths, names, number, number, ranges)
+        ranges = tuple((0, len(store.places)) for store in stores)
+        mixed = MixFlow(tally_of(names, tokens=int(lengths.sum())), Tally(), Tally())
+        copies = np.zeros(count, np.int32)
+        return MergedGroup(
+            tuple(stores), units, begins, lengths, names, number, number, copies, mixed, ranges
+        )
 
     def _closed(self, ids: NDArray[np.integer]) -> NDArray[np.uint16]:
         return np.append(ids, self.tokenizer.eos).astype(np.uint16)

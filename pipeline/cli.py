@@ -195,18 +195,27 @@ def inspect(
 @app.command()
 def export(  # one parameter an option
     folder: Folder,
-    dataset: Annotated[str, typer.Option(metavar="NAME", help="The dataset.")],
+    datasets: Annotated[
+        list[str],
+        typer.Option("--dataset", metavar="NAME", help="The dataset; several are stages, in order."),
+    ],
     format_: Annotated[str, typer.Option("--format", metavar="FORMAT", help=_FORMATS)],
     to: Annotated[Path, typer.Option(metavar="PATH", help="Folder of the export.", callback=_local)],
     split: Annotated[str | None, typer.Option(metavar="SPLIT", help="One split. [default: all]")] = None,
     epoch: Annotated[int, typer.Option(metavar="E", help="The epoch that rows are drawn for.")] = 0,
     as_json: AsJson = False,  # noqa: FBT002  # typer's way
 ) -> None:
-    """Write a dataset in the file format of another trainer; run again to resume."""
+    """Write a dataset, or stages, in the file format of another trainer; run again to resume."""
     from pipeline.commands import api
-    from pipeline.report.terminal import print_export
+    from pipeline.report.terminal import print_export, print_stages
 
-    written = api.export(folder, dataset, format_, to, split=split, epoch=epoch, stream=sys.stderr)
+    if len(datasets) > 1:
+        staged = api.export_stages(
+            folder, datasets, format_, to, split=split, epoch=epoch, stream=sys.stderr
+        )
+        print_stages(staged, as_json=as_json)
+        return
+    written = api.export(folder, datasets[0], format_, to, split=split, epoch=epoch, stream=sys.stderr)
     print_export(written, as_json=as_json)
 
 

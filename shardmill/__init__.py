@@ -4,7 +4,7 @@
 >>> rows = shardmill.open_dataset("DIR/datasets/clm", split="train")
 
 Each name is imported when it is first used. Opening a dataset needs numpy, pydantic and xxhash. Tensors
-need torch. `plan`, `run`, `verify`, `inspect`, `export` and `export_tokenizer` need
+need torch. `plan`, `run`, `verify`, `inspect`, `export`, `export_stages` and `export_tokenizer` need
 `pip install shardmill[run]`. The packages `stages` and `pipeline` are internal, and may change without
 notice.
 """
@@ -22,7 +22,15 @@ if not hasattr(stages, "__path__") or "no Ray" not in (stages.__doc__ or ""):
     )
 
 if TYPE_CHECKING:
-    from pipeline.commands.api import export, export_tokenizer, inspect, plan, run, verify
+    from pipeline.commands.api import (
+        export,
+        export_stages,
+        export_tokenizer,
+        inspect,
+        plan,
+        run,
+        verify,
+    )
     from stages.loading.attention import dense_masks, flex_block_masks
     from stages.loading.batches import Batches
     from stages.loading.blend import Blend
@@ -42,6 +50,8 @@ if TYPE_CHECKING:
         seq2seq_loss,
     )
     from stages.loading.masks import cu_seqlens, masks_of
+    from stages.loading.sequence import Sequence, open_sequence
+    from stages.loading.stage import Stage
     from stages.loading.torch_loader import Loader
 
     __version__: str
@@ -52,7 +62,9 @@ __all__ = [
     "Blend",
     "Loader",
     "Loss",
+    "Sequence",
     "ShardDataset",
+    "Stage",
     "causal_lm_loss",
     "collate",
     "contrastive_loss",
@@ -61,6 +73,7 @@ __all__ = [
     "duplicate_rows",
     "electra_loss",
     "export",
+    "export_stages",
     "export_tokenizer",
     "flex_block_masks",
     "inspect",
@@ -68,6 +81,7 @@ __all__ = [
     "masks_of",
     "next_labels",
     "open_dataset",
+    "open_sequence",
     "pair_classification_loss",
     "plan",
     "replaced_token_loss",
@@ -77,7 +91,15 @@ __all__ = [
 ]
 
 _MODULES = {
-    "pipeline.commands.api": ("export", "export_tokenizer", "inspect", "plan", "run", "verify"),
+    "pipeline.commands.api": (
+        "export",
+        "export_stages",
+        "export_tokenizer",
+        "inspect",
+        "plan",
+        "run",
+        "verify",
+    ),
     "stages.loading.attention": ("dense_masks", "flex_block_masks"),
     "stages.loading.batches": ("Batches",),
     "stages.loading.blend": ("Blend",),
@@ -97,6 +119,8 @@ _MODULES = {
         "seq2seq_loss",
     ),
     "stages.loading.masks": ("cu_seqlens", "masks_of"),
+    "stages.loading.sequence": ("Sequence", "open_sequence"),
+    "stages.loading.stage": ("Stage",),
     "stages.loading.torch_loader": ("Loader",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _ROUNDS = 10
+_FEW = 8
+"""Counters that are computed one by one: an operation of numpy takes as long for one as for 100."""
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -122,6 +124,9 @@ def philox4x32(
     Returns:
         (N, 4) uint64, each below 2**32.
     """
+    if len(counter) <= _FEW:
+        found = [_philox(*words, key=key, rounds=rounds) for words in counter.tolist()]
+        return np.array(found, np.uint64).reshape(-1, 4)
     c0, c1, c2, c3 = (counter[:, word].astype(np.uint64) for word in range(4))
     k0, k1 = key
     for _ in range(rounds):
@@ -133,6 +138,19 @@ def philox4x32(
         c1, c3 = product1 & _LOW, product0 & _LOW
         k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
     return np.stack([c0, c1, c2, c3], axis=1)
+
+
+def _philox(
+    c0: int, c1: int, c2: int, c3: int, *, key: tuple[int, int], rounds: int
+) -> tuple[int, int, int, int]:
+    """Return the output words of one counter."""
+    k0, k1 = key
+    for _ in range(rounds):
+        product0, product1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1 = (product1 >> 32) ^ c1 ^ k0, product1 & 0xFFFFFFFF
+        c2, c3 = (product0 >> 32) ^ c3 ^ k1, product0 & 0xFFFFFFFF
+        k0, k1 = (k0 + _WEYL[0]) & 0xFFFFFFFF, (k1 + _WEYL[1]) & 0xFFFFFFFF
+    return c0, c1, c2, c3
 
 
 def draw_u64(
@@ -182,9 +200,12 @@ def scale(draws: NDArray[np.uint64], size: int | NDArray[np.int64]) -> NDArray[n
 
     The product has 96 bits; it is made of two halves that each fit 64. The size is one for all, or (N,).
     """
-    sizes = np.asarray(size)
-    assert ((sizes > 0) & (sizes < 1 << 32)).all(), size
-    factor = sizes.astype(np.uint64)
+    if isinstance(size, int):
+        assert 0 < size < 1 << 32, size
+        factor: np.uint64 | NDArray[np.uint64] = np.uint64(size)
+    else:
+        assert ((size > 0) & (size < 1 << 32)).all(), size
+        factor = size.astype(np.uint64)
     low = (draws & _LOW) * factor >> _HALF
     return (((draws >> _HALF) * factor + low) >> _HALF).astype(np.int64)
 

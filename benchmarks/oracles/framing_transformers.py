@@ -21,7 +21,7 @@ import gzip
 import io
 import sys
 from collections.abc import Iterator
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +85,7 @@ def stored(output: Path) -> Iterator[tuple[int, list[int]]]:
     for place in sorted((output / "tokens").rglob("documents.parquet")):
         store = TokenUnit.open(place.parent)
         names = pq.read_table(place).column("own_id").to_pylist()
-        for name, (first, last) in zip(names, pairwise(store.offsets.tolist()), strict=True):
+        for name, (first, last) in zip(names, store.places.tolist(), strict=True):
             yield int(name), store.ids[first:last].tolist()
 
 

@@ -1,4 +1,4 @@
-"""The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect`, `export`, `export_tokenizer`.
+"""The commands as functions: `shardmill.plan`, `run`, `verify`, `inspect`, `export` and others.
 
 Each does what the command of its name does, and returns as a value what the command prints.
 """
@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipeline.commands.export import ExportRequest, export_dataset
+from pipeline.commands.export_stages import StagesRequest
+from pipeline.commands.export_stages import export_stages as write_stages
 from pipeline.commands.forecast import forecast_run
 from pipeline.commands.tokenizer_export import TokenizerExportRequest
 from pipeline.commands.tokenizer_export import export_tokenizer as write_tokenizer_folder
 from pipeline.planning.outputs import require_local
 from pipeline.planning.plan import StepStatus
 from pipeline.report.clusters import describe_clusters
-from pipeline.report.content import ExportReport, RunReport
+from pipeline.report.content import ExportReport, RunReport, StagesReport
 from pipeline.report.duplicates import ClusterContent
 from pipeline.report.forecast_content import Forecast
 from pipeline.report.inspection import describe_row
@@ -184,6 +186,35 @@ def export(
     """
     request = ExportRequest(_local(folder), dataset, format, _local(to), split=split, epoch=epoch)
     return export_dataset(request, stream=stream)
+
+
+def export_stages(
+    folder: str | Path,
+    datasets: Sequence[str],
+    format: str,  # noqa: A002  # as the command has it
+    to: str | Path,
+    *,
+    split: str | None = None,
+    epoch: int = 0,
+    stream: TextIO | None = None,
+) -> StagesReport:
+    """Write datasets as the stages of a curriculum, each as an export of its own in a folder below `to`.
+
+    Args:
+        folder: of the run.
+        datasets: their names, in the order of the stages.
+        format: one of docs/exports.md.
+        to: folder of the export.
+        split: one split; None exports all.
+        epoch: the epoch that rows are drawn for.
+        stream: where progress is shown.
+
+    Raises:
+        ShardmillError: the format cannot hold a dataset, or one has not passed verify.
+    """
+    names = (datasets,) if isinstance(datasets, str) else tuple(datasets)
+    request = StagesRequest(_local(folder), names, format, _local(to), split=split, epoch=epoch)
+    return write_stages(request, stream=stream)
 
 
 def export_tokenizer(

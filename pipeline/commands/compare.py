@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from pipeline.commands.compared_runs import chosen_datasets, run_names
 from pipeline.engine.progress import BatchProgress, Progress
+from pipeline.planning.kept_plan import kept_run
 from pipeline.planning.outputs import require_local
+from pipeline.planning.replays import replays_again
 from pipeline.report.comparison import (
     ComparedContent,
     ComparisonReport,
@@ -32,11 +34,12 @@ from pipeline.session.session import read_plan
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage, make_folder
 from pipeline.steps.ingest.step import INGEST
+from pipeline.steps.replayed import replayed_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Records
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import tokenizer_of
-from pipeline.steps.units import Unit, units_of
+from pipeline.steps.units import Unit, open_unit, units_of
 from pipeline.system.disk_faults import disk_faults, making
 from stages.comparing.classes import Classes, classes_of
 from stages.comparing.settings import CompareSettings, IdCounts, Memorised
@@ -46,7 +49,6 @@ from stages.loading.dataset import open_dataset
 from stages.objectives.table import read_objective, traits_of
 from stages.objectives.traits import PAIRS
 from stages.store.manifest import read_manifest
-from stages.store.token_store import TokenUnit
 from stages.verify.gates import to_json
 
 FOLDER = "compare"
@@ -126,14 +128,16 @@ def _open_run(folder: Path, name: str) -> _Run:
         records.put(step.name, commit.read(step.record))
     num_bytes = np.array([len(piece) for piece in tokenizer_of(folder).piece_bytes()], np.int64)
     run = _Run(folder, name, IdCounts(num_bytes, np.zeros_like(num_bytes)), RunTexts({}, {}), {})
-    for unit in units_of(records.of(INGEST).units):
+    kept = read_plan(folder)
+    replayed = replayed_units(replays_again(kept_run(folder, kept), kept))
+    for unit in (*units_of(records.of(INGEST).units), *replayed):
         _add_unit(run, unit, train_groups=records.of(SPLIT).shards["train"])
     return run
 
 
 def _add_unit(run: _Run, unit: Unit, *, train_groups: int) -> None:
     """Add the beginnings of a unit's documents, and how often ids stand in those trained on."""
-    store = TokenUnit.open(run.folder / unit.tokens)
+    store = open_unit(run.folder, unit)
     for group in range(len(store.group_ptr) - 1):
         ids, lengths = store.group(group)
         table = store.documents(group)

@@ -57,7 +57,7 @@ def draw_by_chance(
     """
     limit = int(run.ingest.max_document_bytes)
     count = 0
-    for source in run.sources:
+    for source in run.file_sources:
         place = folder / f"{source.name}.jsonl"
         with place.open("wb") as target:
             for file in sorted((f for f in files if f.source == source.name), key=lambda f: f.path):
@@ -69,7 +69,7 @@ def draw_by_chance(
                             count += 1
     if not count:
         return ()
-    return tuple(sample_source(source, folder / f"{source.name}.jsonl") for source in run.sources)
+    return tuple(sample_source(source, folder / f"{source.name}.jsonl") for source in run.file_sources)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def sampled_groups(folder: Path, report: RunReport, run: RunFile) -> SampledGrou
     sizes = {name: one["documents"] for name, one in documents["removed_by_source"].items()}
     untouched = {
         source.name: sizes.pop(source.name)
-        for source in run.sources
+        for source in run.file_sources
         if source.dedup is False and source.name in sizes
     }
     compared = {name: size - earlier[name] for name, size in sizes.items()}
@@ -218,7 +218,7 @@ def share_of(count: int, total: int, *, whole: bool) -> tuple[float, float, floa
 
 def _untold(run: RunFile, share: float) -> Iterator[str]:
     """Say what of the rule a sample cannot show."""
-    dedup, rules = run.dedup, [source.dedup for source in run.sources]
+    dedup, rules = run.dedup, [source.dedup for source in run.file_sources]
     if share >= 1:
         return
     if rules.count(True) > 1:

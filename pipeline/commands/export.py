@@ -102,12 +102,7 @@ def _export(request: ExportRequest, *, stream: TextIO | None) -> ExportReport:
     require_local(request.folder, "DIR")
     require_local(request.to, "--to")
     refuse_overlap(request.to, request.folder)
-    sources = _open(request, format_)
-    for source in sources:
-        _require_verified(request, source)
-        format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
-        format_.refuse_loss_mask(source)
-        format_.refuse(source)
+    sources = checked_sources(request, format_)
     identity = _identity(request, format_, sources)
     summary = read_summary(request.to)
     already = summary is not None
@@ -134,6 +129,23 @@ def find_format(name: str) -> Format:
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise ConfigError(f"--format {name}: no such format; {meant}formats: {', '.join(FORMATS)}")
     return FORMATS[name]
+
+
+def checked_sources(request: ExportRequest, format_: Format) -> list[ExportSource]:
+    """Return the splits that are asked for, all of which the format can hold.
+
+    Raises:
+        ConfigError: no such dataset or split, or one that the format cannot hold.
+        FormatError: the dataset was damaged.
+        VerificationError: it failed its checks.
+    """
+    sources = _open(request, format_)
+    for source in sources:
+        _require_verified(request, source)
+        format_.refuse_vocabulary(source.manifest.vocab_size, name=source.manifest.name)
+        format_.refuse_loss_mask(source)
+        format_.refuse(source)
+    return sources
 
 
 def _open(request: ExportRequest, format_: Format) -> list[ExportSource]:
@@ -275,7 +287,7 @@ def _write_about(format_: Format, sources: Sequence[ExportSource], files: Export
     lines = [
         f"# {sources[0].manifest.name} for {format_.client}",
         "",
-        *(f"- {line}" for line in _contents(format_, sources)),
+        *(f"- {line}" for line in contents(format_, sources)),
         *(f"- {note}" for note in (*format_.notes(sources), *carried.notes)),
         "",
         f"{FOLDER} stands for this folder:",
@@ -288,7 +300,7 @@ def _write_about(format_: Format, sources: Sequence[ExportSource], files: Export
     files.write(READ_ME, ("\n".join(lines) + "\n").encode())
 
 
-def _contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
+def contents(format_: Format, sources: Sequence[ExportSource]) -> Iterator[str]:
     """Say how much of each split there is."""
     for source in sources:
         totals = source.manifest.totals
@@ -317,7 +329,7 @@ def _report(
         "splits": {
             source.split: source.manifest.model_dump(mode="json")["totals"] for source in sources
         },
-        "contents": list(_contents(format_, sources)),
+        "contents": list(contents(format_, sources)),
         "bytes": sum(file.bytes for file in summary.files.values()),
         "files": {name: file.model_dump(mode="json") for name, file in summary.files.items()},
         "read": format_.read(sources, str(request.to)),

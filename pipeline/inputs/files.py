@@ -164,7 +164,7 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
             is no regular file; a table whose server gives no parts of it.
         Stopped: a server cannot be reached.
     """
-    sources = sorted(run.sources, key=lambda source: source.name)
+    sources = sorted(run.file_sources, key=lambda source: source.name)
     expanded = [_expand(source, base) for source in sources]
     files = []
     for source, found in zip(sources, expanded, strict=True):
@@ -192,7 +192,7 @@ def find_inputs(run: RunFile, base: Path) -> FoundInputs:
                 f"{file.label}: its server gives no parts of a file, and a table is read by parts; copy"
                 " it to a disk or another server"
             )
-    for source in run.sources:
+    for source in run.file_sources:
         _require_text(source, [file for file in files if file.source == source.name])
     keys = [file.key for file in files]
     assert len(set(keys)) == len(keys), "two paths of a source share a 48-bit digest"

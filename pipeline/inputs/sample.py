@@ -129,7 +129,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
     sample = InputSample(stored=sum(sizes), files=len(files), largest_file=max(sizes, default=0))
     drawn = []
     chosen = {
-        one.name: _chosen([f for f in files if f.source == one.name], share) for one in run.sources
+        one.name: _chosen([f for f in files if f.source == one.name], share) for one in run.file_sources
     }
     room = _WALKED / max(1, sum(map(len, chosen.values())))
     for name, parts in chosen.items():
@@ -142,7 +142,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
     sample.read = sum(file.read * file.size for file in drawn)
     even, stays = even_share(drawn, stored)
     sample.taken = even * sample.stored
-    for name in sorted(source.name for source in run.sources):
+    for name in sorted(source.name for source in run.file_sources):
         its = [one for one in stays if one[0].group[0] == name]
         size = stored[name, True] + stored[name, False]
         sample.parts.append(_part(name, its, folder / f"{name}.jsonl", stored=size))
@@ -151,7 +151,7 @@ def draw_sample(run: RunFile, base: Path, folder: Path, *, share: float) -> Inpu
             f"--sample {share}: no document was drawn of {sample.stored:,} bytes in {len(files):,}"
             " files; raise it"
         )
-    sample.sources = tuple(sample_source(one, folder / f"{one.name}.jsonl") for one in run.sources)
+    sample.sources = tuple(sample_source(one, folder / f"{one.name}.jsonl") for one in run.file_sources)
     return sample
 
 

@@ -39,21 +39,27 @@ def generation_folders(output: Path) -> list[Path]:
 def find_earlier(file: RunFile, base: Path, *, output: Path) -> tuple[EarlierRun, ...]:
     """Return the runs that a run file names as `dedup.against`, in the order of their rank.
 
+    Behind them come those that it replays, unless they are named: what repeats a replayed document goes.
+
     Raises:
         ConfigError: a folder holds no run, or one that cannot be compared with this run.
     """
     found: list[EarlierRun] = []
     seen: dict[Path, str] = {}
-    for label in file.dedup.against:
-        folder = (base / require_local(Path(label), "dedup.against")).resolve()
+    named = [("dedup.against", label) for label in file.dedup.against]
+    named += [(f"sources.{source}.run", label) for source, label in sorted(file.replays.items())]
+    for key, label in named:
+        folder = (base / require_local(Path(label), key)).resolve()
         if folder == output.resolve():
-            raise ConfigError(f"dedup.against = {label!r}: is the run's own folder; name another run")
+            raise ConfigError(f"{key} = {label!r}: is the run's own folder; name another run")
         for place in (folder, *generation_folders(folder)):
+            if place in seen and label in file.replays.values():
+                continue
             if place in seen:
-                raise ConfigError(f"dedup.against: {label!r} and {seen[place]!r} are the same run")
+                raise ConfigError(f"{key}: {label!r} and {seen[place]!r} are the same run")
             seen[place] = label
             name = label if place == folder else f"{label}/{place.relative_to(folder)}"
-            found.append(open_earlier(place, file, label=name))
+            found.append(open_earlier(place, file, label=name, setting=key))
     return tuple(found)
 
 
@@ -93,13 +99,21 @@ def _as_recorded(run: EarlierRun, there: EarlierRun | None) -> EarlierRun:
     return replace(there, split=run.split, selected=run.selected or there.selected)
 
 
-def open_earlier(folder: Path, file: RunFile, *, label: str) -> EarlierRun:
+def open_earlier(
+    folder: Path, file: RunFile, *, label: str, setting: str = "dedup.against"
+) -> EarlierRun:
     """Return a finished run that another one is to be deduplicated against.
+
+    Args:
+        folder: of the run.
+        file: of the other one.
+        label: what people call the folder.
+        setting: that names it.
 
     Raises:
         ConfigError: it has not got so far, or its signatures are others.
     """
-    key = f"dedup.against = {label!r}"
+    key = f"{setting} = {label!r}"
     try:
         kept = read_kept_plan(folder)
     except ConfigError as error:
@@ -202,7 +216,7 @@ def _recorded(output: Path, file: RunFile) -> tuple[EarlierRun, ...] | None:
         return None
     step, cut = kept.steps.get(DEDUP_NAME), kept.steps.get(CUT_NAME)
     before = kept.run.get(DEDUP_NAME, {}).get(_AGAINST, [])
-    if step is None or tuple(before) != file.dedup.against:
+    if step is None or tuple(before) != file.dedup.against or named_replays(kept) != file.replays:
         return None
     commits = Commits(LocalStorage(output))
     if commits.get(DEDUP_NAME, STEP_COMMIT, step.fingerprint) is None:
@@ -221,6 +235,12 @@ def against_of(kept: KeptPlan) -> tuple[EarlierRun, ...]:
 def _named(dedup: KeptStep, cut: KeptStep | None) -> tuple[EarlierRun, ...]:
     selected = () if cut is None else cut.config.get(_AGAINST, ())
     return EarlierRun.recorded(dedup.config.get(_AGAINST, ()), selected)
+
+
+def named_replays(kept: KeptPlan) -> dict[str, str]:
+    """Return the folders of the runs that run.json's own run file replays, by source."""
+    sources = kept.run.get("sources", ())
+    return {one["name"]: one["run"] for one in sources if one.get("run") is not None}
 
 
 def labels(runs: Sequence[EarlierRun]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
@@ -25,8 +26,11 @@ from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
 from pipeline.steps.tokenizer.step import TOKENIZER
 from stages.errors import ConfigError, FormatError
+from stages.mixing.config import Mix
 from stages.store.digests import digest_file
 from stages.tokenizer.existing import TokenizerKind
+
+M = TypeVar("M", bound=Mix)
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,24 @@ def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> Run
     return file.model_copy(
         update={
             "seed": derived_seed(file.seed, generation.number),
+            "mix": _grown(file.mix),
+            "datasets": tuple(
+                one if one.mix is None else one.model_copy(update={"mix": _grown(one.mix)})
+                for one in file.datasets
+            ),
             "tokenizer": TokenizerSection(
                 path=f"../../{model_key(first)}", fairness=file.tokenizer.fairness
             ),
         }
     )
+
+
+def _grown(mix: M) -> M:
+    """Return the mix of a later generation: its shares, of the tokens and the sources that it has.
+
+    The number of tokens is that of generation 0; a later one has what its own documents give.
+    """
+    return mix.model_copy(update={"total_tokens": None, "missing": "leave_out"})
 
 
 def derived_seed(seed: int, generation: int) -> int:

@@ -1,12 +1,14 @@
 """The kept plan: run.json, what the last run in a folder keeps of its config and its steps.
 
     {"run": the run file with every default, "steps": {NAME: {"fingerprint", "inputs", "config"}},
-     "skipped": [files that are not read, by source]}
+     "skipped": [files that are not read, by source], "replayed": [folders of replayed runs]}
 
 It is for `status` and `verify`, and to say later what changed. Nothing that is made depends on it, so a
 damaged one is deleted and written again.
 """
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +20,8 @@ from pipeline.run_file.config import RunFile
 from pipeline.run_file.own_packing import without_shards
 from pipeline.state.commits import COMMITS
 from pipeline.state.state_files import as_model, read_object
+from pipeline.state.storage import replace_file
+from pipeline.steps.step import Scope, StepPlan
 from stages.errors import ConfigError, FormatError
 
 _WAY_OUT = "delete it and run the run file again, which writes it anew; what is committed stays"
@@ -43,6 +47,38 @@ class KeptPlan(BaseModel):
     steps: dict[_Name, KeptStep]
     skipped: tuple[SkippedFiles, ...] = ()
     """Files that the sources name and the run did not read."""
+    replayed: tuple[str, ...] = ()
+    """Absolute folders of the runs that are replayed, in the order of the step's setting; empty for one
+    that was not there."""
+
+
+def keep_plan(
+    output: Path, scope: Scope, steps: Sequence[StepPlan], skipped: Sequence[SkippedFiles]
+) -> None:
+    """Keep a run's config, for `status` and `verify`, and to say later what changed.
+
+    Args:
+        output: the run's folder.
+        scope: what the steps are planned for.
+        steps: all of them.
+        skipped: what its sources name and it does not read.
+    """
+    replayed = [str(run.folder or "") for run in scope.replayed]
+    content = {
+        "run": scope.file.model_dump(mode="json"),
+        "steps": {
+            step.name: {
+                "fingerprint": step.fingerprint,
+                "inputs": step.inputs,
+                "config": dict(step.config),
+            }
+            for step in steps
+        },
+        "skipped": [files.model_dump(mode="json") for files in skipped],
+        **({"replayed": replayed} if replayed else {}),
+    }
+    text = json.dumps(content, indent=1, default=str) + "\n"
+    replace_file(output / PLAN, text.encode())
 
 
 def read_kept_plan(output: Path) -> KeptPlan:

@@ -6,10 +6,9 @@ fits at all, never what is written.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from pipeline.engine.memory import MIB, Need, fitting_workers, room_of_worker
-from pipeline.inputs.files import InputFile
 from pipeline.run_file.config import RunFile
 from pipeline.steps.step import Scope
 from pipeline.steps.table import step_needs
@@ -22,8 +21,8 @@ PLENTY = 4
 """Times the sample's size that the input's files must have, for it to be known that they fill it."""
 
 
-def require_for_inputs(file: RunFile, files: Sequence[InputFile], *, workers: int) -> dict[str, Need]:
-    """Return the needs of a run over some files; refuse it if they do not fit.
+def require_for_inputs(scope: Scope, *, workers: int) -> dict[str, Need]:
+    """Return the needs of a run over its files; refuse it if they do not fit.
 
     Two follow from the files: a table may have pages that are read as a whole, and a small corpus trains
     a tokenizer on less.
@@ -31,9 +30,9 @@ def require_for_inputs(file: RunFile, files: Sequence[InputFile], *, workers: in
     Raises:
         ConfigError: `resources.memory` is too small.
     """
-    found = step_needs(Scope(file, files))
+    file, found = scope.file, step_needs(scope)
     wanted = dict(found)
-    size = sum(item.size for item in files)
+    size = sum(item.size for item in scope.inputs)
     if file.tokenizer.path is None and size >= PLENTY * int(file.tokenizer.train.sample_size):
         wanted["training"] = training_need(file, size, workers=workers)
     require_memory(file, wanted, workers=workers)

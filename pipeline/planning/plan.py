@@ -7,7 +7,7 @@ it, and a new setting at its default changes none.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from pipeline.planning.kept_plan import KeptPlan, KeptStep
 from pipeline.run_file.config import RunFile
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.replay.step import REPLAY, REPLAYED
+from pipeline.steps.replayed import ReplayedRun
 from pipeline.steps.step import Scope, StepPlan
 from pipeline.steps.table import STEPS, step_of
 from pipeline.steps.tokenizer.adopt import Adoption
@@ -46,6 +48,8 @@ class StepStatus:
     stale: tuple[str, ...] = ()
     """Commits that another plan made, or whose files are not what was committed."""
     why: str = ""
+    told: str | None = None
+    """What it is to make, and what came of that once it is done."""
 
 
 def plan_steps(
@@ -114,6 +118,8 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
             for source, _, path in [key.partition("/")]
         ]
         earlier = against_of(kept)
+        replay = steps.get(REPLAY.name)
+        replayed = ReplayedRun.recorded(replay.config[REPLAYED] if replay is not None else ())
         adopted = None
         if run.tokenizer.path is not None:
             ((kind, what),) = steps["tokenizer"].config["tokenizer"].items()
@@ -123,7 +129,7 @@ def plan_again(run: RunFile, kept: KeptPlan) -> list[StepPlan]:
         raise ConfigError(
             f"run.json: is damaged ({error}); run the run file again, which writes it anew"
         ) from error
-    return plan_steps(run, files, adopted, earlier=earlier)
+    return plan_scope(Scope(run, files, adopted, earlier=earlier, replayed=replayed))
 
 
 def status_of(
@@ -136,7 +142,18 @@ def status_of(
         commits: what is there.
         before: the steps of the last run in this folder, to say what changed.
     """
-    return [_status(step, commits, before.get(step.name)) for step in steps]
+    return [_with_told(_status(step, commits, before.get(step.name)), commits) for step in steps]
+
+
+def _with_told(status: StepStatus, commits: Commits) -> StepStatus:
+    """Return a status with what people are told of the step."""
+    step, plan, record = step_of(status.step.name), status.step, None
+    if step.told is None:
+        return status
+    if status.state is State.DONE:
+        whole = commits.get(plan.name, STEP_COMMIT, plan.fingerprint)
+        record = None if whole is None else whole.read(step.record)
+    return replace(status, told=f"{plan.name}: {step.told(plan.config, record)}")
 
 
 def _status(step: StepPlan, commits: Commits, before: KeptStep | None) -> StepStatus:

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.duplicates import ClusterContent, SourceRemovalsContent
+from pipeline.report.mix_content import MixContent, PackedClassContent, WholeContent
 
 JsonObject = dict[str, JsonValue]
 """What a record or a config says of itself."""
@@ -223,6 +224,8 @@ class VerdictContent(TypedDict):
     by_library: int
     """Documents that the tokenizer's own library encoded again, to the same ids."""
     returned: NotRequired[dict[str, int]]
+    packed: NotRequired[dict[str, list[PackedClassContent]]]
+    """What the rows of each split hold of each source and language."""
 
 
 class StepContent(TypedDict):
@@ -263,6 +266,10 @@ class RunReport(TypedDict):
     datasets: dict[str, dict[str, SplitContent]]
     packing: dict[str, dict[str, PackingContent]]
     epochs_on_disk: dict[str, JsonObject]
+    mix: NotRequired[dict[str, MixContent]]
+    """Of the datasets that have one, as far as they were verified."""
+    whole: NotRequired[dict[str, WholeContent]]
+    """Of a generation: each dataset over all generations up to it."""
     verify: dict[str, VerdictContent]
     steps: list[StepContent]
     generations: NotRequired["dict[str, RunReport]"]  # later ones, by name; `passed` is of all
@@ -276,6 +283,7 @@ class PlannedContent(TypedDict):
     units_committed: int
     why: str
     warning: str | None
+    told: str | None
     reads: list[str]
     fingerprint: str | None
 
@@ -295,6 +303,19 @@ class ExportReport(TypedDict):
     files: dict[str, JsonObject]
     read: str
     notes: list[str]
+
+
+class StagesReport(TypedDict):
+    """What an export of stages holds, and what its trainer has for stages."""
+
+    format: str
+    client: str
+    to: str
+    already: bool
+    contents: list[str]
+    stages: list[ExportReport]
+    notes: list[str]
+    lines: str
 
 
 class QuickReport(TypedDict):

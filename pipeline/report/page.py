@@ -10,7 +10,10 @@ import jinja2
 from markupsafe import Markup
 
 from pipeline.report.content import CurveContent, RunReport
-from pipeline.report.fairness import mix_table, parity_picture, parity_table, tokenizer_table
+from pipeline.report.fairness import TextTable, mix_table, parity_picture, parity_table, tokenizer_table
+from pipeline.report.mix_content import MixContent
+from pipeline.report.mix_picture import MOST_DRAWN, draw_shares, draw_windows
+from pipeline.report.mixes import mixed_languages_table, shares_table, stages_table, windows_table
 from pipeline.report.suspicions import suspected_leak
 from pipeline.system.printable import printable
 
@@ -40,9 +43,37 @@ def render_page(report: RunReport) -> str:
         parity=fairness and parity_table(fairness, MAX_LANGUAGES),
         tokenizers=fairness and tokenizer_table(fairness),
         picture=Markup(parity_picture(fairness) if fairness else ""),  # noqa: S704  # its texts are escaped
+        mixes=[_mix_section(name, one) for name, one in report.get("mix", {}).items()],
+        most_drawn=MOST_DRAWN,
         most_findings=MAX_FINDINGS,
         most_packed=MAX_PACKED,
     )
+
+
+class MixSection(TypedDict):
+    """What the page shows of the mix of a dataset."""
+
+    name: str
+    mix: MixContent
+    shares: TextTable
+    languages: TextTable
+    windows: TextTable | None
+    stages: TextTable | None
+    bars: Markup
+    panels: Markup
+
+
+def _mix_section(name: str, mix: MixContent) -> MixSection:
+    return {
+        "name": name,
+        "mix": mix,
+        "shares": shares_table(mix),
+        "languages": mixed_languages_table(mix, MAX_LANGUAGES),
+        "windows": windows_table(mix),
+        "stages": stages_table(mix),
+        "bars": Markup(draw_shares(mix)),  # noqa: S704  # its texts are escaped
+        "panels": Markup(draw_windows(mix)),  # noqa: S704  # likewise
+    }
 
 
 def _generation(output: str) -> int | None:

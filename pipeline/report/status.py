@@ -4,6 +4,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.report.mixes import (
+    add_generations,
+    content_of,
+    mix_line,
+    packed_of,
+    verdicts_in,
+    whole_line,
+)
 from pipeline.report.plain import PlainConsole, PlainTable, print_json
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.state.journal import read_status
@@ -18,6 +26,15 @@ def print_status(steps: Mapping[Path, Iterable[str]], *, as_json: bool) -> None:
         as_json: whether to print JSON.
     """
     found = {folder: _status(folder, names) for folder, names in steps.items()}
+    packed = []
+    for folder, content in found.items():
+        verdicts = verdicts_in(folder)
+        packed.append(packed_of(verdicts))
+        mixes = {name: content_of(one.mix) for name, one in verdicts.items() if one.mix is not None}
+        if mixes:
+            content["mix"] = mixes
+        if len(packed) > 1:
+            content["whole"] = add_generations(packed)
     own, *later = found.values()
     if as_json:
         names = [folder.name for folder in found][1:]
@@ -55,3 +72,7 @@ def _print_one_status(console: PlainConsole, now: Mapping[str, Any]) -> None:
     doing += f"; also at work: {', '.join(others)}" if others else ""
     console.line()
     console.line(f"{now['state']}{doing}{': ' + now['error'] if 'error' in now else ''}")
+    for name, mix in now.get("mix", {}).items():
+        console.line(mix_line(name, mix))
+    for name, whole in now.get("whole", {}).items():
+        console.line(whole_line(name, whole))

@@ -1,7 +1,7 @@
 """The summary of a run: what every step reported, added up, and refused where it does not add up."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +19,7 @@ from pipeline.report.content import (
 )
 from pipeline.report.drops import shown_place
 from pipeline.report.fairness import fairness_of
+from pipeline.report.mixes import mixes_of, packed_of, wholes_of
 from pipeline.report.packing import packing_of, silent_sources
 from pipeline.report.page import render_page
 from pipeline.report.steps import step_metrics
@@ -32,6 +33,7 @@ from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.roles import unused_roles
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
+from pipeline.steps.replay.step import REPLAY
 from pipeline.steps.selection import SelectionRecord, selecting
 from pipeline.steps.shard.make import MIXED
 from pipeline.steps.shard.step import SHARD
@@ -132,10 +134,21 @@ def summarise(
         "verify": {name: _verdict(verdict) for name, verdict in verdicts.items()},
         "steps": step_metrics(output, records, input_bytes=input_bytes),
     }
+    _add_mixes(report, file, verdicts, output)
     if tokenizer is not None:
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _add_mixes(
+    report: RunReport, file: RunFile, verdicts: Mapping[str, VerdictRecord], output: Path
+) -> None:
+    """Add the mix of each dataset that has one, and of a generation each dataset as a whole."""
+    if mixes := mixes_of(file, verdicts):
+        report["mix"] = mixes
+    if wholes := wholes_of(output, packed_of(verdicts)):
+        report["whole"] = wholes
 
 
 def _add_fairness(report: RunReport, file: RunFile, records: Records, output: Path) -> None:
@@ -171,11 +184,16 @@ def _plain(record: StepRecord) -> JsonObject:
 
 
 def _verdict(verdict: VerdictRecord) -> VerdictContent:
-    """Return a verdict as JSON; `returned` is there if not every text comes back as it was."""
-    content = cast("VerdictContent", _plain(verdict))
-    if not content["returned"]:
-        del content["returned"]
-    return content
+    """Return a verdict as JSON.
+
+    `returned` is there if not every text comes back as it was, `packed` if rows were counted.
+    """
+    content = _plain(verdict)
+    for key in ("returned", "packed"):
+        if not content[key]:
+            del content[key]
+    del content["mix"]  # which has a place of its own
+    return cast("VerdictContent", content)
 
 
 def _without_flows(content: object) -> object:
@@ -314,11 +332,13 @@ def _require_conservation(report: RunReport, records: Records) -> None:
         made = sum(
             split["tokens"] - split["frame_tokens"] + split["tokens_cut"] for split in splits.values()
         )
-        stored = records.of(TOKENIZE).tokens + _mixed_tokens(records.of(SHARD, name).ledger)
+        replayed = records.get(REPLAY)
+        stored = records.of(TOKENIZE).tokens + (0 if replayed is None else replayed.tokens)
+        stored += _mixed_tokens(records.of(SHARD, name).ledger)
         if made != stored:
             raise VerificationError(
-                f"tokens of {name} do not add up: {stored:,} stored or copied, {made:,} in rows or"
-                " cut; this is a bug, please report it with the log"
+                f"tokens of {name} do not add up: {stored:,} stored, replayed or copied, {made:,} in"
+                " rows or cut; this is a bug, please report it with the log"
             )
 
 

@@ -18,10 +18,12 @@ from pipeline.report.content import (
     QuickReport,
     RunReport,
     SplitContent,
+    StagesReport,
     VerdictContent,
 )
 from pipeline.report.drops import SHOWN, example_drops
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
+from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
 from pipeline.report.plain import PlainConsole, PlainTable, print_json, shortened
 from pipeline.report.step_table import show_steps
@@ -47,6 +49,7 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             "units_committed": status.commits,
             "why": status.why,
             "warning": status.step.warning,
+            "told": status.told,
             "reads": list(status.step.inputs),
             "fingerprint": status.step.fingerprint or None,
         }
@@ -67,6 +70,8 @@ def print_plan(steps: Sequence[StepStatus], *, as_json: bool) -> None:
             status.why,
         )
     console.show(table)
+    for line in (told for row in rows if (told := row["told"])):
+        console.line(line)
     for row in rows:
         if row["warning"]:
             console.line()
@@ -98,8 +103,7 @@ def print_report(report: RunReport, *, as_json: bool) -> None:
         console.line(f"warning: {warning}")
     if report["audit"]:
         _print_audit(console, report["audit"])
-    for name, verdict in report["verify"].items():
-        _print_verdict(console, name, verdict, report["output"])
+    _print_verdicts(console, report)
     console.line(f"report: {report['output']}/report/report.html")
     for name, later in report.get("generations", {}).items():
         console.line()
@@ -230,6 +234,13 @@ def _print_audit(console: PlainConsole, audit: AuditContent) -> None:
         console.line(f"  files      {files} are as they were committed; the ledger adds up")
 
 
+def _print_verdicts(console: PlainConsole, report: RunReport) -> None:
+    for name, verdict in report["verify"].items():
+        _print_verdict(console, name, verdict, report["output"])
+    for line in mix_lines(report):
+        console.line(line)
+
+
 def _print_verdict(console: PlainConsole, name: str, verdict: VerdictContent, output: str) -> None:
     checked = verdict["checked"]
     mark = "PASS" if verdict["passed"] else "FAIL"
@@ -326,6 +337,24 @@ def print_export(report: ExportReport, *, as_json: bool) -> None:
     console.line(f"How {report['client']} reads it:")
     console.line()
     console.lines(report["read"])
+
+
+def print_stages(report: StagesReport, *, as_json: bool) -> None:
+    """Print what each stage holds, and how the trainer goes from one to the next."""
+    if as_json:
+        print_json(report)
+        return
+    console = PlainConsole()
+    for line in report["contents"]:
+        console.line(line)
+    state = "is whole already; nothing was done" if report["already"] else "is whole"
+    size = sum(stage["bytes"] for stage in report["stages"])
+    console.line(f"{report['to']}: {len(report['stages'])} stages, {size:,} bytes, {state}")
+    for note in report["notes"]:
+        console.line(f"- {note}")
+    if report["lines"]:
+        console.line()
+        console.lines(report["lines"])
 
 
 def print_quick(report: QuickReport, *, as_json: bool) -> None:

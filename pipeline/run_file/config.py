@@ -13,6 +13,7 @@ from pipeline.run_file.deduplication import Dedup, SourceRule
 from pipeline.run_file.fairness import FairnessSection
 from pipeline.run_file.mixes import mix_of, require_possible_mixes, with_whole_mixes
 from pipeline.run_file.own_packing import with_whole_packing
+from pipeline.run_file.replays import require_files_or_a_run, require_possible_replays
 from stages.cleaning.text import clean_text
 from stages.config import Config
 from stages.decontamination.config import Decontamination
@@ -63,7 +64,7 @@ class Source(FieldMapping, SourceMix):
 
     name: str
     """Part of every document's id, so it must stay the same over runs."""
-    paths: tuple[str, ...] = Field(min_length=1)
+    paths: tuple[str, ...] = ()
     """Globs of files, relative to the run file, or URLs such as s3://bucket/*.parquet. By their endings:
     .jsonl, .ndjson, .json (a list of objects, or objects one after the other), .csv, .tsv, .txt, .md,
     .html, .htm, .warc, .wet, each with .gz or .zst after it too, .parquet, .arrow and .feather. Of a
@@ -71,6 +72,10 @@ class Source(FieldMapping, SourceMix):
     whose names begin with "_" or "."; of a dataset folder of Hugging Face (`save_to_disk`), the data of
     one split. A file that two paths reach through a link is refused: it would be
     read twice."""
+    run: str | None = None
+    """Folder of a finished run, relative to the run file, in place of `paths`: its training documents
+    are replayed, with the ids that it gave them. It must have the tokenizer and the framing of this run.
+    A folder stands for all its generations. See docs/sources.md."""
     exclude: tuple[str, ...] = ()
     """Globs of files that are not read. One without "/", such as *.log, is held against the names of a
     file and of each folder that it is in; another against the path below `root`, where ** is any number
@@ -103,9 +108,14 @@ class Source(FieldMapping, SourceMix):
     document out of every mix. A document without a number there has weight 1, and is counted."""
 
     _name = field_validator("name")(_plain_name)
-    _possible_root = field_validator("root")(_possible_path)
+    _possible_root = field_validator("root", "run")(_possible_path)
 
     _known_encoding = field_validator("encoding")(known_encoding)
+
+    @model_validator(mode="after")
+    def _files_or_a_run(self) -> "Source":
+        require_files_or_a_run(self)
+        return self
 
     @field_validator("exclude")
     @classmethod
@@ -257,6 +267,11 @@ class RunFile(Config):
         return with_whole_mixes(with_whole_packing(content))
 
     @model_validator(mode="after")
+    def _replays_are_possible(self) -> "RunFile":
+        require_possible_replays(self)
+        return self
+
+    @model_validator(mode="after")
     def _mixes_are_possible(self) -> "RunFile":
         require_possible_mixes(self)
         return self
@@ -268,12 +283,13 @@ class RunFile(Config):
             twice = {name for name in names if names.count(name) > 1}
             if twice:
                 raise ValueError(f"{kind}: the name {min(twice)!r} stands twice")
-        strangers = set(self.dedup.source_order) - {source.name for source in self.sources}
+        strangers = set(self.dedup.source_order) - {source.name for source in self.file_sources}
         if strangers:
-            there = ", ".join(source.name for source in self.sources)
+            there = ", ".join(source.name for source in self.file_sources)
             raise ValueError(f"dedup.source_order: no source {min(strangers)!r}; the run has {there}")
         require_sources(
-            self.filters, {one.name: 0 if one.chat else len(one.text_columns) for one in self.sources}
+            self.filters,
+            {one.name: 0 if one.chat else len(one.text_columns) for one in self.file_sources},
         )
         return self
 
@@ -291,7 +307,7 @@ class RunFile(Config):
 
     @model_validator(mode="after")
     def _sections_are_there(self) -> "RunFile":
-        held = [len(source.text_columns) + bool(source.chat) for source in self.sources]
+        held = [len(source.text_columns) + bool(source.chat) for source in self.file_sources]
         chats = [source.name for source in self.sources if source.chat]
         for dataset in self.datasets:
             wanted = traits_of(dataset.objective).sections
@@ -342,6 +358,16 @@ class RunFile(Config):
             except ConfigError as error:
                 raise ValueError(f"dataset {dataset.name!r}: {error}") from error
         return self
+
+    @property
+    def file_sources(self) -> tuple[Source, ...]:
+        """The sources that are files."""
+        return tuple(source for source in self.sources if source.run is None)
+
+    @property
+    def replays(self) -> dict[str, str]:
+        """The folders of the runs that are replayed, as the run file names them, by source."""
+        return {source.name: source.run for source in self.sources if source.run is not None}
 
     @property
     def needs_sentences(self) -> bool:

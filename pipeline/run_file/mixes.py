@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from stages.mixing.config import DatasetMix, Mix, SourceMix
-from stages.objectives.table import traits_of
+from stages.objectives.kind import no_layout_of_its_own
+from stages.objectives.objective import Objective
+from stages.objectives.table import kind_of, traits_of
 
 if TYPE_CHECKING:
     from pipeline.run_file.config import Dataset, RunFile, Source
@@ -46,7 +48,8 @@ def _filled(dataset: Any, shared: Mix) -> Any:
 
 def mix_of(file: "RunFile", dataset: "Dataset") -> DatasetMix | None:
     """Return a dataset's mix, in which every source is named; None if it is every document once."""
-    own = dataset.mix or DatasetMix(**file.mix.model_dump())
+    shared = {name: getattr(file.mix, name) for name in Mix.model_fields}
+    own = dataset.mix or DatasetMix(**shared)
     sources = {one.name: own.sources.get(one.name) or _own(one) for one in file.sources}
     whole = own.model_copy(update={"sources": sources})
     weights = any(one.weight_column for one in file.sources)
@@ -68,6 +71,8 @@ def require_possible_mixes(file: "RunFile") -> None:
         ValueError: says which, and the way out.
     """
     for source in file.sources:
+        if source.run is not None:  # what goes along with its documents is known once it is found
+            continue
         if source.weight_column is not None and source.weight_column not in source.keep_columns:
             kept = ", ".join(f'"{name}"' for name in (*source.keep_columns, source.weight_column))
             raise ValueError(
@@ -85,11 +90,18 @@ def require_possible_mixes(file: "RunFile") -> None:
             raise ValueError(f"{begin}.sources.{strangers[0]}: no such source; the run has {there}")
         _require_shares(begin, mix)
         _require_stage(begin, mix, [one.name for one in file.datasets[:place]])
-        if mix.interleave == "exact" and traits_of(dataset.objective).sentences:
+        if mix.interleave == "exact" and _pairs_documents(dataset.objective):
             raise ValueError(
                 f'{begin}.interleave = "exact": kind = {dataset.objective.kind!r} lays out whole shards'
                 ' together, so its rows cannot be dealt by source; leave interleave = "shuffle"'
             )
+
+
+def _pairs_documents(objective: Objective) -> bool:
+    """Say whether rows are cut at sentences, and may borrow from other documents of their shard."""
+    if not traits_of(objective).sentences:
+        return False
+    return kind_of(objective).lay_out is not no_layout_of_its_own
 
 
 def _require_shares(begin: str, mix: DatasetMix) -> None:
@@ -112,11 +124,6 @@ def _require_shares(begin: str, mix: DatasetMix) -> None:
         raise ValueError(
             f"{begin}: the shares sum to {float(total):g} ({said or 'none'}) and {missing}; raise them"
             " to 1, or give a source epochs"
-        )
-    if total == 1 and mix.total_tokens is None:
-        raise ValueError(
-            f"{begin}: every source has a share, so nothing says how many tokens there are; set"
-            " mix.total_tokens, or give one source epochs instead of a share"
         )
 
 

@@ -23,7 +23,7 @@ from pipeline.steps.decode.step import DECODE
 from pipeline.steps.findings import AuditReport, CheckRecord, FoundIn
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.records import StepRecord
-from pipeline.steps.step import Evidence, Records, StepPlan
+from pipeline.steps.step import Evidence, Records, Scope, StepPlan
 from pipeline.steps.table import step_of
 from pipeline.steps.units import units_of
 from stages.errors import FormatError
@@ -31,13 +31,14 @@ from stages.ledger import Flow, Tally, total_flow
 
 
 def audit(
-    execution: Execution, plan: Mapping[str, StepPlan], found: Sequence[FoundIn] = ()
+    execution: Execution, plan: Mapping[str, StepPlan], scope: Scope, found: Sequence[FoundIn] = ()
 ) -> AuditReport:
     """Hold a run to what it committed.
 
     Args:
         execution: of the run.
         plan: its steps as its settings give them.
+        scope: what they were planned for.
         found: what was found before, to be reported with the rest.
     """
     files, size, of_files = _committed(execution, plan)
@@ -51,7 +52,7 @@ def audit(
         *of_files,
         *_lost_steps(execution, plan),
         *_strays(execution, plan),
-        *_flows(execution, plan, records),
+        *_flows(execution, plan, records, scope),
     )
     return AuditReport(files=files, bytes=size, findings=every)
 
@@ -126,7 +127,9 @@ def _strays(execution: Execution, plan: Mapping[str, StepPlan]) -> Iterator[Foun
         yield FoundIn(file=key, check="stray", message=message)
 
 
-def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records) -> Iterator[FoundIn]:
+def _flows(
+    execution: Execution, plan: Mapping[str, StepPlan], records: Records, scope: Scope
+) -> Iterator[FoundIn]:
     """Hold the tables of the ledger to each other and to the evidence."""
     flows: dict[str, dict[str, Flow]] = {}
     kept = dict(records.items())
@@ -152,7 +155,7 @@ def _flows(execution: Execution, plan: Mapping[str, StepPlan], records: Records)
     tasks = [
         task
         for name, own in flows.items()
-        for task in step_of(name).evidence(Evidence(name, units, own, records))
+        for task in step_of(name).evidence(Evidence(name, units, own, records, scope))
     ]
     for checked in execution.ask(plan[DECODE.name], tasks, CheckRecord):
         yield from checked.findings
@@ -166,16 +169,19 @@ def _taken(
 ) -> Iterator[FoundIn]:
     """Hold what a step took to what the step before it let out."""
     takes = step_of(name).takes
-    taken = None if takes is None else takes.step(plan)
-    before = None if taken is None else flows.get(taken)
+    taken = () if takes is None else takes.of(plan)
+    before = [flows[step] for step in taken if step in flows]
+    known = takes is not None and len(before) == len(taken)
+    by_unit = takes is not None and takes.by_unit
     let_out = None
-    if takes is not None and takes.by_unit and before is not None:
-        let_out = {unit: flow.output for unit, flow in before.items()}
+    if known and by_unit:
+        let_out = {unit: flow.output for unit, flow in before[0].items()}
     for fault in flow_faults(name, own, let_out):
         yield FoundIn(file=ledger_key(name), check="ledger", message=fault)
-    if takes is not None and not takes.by_unit and before is not None:
-        for fault in _total(own).input.differences(_total(before).output):
-            message = f"its units received {fault} that {taken} let out"
+    if known and not by_unit:
+        outputs = (_total(one).output for one in before)
+        for fault in _total(own).input.differences(sum(outputs, start=Tally(bytes=0, tokens=0))):
+            message = f"its units received {fault} that {' and '.join(taken)} let out"
             yield FoundIn(file=ledger_key(name), check="ledger", message=message)
 
 

@@ -12,8 +12,11 @@ from pipeline.session.execution import Execution, comparison
 from pipeline.state.commits import Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.earlier import EarlierRun
+from pipeline.steps.replay.step import REPLAY
+from pipeline.steps.replayed import ReplayedRun
 from pipeline.steps.step import StepPlan
 from pipeline.steps.table import STEPS, step_of
+from pipeline.steps.tokenize.step import TOKENIZE
 from stages.errors import DataError
 from stages.store.digests import FileDigest
 
@@ -41,16 +44,65 @@ def checks_of_earlier(
         for number, one in enumerate(earlier):
             if not waiting or one.folder is None:  # what needs a folder says so itself
                 continue
-            files = _files_of(one, step.name, one.folder)
+            begin = f"dedup.against: {one.label}"
+            files = _files_of(begin, step.name, one.folder)
             name = f"earlier-{number}-{step.name}"
             for run in waiting:
                 run.after |= {name}
             own = plan[waiting[0].name]
-            work = _compare(one, files, own, name=name)
+            work = _compare(begin, files, own, name=name, folder=one.folder)
             yield StepRun(name, execution.needs[own.name], work)
 
 
-def _files_of(run: EarlierRun, step: str, folder: Path) -> dict[str, FileDigest]:
+def checks_of_replayed(
+    runs: Mapping[str, StepRun],
+    replayed: Sequence[ReplayedRun],
+    *,
+    plan: Mapping[str, StepPlan],
+    execution: Execution,
+) -> Iterator[StepRun]:
+    """Yield the checks of the token stores of replayed runs; the steps that read them wait for these.
+
+    Args:
+        runs: the steps to be done, by name.
+        replayed: the replayed runs.
+        plan: steps by name.
+        execution: the session.
+
+    Raises:
+        DataError: a commit is gone, or cannot be believed.
+    """
+    waiting = [run for run in runs.values() if TOKENIZE.name in step_of(run.name).replayed]
+    for number, one in enumerate(replayed):
+        if not waiting or one.folder is None:  # what needs a folder says so itself
+            continue
+        begin = f"sources.{one.source}.run: {one.label}"
+        files = _files_of(begin, TOKENIZE.name, one.folder)
+        borrowed = _borrowed(one, plan, execution)
+        name = f"replayed-{number}"
+        for run in waiting:
+            run.after |= {name}
+        own = plan[waiting[0].name]
+        work = _compare(begin, {**files, **borrowed}, own, name=name, folder=one.folder)
+        yield StepRun(name, execution.needs[own.name], work)
+
+
+def _borrowed(
+    run: ReplayedRun, plan: Mapping[str, StepPlan], execution: Execution
+) -> dict[str, FileDigest]:
+    """Return the digests that the arrays of ids had when they were indexed; none if they are not yet."""
+    whole = execution.step_commit(plan[REPLAY.name])
+    if whole is None:
+        return {}
+    borrowed = whole.read(REPLAY.record).borrowed
+    return {
+        f"tokens/{unit.name}/ids.npy": borrowed[own.commit_name]
+        for unit, own in run.pairs()
+        if own.commit_name in borrowed
+    }
+
+
+def _files_of(begin: str, step: str, folder: Path) -> dict[str, FileDigest]:
     """Return the files of a step of an earlier run that others read; the rest may be gone.
 
     Raises:
@@ -58,18 +110,19 @@ def _files_of(run: EarlierRun, step: str, folder: Path) -> dict[str, FileDigest]
     """
     survey = Commits(LocalStorage(folder)).survey(step)
     for fault in survey.unreadable.values():
-        raise _refusal(run, fault)
+        raise _refusal(begin, fault)
     unread = step_of(step).unread
     files = (item for commit in survey.commits.values() for item in commit.files.items())
     return {key: digest for key, digest in files if not key.startswith(unread)}
 
 
 def _compare(
-    run: EarlierRun,
+    begin: str,
     files: Mapping[str, FileDigest],
     step: StepPlan,
     *,
     name: str,
+    folder: Path,
 ) -> Phases[None]:
     """Refuse files that are not what was committed.
 
@@ -78,12 +131,10 @@ def _compare(
     """
     changed: dict[str, str] = {}
     if files:
-        yield comparison(step, files, changed, folder=run.folder, name=name)
+        yield comparison(step, files, changed, folder=folder, name=name)
     for key, fault in changed.items():
-        raise _refusal(run, f"{run.folder}/{key}: {fault}")
+        raise _refusal(begin, f"{folder}/{key}: {fault}")
 
 
-def _refusal(run: EarlierRun, fault: str) -> DataError:
-    return DataError(
-        f"dedup.against: {run.label}: {fault}; restore it, or make that run again with --replace"
-    )
+def _refusal(begin: str, fault: str) -> DataError:
+    return DataError(f"{begin}: {fault}; restore it, or make that run again with --replace")

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pipeline.inputs.files import FoundFile, FoundInputs, InputFile, find_inputs
+from pipeline.inputs.files import FoundFile, FoundInputs, find_inputs
 from pipeline.planning.earlier import generation_folders, recorded_or_found
 from pipeline.planning.existing import find_tokenizer
 from pipeline.planning.generations import generations_of, run_file_of, tokenizer_of_first
 from pipeline.planning.outputs import PLAN
+from pipeline.planning.replays import find_replays, require_other_files
 from pipeline.steps.step import Scope
 from stages.errors import ConfigError
 
@@ -63,8 +64,13 @@ def found_inputs(request: "RunRequest") -> FoundInputs:
     return replace(found, files=own)
 
 
-def scope_of(request: "RunRequest", files: Sequence[InputFile]) -> Scope:
-    """Return what a run is planned for."""
+def scope_of(request: "RunRequest", files: Sequence[FoundFile]) -> Scope:
+    """Return what a run is planned for, before its input files are scanned.
+
+    Args:
+        request: the call.
+        files: that the run reads.
+    """
     if request.before:
         adopted: Adoption | None = tokenizer_of_first(request.before[0])
     else:
@@ -72,4 +78,8 @@ def scope_of(request: "RunRequest", files: Sequence[InputFile]) -> Scope:
     earlier = recorded_or_found(
         request.file, request.base, output=request.output, before=request.before, anew=request.replace
     )
-    return Scope(request.file, files, adopted, earlier=earlier)
+    replayed = find_replays(
+        request.file, request.base, output=request.output, adopted=adopted, anew=request.replace
+    )
+    require_other_files(files, replayed)
+    return Scope(request.file, (), adopted, earlier=earlier, replayed=replayed)

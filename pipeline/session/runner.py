@@ -11,7 +11,7 @@ from typing import Any
 from pipeline.engine.phase import Phases
 from pipeline.engine.step_run import StepRun
 from pipeline.planning.plan import steps_before
-from pipeline.session.earlier_files import checks_of_earlier
+from pipeline.session.earlier_files import checks_of_earlier, checks_of_replayed
 from pipeline.session.execution import Execution, comparison
 from pipeline.state.commits import Commit, way_out
 from pipeline.state.ledger import let_out, settle, settle_total
@@ -47,6 +47,7 @@ class Runner:
                     self._recall(step, scope, whole)
         checks = [*self._checks(runs)]
         checks += checks_of_earlier(runs, self.scope.earlier, plan=self.plan, execution=self.execution)
+        checks += checks_of_replayed(runs, self.scope.replayed, plan=self.plan, execution=self.execution)
         self.execution.do([*checks, *runs.values()])
         self.records.sort(list(self.plan))
 
@@ -128,11 +129,11 @@ class Runner:
         """Hold the flows of a step to each other, and to those of the step whose documents it takes."""
         if takes is None:
             return settle(name, flows)
-        before = let_out(self.execution.root, takes.step(self.plan))
+        before = [let_out(self.execution.root, step) for step in takes.of(self.plan)]
         if takes.by_unit:
-            return settle(name, flows, before)
-        every = sum(before.values(), start=Tally(bytes=0, tokens=0))
-        return settle_total(name, settle(name, flows), every)
+            return settle(name, flows, before[0])
+        tallies = (tally for one in before for tally in one.values())
+        return settle_total(name, settle(name, flows), sum(tallies, start=Tally(bytes=0, tokens=0)))
 
     def _clear(self, plan: StepPlan, folder: str) -> None:
         """Remove from a folder of a step what none of its commits names."""

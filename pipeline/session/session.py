@@ -5,7 +5,6 @@
 The only way to resume is to run again; what is committed is not done twice.
 """
 
-import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,12 +19,12 @@ from pipeline.engine.watch import MemoryWatch
 from pipeline.inputs.balanced_text import resolve_balance
 from pipeline.inputs.evaluation_sets import resolve_sets
 from pipeline.inputs.parallel_text import resolve_fairness
-from pipeline.inputs.skipped import SkippedFiles
 from pipeline.planning.earlier import generation_folders, labels
-from pipeline.planning.kept_plan import KeptPlan, KeptStep, kept_run, read_kept_plan
+from pipeline.planning.kept_plan import KeptPlan, KeptStep, keep_plan, kept_run, read_kept_plan
 from pipeline.planning.needs import require_for_inputs, require_memory
 from pipeline.planning.outputs import PLAN, require_run_folder
 from pipeline.planning.plan import State, StepStatus, names_until, plan_again, plan_scope, status_of
+from pipeline.planning.replays import noted, replay_lines, replays_again
 from pipeline.report.content import RunReport
 from pipeline.report.summary import write_report
 from pipeline.run_file.chats import resolve_chats
@@ -41,7 +40,7 @@ from pipeline.session.runner import Runner
 from pipeline.session.scanning import forgetting_changed, planned_inputs, scan_inputs, scan_status
 from pipeline.state.commits import COMMITS, SCAN, Commits
 from pipeline.state.journal import STATUS, Journal, end_last_line, run_lock
-from pipeline.state.storage import LocalStorage, make_folder, new_attempt, replace_file, sweep
+from pipeline.state.storage import LocalStorage, make_folder, new_attempt, sweep
 from pipeline.steps.earlier import GENERATIONS
 from pipeline.steps.findings import AuditReport
 from pipeline.steps.ingest.step import INGEST
@@ -95,11 +94,13 @@ def _plan_one(request: RunRequest) -> list[StepStatus]:
     commits = Commits(LocalStorage(request.output))
     found = found_inputs(request)
     files = planned_inputs(found.files, commits)
-    require_for_inputs(request.file, files, workers=request.workers)
-    steps = plan_scope(scope_of(request, files))
+    scope = replace(scope_of(request, found.files), inputs=files)
+    require_for_inputs(scope, workers=request.workers)
+    steps = plan_scope(scope)
     if not all(file.digest for file in files):  # nothing is committed: no fingerprint is asked for
         steps = [replace(step, fingerprint="", units={}) for step in steps]
     status = status_of(steps, commits, before=_last_plan(request.output))
+    status = [noted(one, scope) for one in status]
     status = [scan_status(found.files, commits, found.skipped), *status]
     if not request.before:
         return status
@@ -200,19 +201,21 @@ def _verify_one(
     kept = read_plan(output)
     file = kept_run(output, kept)
     plan = {step.name: step for step in plan_again(file, kept)}
+    replayed = replays_again(file, kept)
     if full:
         file = file.model_copy(update={"verify": file.verify.model_copy(update={"full": True})})
     resources = WorkerResources(workers, address, file.resources.memory)
-    with open_execution(output, resources, needs=step_needs(Scope(file)), stream=stream) as execution:
-        runner = Runner(Scope(file), plan, execution)
+    scope = Scope(file, replayed=replayed)
+    with open_execution(output, resources, needs=step_needs(scope), stream=stream) as execution:
+        runner = Runner(scope, plan, execution)
         execution.trusting = True  # what was changed is a finding of the checks
         found = changed_plan(kept, plan, file=output / PLAN)
-        audited = audit(execution, plan, found)
-        for name, step in planned_steps(Scope(file)):
+        audited = audit(execution, plan, scope, found)
+        for name, step in planned_steps(scope):
             if not step.is_check and execution.step_commit(plan[name]) is None:
                 _refuse_findings(audited)
                 raise ConfigError(f"{output}: step {name} is not done; finish the run first")
-        for name, step in planned_steps(Scope(file)):
+        for name, step in planned_steps(scope):
             if step.is_check:  # all before the first is done again: no old verdict beside a new decode
                 execution.commits.drop(name)
         try:
@@ -276,13 +279,13 @@ def open_execution(
 
 def _steps(request: RunRequest, execution: Execution) -> RunReport:
     """Do the steps in order and gather what each reports."""
-    scope = scope_of(request, ())
     found = found_inputs(request)
+    scope = scope_of(request, found.files)
     for skipped in found.skipped:
         execution.progress.note(skipped.line)
     files = scan_inputs(found.files, execution)
-    execution.needs = require_for_inputs(request.file, files, workers=request.workers)
     scope = replace(scope, inputs=files)
+    execution.needs = require_for_inputs(scope, workers=request.workers)
     steps = plan_scope(scope)
     plan = {step.name: step for step in steps}
     names = names_until(plan, request.until)
@@ -299,8 +302,8 @@ def _steps(request: RunRequest, execution: Execution) -> RunReport:
     settle_damage(execution, plan, replace=request.replace)
     if request.replace:
         _forget_taken_out(execution, plan)
-    _keep_plan(request, steps, found.skipped)
-    for line in labels(scope.earlier):
+    keep_plan(request.output, scope, steps, found.skipped)
+    for line in (*labels(scope.earlier), *replay_lines(scope.replayed)):
         execution.progress.note(line)
     runner = Runner(scope, plan, execution)
     with forgetting_changed(execution, files):
@@ -345,24 +348,6 @@ def _forget_taken_out(execution: Execution, plan: Mapping[str, StepPlan]) -> Non
             folders = {folder for key in keys for folder in Path(key).parents}
             commits.storage.remove_empty(folders | {Path(COMMITS) / name})
             execution.journal.log("replace", step=name)
-
-
-def _keep_plan(request: RunRequest, steps: Sequence[StepPlan], skipped: Sequence[SkippedFiles]) -> None:
-    """Keep the run's config, for `status` and `verify`, and to say later what changed."""
-    content = {
-        "run": request.file.model_dump(mode="json"),
-        "steps": {
-            step.name: {
-                "fingerprint": step.fingerprint,
-                "inputs": step.inputs,
-                "config": dict(step.config),
-            }
-            for step in steps
-        },
-        "skipped": [files.model_dump(mode="json") for files in skipped],
-    }
-    text = json.dumps(content, indent=1, default=str) + "\n"
-    replace_file(request.output / PLAN, text.encode())
 
 
 def read_plan(output: Path) -> KeptPlan:

@@ -241,6 +241,14 @@ class Commits:
                 return f"{path}: committed with {digest.bytes:,} bytes, found {size:,}"
         return None
 
+    def whole(self, step: str) -> Commit | None:
+        """Return the commit of a whole step, whichever plan made it.
+
+        Raises:
+            FormatError: it is damaged.
+        """
+        return self._read(step, STEP_COMMIT)
+
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Yield the commits of a step."""
         for unit in self._names(step):

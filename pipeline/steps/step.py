@@ -24,6 +24,7 @@ from pipeline.run_file.fingerprints import fingerprint_of, full_settings
 from pipeline.state.commits import STEP_COMMIT
 from pipeline.steps.earlier import EarlierRun
 from pipeline.steps.records import StepRecord
+from pipeline.steps.replayed import ReplayedRun
 from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.units import Unit
 from stages.ledger import Flow
@@ -54,10 +55,13 @@ class Takes:
     """Names; it takes those that the last of them let out that the run has."""
     by_unit: bool = True
     """Whether they have the same units; otherwise the totals are compared."""
+    beside: tuple[str, ...] = ()
+    """Names of steps that it takes documents of too, where the run has them; totals are compared."""
 
-    def step(self, planned: Container[str]) -> str:
-        """Return the name of the step, of those that the run has."""
-        return next(name for name in reversed(self.steps) if name in planned)
+    def of(self, planned: Container[str]) -> tuple[str, ...]:
+        """Return the names of the steps, of those that the run has."""
+        last = next(name for name in reversed(self.steps) if name in planned)
+        return (last, *(name for name in self.beside if name in planned))
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Scope:
     of: Dataset | None = None
     earlier: tuple[EarlierRun, ...] = ()
     """Runs that it is deduplicated against, in the order of their rank."""
+    replayed: tuple[ReplayedRun, ...] = ()
+    """Runs whose training documents it takes too."""
 
     @property
     def dataset(self) -> Dataset:
@@ -195,6 +201,8 @@ class Evidence:
     flows: Mapping[str, Flow]
     """Of its own units."""
     records: Records
+    scope: Scope
+    """Of the run."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +248,8 @@ class Step(Generic[R]):
     """Where files of it lie that no later step reads."""
     earlier: tuple[str, ...] = ()
     """Names of the steps of earlier runs whose files it reads."""
+    replayed: tuple[str, ...] = ()
+    """Likewise of replayed runs."""
     passing: tuple[str, ...] = ()
     """Beginnings of the names of units that only its own tasks read: when it is whole, their files and
     commits are removed."""
@@ -261,6 +271,8 @@ class Step(Generic[R]):
     """Returns tasks that count its tables again and report findings."""
     unit_of: Callable[[str], str] = lambda name: name
     """Returns the unit of the ledger that a commit is of, by the commit's name."""
+    told: Callable[[Mapping[str, Any], R | None], str] | None = None
+    """Says in a line of `plan` what its settings ask for, and what came of them once it is done."""
     recalled: Callable[[R], str | None] = lambda _: None
     """Says what people are told of a record of an earlier session."""
 

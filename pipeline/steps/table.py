@@ -15,6 +15,7 @@ from pipeline.steps.dedup.step import DEDUP
 from pipeline.steps.draw.step import DRAW
 from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.step import MIX
+from pipeline.steps.replay.step import REPLAY
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.step import SHARD
 from pipeline.steps.split.step import SPLIT
@@ -32,6 +33,7 @@ STEPS: tuple[Step[Any], ...] = (
     SPLIT,
     TOKENIZE,
     SENTENCES,
+    REPLAY,
     MIX,
     SHARD,
     DRAW,

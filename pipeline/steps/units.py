@@ -25,6 +25,7 @@ from stages.errors import FormatError, is_of_the_system
 from stages.identity import ID_BYTES
 from stages.ledger import IdSum, Tally, tally_of
 from stages.store.arrays import open_array
+from stages.store.token_store import TokenUnit
 from stages.tokenizer.texts import JoinedTexts, joined_texts, texts_of
 
 SECTIONED_TEXT = ("text", SECTION_ENDS.name, SECTION_FLAGS.name)
@@ -61,6 +62,9 @@ class Unit:
     """Whether some of their text is cut."""
     folder: str = ""
     """Absolute folder of the earlier run that it is of; empty for a unit of this run."""
+    lender: str = ""
+    """Absolute folder of the unit of an earlier run's token store that its ids lie in; empty for a unit
+    that has its own."""
 
     @property
     def dialogues(self) -> bool:
@@ -120,7 +124,7 @@ class Unit:
     @property
     def tokens(self) -> str:
         """Folder of its token store."""
-        return f"tokens/{self.name}"
+        return f"replay/{self.name}" if self.lender else f"{self._run}tokens/{self.name}"
 
     @property
     def sentences(self) -> str:
@@ -151,6 +155,21 @@ class UnitSize(Config):
     def taken(cls) -> set[str]:
         """Return what the record of the unit itself says in the same words."""
         return set(cls.model_fields) - {"name"}
+
+
+def open_unit(root: Path, unit: Unit, *, groups: int = 0) -> TokenUnit:
+    """Return a unit of the token store, its ids where they are.
+
+    Args:
+        root: the run's folder.
+        unit: of it.
+        groups: that it must have, at the least.
+
+    Raises:
+        FormatError: a file is missing, or the arrays contradict each other.
+    """
+    lender = Path(unit.lender) if unit.lender else None
+    return TokenUnit.open(root / unit.tokens, groups=groups, lender=lender)
 
 
 def alone(size: UnitSize) -> Unit:

@@ -17,6 +17,7 @@ import numpy as np
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
+from stages.export.staged import ExportedStage, TrainerStages, same_length, windows
 
 
 def _write_part(source: ExportSource, shard: int, files: ExportFiles) -> None:
@@ -69,6 +70,42 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     )
 
 
+def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
+    lines, before = ["data_stages:"], 0
+    for number, stage in enumerate(stages, 1):
+        source = stage.sources[0]
+        step = "1" if number == 1 else f"STEP_{number}  # 1 + {before} // GLOBAL_BATCH_SIZE"
+        before += windows(stage)
+        lines += [
+            f"- name: {quoted(stage.name)}",
+            f"  start_training_step: {step}",
+            "  data:",
+            f"    seed: {source.manifest.seed}",
+            "    num_loading_workers: 1",
+            "    dataset:",
+            f"      dataset_folder: [{quoted(stage.place(folder))}]",
+            f"      tokenizer_name: {quoted(source.tokenizer)}",
+            f"      vocab_size: {source.manifest.vocab_size}",
+            f"      token_size_in_bytes: {source.id_dtype.itemsize}",
+        ]
+    notes = [
+        (
+            "nanotron goes from stage to stage by itself: `data_stages` of its config has the step at"
+            " which each begins, the first at 1. A checkpoint counts what each stage has consumed."
+        ),
+        (
+            "STEP_N below counts one pass over the windows of the stages before it; fill in the numbers,"
+            " and let train_steps reach the end of the last. DatatroveFolderDataset knows no stages."
+        ),
+    ]
+    if not same_length(stages):
+        notes.append(
+            "Rows of these stages differ in length, but nanotron has one tokens.sequence_length for all:"
+            " train with it stage by stage, from checkpoint to checkpoint, if it is to change."
+        )
+    return TrainerStages(tuple(notes), "\n".join(lines), "yaml")
+
+
 DATATROVE = Format(
     name="datatrove",
     holds=Holds.DOCUMENTS,
@@ -78,4 +115,5 @@ DATATROVE = Format(
     write_part=_write_part,
     read=_read,
     notes=_notes,
+    stages=_stages,
 )

@@ -8,6 +8,7 @@ table of all is `stages.export.table`. Its functions are pure but for the files 
     finish(source, files)              once a split, after its shards: index and metadata
     read(sources, folder)              the Python that opens the files in the trainer
     notes(sources)                     what a user must know besides, a sentence each
+    stages(stages, folder)             what the trainer has for several datasets one after the other
 
 Parts are written in order: the shards of a split, its finish, the next split. Whoever calls keeps the
 journal, so a part may append to a file of the part before it. File names are POSIX
@@ -22,6 +23,7 @@ from enum import StrEnum
 from stages.errors import ConfigError
 from stages.export.files import ExportFiles
 from stages.export.source import ExportSource
+from stages.export.staged import ExportedStage, TrainerStages, stage_by_stage
 
 
 class Holds(StrEnum):
@@ -67,6 +69,7 @@ class Format:
     finish: Callable[[ExportSource, ExportFiles], None] = nothing_more
     refuse: Callable[[ExportSource], None] = accept_all
     notes: Callable[[Sequence[ExportSource]], Sequence[str]] = no_notes
+    stages: Callable[[Sequence[ExportedStage], str], TrainerStages] = stage_by_stage
     needs_sentences: bool = False
     """Whether the dataset must say where sentences end."""
     loss_masks: bool = False

@@ -23,6 +23,7 @@ from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ColumnType, ExportSource
+from stages.export.staged import ExportedStage, TrainerStages
 
 
 def arrow_type(column: ColumnType) -> pa.DataType:
@@ -121,6 +122,20 @@ def _read_parquet(sources: Sequence[ExportSource], folder: str) -> str:
     )
 
 
+def _stages(_: Sequence[ExportedStage], __: str) -> TrainerStages:
+    return TrainerStages(
+        (
+            (
+                "The Trainer of transformers has nothing for stages: make one for each, with"
+                " TrainingArguments(ignore_data_skip=True, max_steps=...), where max_steps counts the"
+                " steps of all stages up to this one, and train(resume_from_checkpoint=...) with the"
+                " last checkpoint. ignore_data_skip lets it begin with the first row of the new stage;"
+                " without it, batches are skipped as if they had been trained on."
+            ),
+        )
+    )
+
+
 HF = Format(
     name="hf",
     holds=Holds.ROWS,
@@ -131,6 +146,7 @@ HF = Format(
     read=_read_arrow,
     refuse=_refuse_arrow,
     notes=row_notes,
+    stages=_stages,
 )
 HF_PARQUET = Format(
     name="hf-parquet",
@@ -141,4 +157,5 @@ HF_PARQUET = Format(
     read=_read_parquet,
     refuse=_refuse_parquet,
     notes=row_notes,
+    stages=_stages,
 )

@@ -20,6 +20,7 @@ from stages.errors import ConfigError
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
+from stages.export.staged import ExportedStage, TrainerStages
 
 MAX_OFFSET = (1 << 32) - 1
 _WIDTH = 4
@@ -120,6 +121,20 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     )
 
 
+def _stages(_: Sequence[ExportedStage], __: str) -> TrainerStages:
+    return TrainerStages(
+        (
+            (
+                "litgpt has nothing for stages: call `litgpt pretrain` for each, with"
+                " --initial_checkpoint_dir of the stage before. That loads the weights alone: the"
+                " optimizer and the learning rate begin anew. --resume is for the same data, whose"
+                " place it loads."
+            ),
+            "A StreamingDataset of LitData knows no stages either: open each folder in its turn.",
+        )
+    )
+
+
 LITDATA = Format(
     name="litdata",
     holds=Holds.DOCUMENTS,
@@ -130,4 +145,5 @@ LITDATA = Format(
     read=_read,
     refuse=_refuse,
     notes=_notes,
+    stages=_stages,
 )

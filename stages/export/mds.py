@@ -22,6 +22,7 @@ from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.rows import refuse_no_rows, row_notes
 from stages.export.source import ColumnType, ExportSource
+from stages.export.staged import ExportedStage, TrainerStages
 
 SIZE_LIMIT = 1 << 26
 """Bytes of a file: the default of MDS's own writer, small enough to be fetched in a second or two."""
@@ -139,6 +140,46 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
     return "\n".join(lines)
 
 
+def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
+    first, *later = stages
+    schedule = [
+        line
+        for stage in later
+        for line in (
+            "    - duration: 1ep",
+            "      dataset:",
+            f"        local: {quoted(stage.place(folder))}",
+        )
+    ]
+    lines = [
+        f"max_duration: {len(stages)}ep",
+        "train_loader:",
+        "  dataset:",
+        f"    local: {quoted(first.place(folder))}",
+        "callbacks:",
+        "  curriculum_learning:",
+        "    duration: 1ep",
+        "    schedule:",
+        *schedule,
+    ]
+    return TrainerStages(
+        (
+            (
+                "A StreamingDataset knows no stages: its streams are mixed. llm-foundry has a callback,"
+                " curriculum_learning, that goes from one dataset to the next. All durations are of the"
+                " unit of max_duration, ep or tok, and add up to it."
+            ),
+            (
+                "llm-foundry's own StreamingTextDataset reads a column `tokens`, and these rows have"
+                " `input_ids`: give it a dataset class that hands out this column."
+            ),
+            "Without the callback: train on the first folder, then begin with its last checkpoint.",
+        ),
+        "\n".join(lines),
+        "yaml",
+    )
+
+
 MDS = Format(
     name="mds",
     holds=Holds.ROWS,
@@ -149,4 +190,5 @@ MDS = Format(
     read=_read,
     refuse=_refuse,
     notes=row_notes,
+    stages=_stages,
 )

@@ -19,6 +19,7 @@ is no code for u32. The invariants: the last pointer and the bytes of its sequen
 .bin; the last document index is S. GPT-NeoX reads the same two files.
 """
 
+import shlex
 import struct
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -30,12 +31,14 @@ from stages.errors import ConfigError, FormatError
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
+from stages.export.staged import ExportedStage, TrainerStages
 
 MAGIC = b"MMIDIDX\x00\x00"
 I32_LIMIT = 1 << 31
 U16_VOCABULARY = 65_500
 """The least vocabulary for which Megatron's writer takes i32."""
 CODES = {"<u2": 8, "<i4": 4}
+_DATA_FLAGS = {"train": "--train-data-path", "validation": "--valid-data-path"}
 
 
 def _dtype(source: ExportSource) -> str:
@@ -135,8 +138,7 @@ def _read(sources: Sequence[ExportSource], folder: str) -> str:
 
 
 def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
-    flags = {"train": "--train-data-path", "validation": "--valid-data-path"}
-    given = " ".join(f"{flags[source.split]} {source.split}" for source in sources)
+    given = " ".join(f"{_DATA_FLAGS[source.split]} {source.split}" for source in sources)
     notes = [
         f"For Megatron's scripts: {given}.",
         f"{sources[0].frame}, which must be the tokenizer's eod.",
@@ -159,6 +161,34 @@ def _notes_sentences(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     )
 
 
+def _stages(stages: Sequence[ExportedStage], folder: str) -> TrainerStages:
+    ends = ",".join(f"END_{number}" for number in range(1, len(stages)))
+    lines = []
+    for number, stage in enumerate(stages, 1):
+        begins = "from the beginning" if number == 1 else f"from the checkpoint of END_{number - 1}"
+        flag = _DATA_FLAGS[stage.sources[0].split]
+        lines += [
+            f"# launch {number}, {begins}: {stage.name}",
+            f"{flag} {shlex.quote(stage.place(folder))} --phase-transition-iterations {ends}",
+        ]
+    return TrainerStages(
+        (
+            (
+                "Megatron-LM has phases: a launch for each stage, all with the same"
+                " --phase-transition-iterations, which are the iterations at which a stage ends, and"
+                " with the --train-samples of all stages together. At each of them it saves and exits;"
+                " the next launch counts the samples of its stage from 0."
+            ),
+            (
+                "The global batch size must stay the same, for samples are counted as iterations times"
+                " that size. Which data a launch reads, its flags alone say: give those of the stage."
+            ),
+        ),
+        "\n".join(lines),
+        "sh",
+    )
+
+
 MEGATRON = Format(
     name="megatron",
     holds=Holds.DOCUMENTS,
@@ -169,6 +199,7 @@ MEGATRON = Format(
     refuse=_refuse,
     read=_read,
     notes=_notes,
+    stages=_stages,
 )
 MEGATRON_SENTENCES = Format(
     name="megatron-sentences",
@@ -181,4 +212,5 @@ MEGATRON_SENTENCES = Format(
     needs_sentences=True,
     read=_read,
     notes=_notes_sentences,
+    stages=_stages,
 )

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
+from stages.export.staged import ExportedStage, TrainerStages
 
 MAX_VOCABULARY = 1 << 16
 META = "meta.pkl"
@@ -47,6 +48,19 @@ def _notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     )
 
 
+def _stages(stages: Sequence[ExportedStage], _: str) -> TrainerStages:
+    return TrainerStages(
+        (
+            (
+                "nanoGPT has nothing for stages: put each folder into data/, and train with"
+                f" dataset = '{stages[0].name}'. Then go on with init_from = 'resume', the next dataset"
+                " and a larger max_iters. Its checkpoint keeps the iteration; the data are drawn at"
+                " random, so they have no place."
+            ),
+        )
+    )
+
+
 NANOGPT = Format(
     name="nanogpt",
     holds=Holds.DOCUMENTS,
@@ -57,4 +71,5 @@ NANOGPT = Format(
     finish=_finish,
     max_vocabulary=MAX_VOCABULARY,
     notes=_notes,
+    stages=_stages,
 )

@@ -13,6 +13,7 @@ other the end before it, and the last end counts all tokens. A shard without doc
 
 import glob
 import gzip
+import itertools
 import json
 from collections.abc import Sequence
 
@@ -21,6 +22,7 @@ import numpy as np
 from stages.export.files import ExportFiles
 from stages.export.format import Format, Holds, quoted
 from stages.export.source import ExportSource
+from stages.export.staged import ExportedStage, TrainerStages
 
 MASKS = "label_mask"
 """Folder of the masks, apart from the ids: a trainer reads all .npy files of a folder."""
@@ -109,6 +111,30 @@ def _notes(_: Sequence[ExportSource]) -> tuple[str, ...]:
     )
 
 
+def _stages(stages: Sequence[ExportedStage], _: str) -> TrainerStages:
+    lines = ["from olmo_core.train import TrainerConfig", ""]
+    for before, after in itertools.pairwise(stages):
+        lines += [
+            f"trainer = TrainerConfig(  # of {after.name}",
+            f'    save_folder="runs/{after.name}",',
+            f'    load_path="runs/{before.name}",',
+            "    load_trainer_state=False,",
+            ")",
+        ]
+    return TrainerStages(
+        (
+            (
+                "OLMo-core trains each stage as a run of its own: load_path names the checkpoints of the"
+                " stage before. load_trainer_state=False leaves the place of its data loader behind. The"
+                " optimizer's state is loaded if it is there, unless load_optim_state=False."
+            ),
+            "The lines that read a stage's files are in the READ.md of its folder.",
+        ),
+        "\n".join(lines),
+        "python",
+    )
+
+
 OLMO_CORE = Format(
     name="olmo-core",
     holds=Holds.DOCUMENTS,
@@ -124,4 +150,5 @@ OLMO_CORE = Format(
     finish=_finish,
     read=_read,
     notes=_notes,
+    stages=_stages,
 )

@@ -10,9 +10,8 @@ Each batch is a function of where the walk stands and of a step's number, so not
 saving: (epoch, position). It holds for any batch size, number of ranks and number of workers.
 """
 
-import copy
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -22,7 +21,8 @@ from stages.errors import ConfigError
 from stages.loading.arguments import one_of, whole_number
 from stages.loading.dataset import Batch
 from stages.loading.order import MAX_SORTED
-from stages.loading.shared_number import MAX_NUMBER, SharedNumber
+from stages.loading.shared_number import MAX_NUMBER
+from stages.loading.walk import Walk, WalkState, read_field
 from stages.objectives.rows import IGNORED
 from stages.seeding import MAX_EPOCHS
 
@@ -78,7 +78,7 @@ class WalkPosition(NamedTuple):
     position: int
 
 
-class Batches(Sequence[Batch]):
+class Batches(Walk):
     """The batches of one rank from where the walk stands; iterating moves it to the end of the epoch.
 
     `batches[n]` gives the n-th batch from here and moves nothing, so it is a map-style dataset too, of
@@ -118,18 +118,13 @@ class Batches(Sequence[Batch]):
                 f"batch_size = {batch_size}: {world_size} ranks take {together:,} rows a step, but an"
                 f' epoch has {len(rows):,}; take smaller batches, or last="pad" or "carry"'
             )
+        super().__init__()
         self.rows = rows
         self.last = last
         self._size = batch_size
         self._rank = rank
         self._together = together
-        self._loop = 0  # the last one begun, which alone may go on
-        self._stands = SharedNumber(0)
         self._go(WalkPosition(rows.epoch, 0))
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return what a copy needs: a place of its own, or in a worker that of this process."""
-        return self.__dict__ | {"_stands": copy.copy(self._stands)}
 
     def __len__(self) -> int:
         """Batches from here to the end of the epoch."""
@@ -140,28 +135,26 @@ class Batches(Sequence[Batch]):
         if step < 0:
             raise IndexError(f"batch {step}: batches count from where the walk stands")
         place = self.place(step)
-        begin = place.position + self._rank * self._size
-        positions = np.arange(begin, begin + self._size)
-        if self.last == "carry":
-            return self._carried(place.epoch, positions)
-        there = positions[positions < len(self.rows)]
-        batch = self.rows.at(place.epoch, there)
-        return batch if self.last == "drop" else padded(batch, self._size, pad=self.rows.pad)
+        left = None if self.last == "carry" else len(self.rows) - place.position
+        return self.at(place, left)
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Yield the rest of the epoch; the walk stands behind each batch that was given.
+    def at(self, place: WalkPosition, left: int | None) -> Batch:
+        """Return this rank's batch of the step that begins at a place, wherever the walk stands.
 
-        Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
+        Args:
+            place: where the step's first row is.
+            left: rows that may be given from there on, over all ranks; None: rows of the next epochs
+                follow without end.
         """
-        self._loop = loop = self._loop + 1
-        left = self.place()
-        for _ in range(len(self)):
-            if self._loop != loop or left != self.place():
-                return
-            batch = self[0]
-            self.advance()
-            left = self.place()
-            yield batch
+        begin = self._rank * self._size
+        end = begin + self._size if left is None else min(begin + self._size, max(begin, left))
+        batch = self._carried(place.epoch, place.position + np.arange(begin, end))
+        return padded(batch, self._size, pad=self.rows.pad) if self.last == "pad" else batch
+
+    @property
+    def rows_a_step(self) -> int:
+        """Rows of a batch of every rank together."""
+        return self._together
 
     @property
     def epoch(self) -> int:
@@ -221,7 +214,7 @@ class Batches(Sequence[Batch]):
         missing = self.place(step).position + self._together - len(self.rows)
         return max(missing, 0) if self.last == "pad" else 0
 
-    def state_dict(self, steps: int = 0) -> dict[str, int | str]:
+    def state_dict(self, steps: int = 0) -> WalkState:
         """Return what a walk goes on from, here or so many batches ahead, as plain JSON."""
         epoch, position = self.place(steps)
         return {
@@ -247,9 +240,9 @@ class Batches(Sequence[Batch]):
                 f"state: version {state.get('version')}; this reader knows {_BEFORE_SORTED} and"
                 f" {_STATE_VERSION}"
             )
-        fingerprint = _field(state, "fingerprint")
+        fingerprint = read_field(state, "fingerprint")
         rows, shuffle, epoch, position = (
-            whole_number(f"state: {name}", _field(state, name))
+            whole_number(f"state: {name}", read_field(state, name))
             for name in ("rows", "shuffle", "epoch", "position")
         )
         if fingerprint != self.rows.fingerprint or rows != len(self.rows):
@@ -285,19 +278,13 @@ class Batches(Sequence[Batch]):
     def _carried(self, epoch: int, positions: NDArray[np.int64]) -> Batch:
         """Return rows at positions that go on into the epochs behind this one."""
         further, positions = np.divmod(positions, len(self.rows))
+        if not len(further) or further[0] == further[-1]:
+            return self.rows.at(epoch + int(further[:1].sum()), positions)
         parts = [
             self.rows.at(epoch + ahead, positions[further == ahead])
             for ahead in range(further[0], further[-1] + 1)
         ]
-        if len(parts) == 1:
-            return parts[0]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _field(state: Mapping[str, int | str], name: str) -> int | str:
-    if name not in state:
-        raise ConfigError(f"state: no {name}; it was cut short, so take another, or begin without one")
-    return state[name]
 
 
 def padded(batch: Batch, size: int, *, pad: int) -> Batch:

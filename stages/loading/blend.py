@@ -76,6 +76,21 @@ class Blend:
         return self.datasets[0].pad
 
     @property
+    def name(self) -> str:
+        """The datasets' names, joined."""
+        return "+".join(dataset.name for dataset in self.datasets)
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens of a row, the same in all datasets."""
+        return self.datasets[0].seq_len
+
+    @property
+    def tokenizer_sha256(self) -> str:
+        """Of the tokenizer's file, the same for all datasets."""
+        return self.datasets[0].tokenizer_sha256
+
+    @property
     def shuffle(self) -> bool:
         """Whether a dataset has an order of its own in each epoch."""
         return any(dataset.shuffle for dataset in self.datasets)
@@ -88,6 +103,11 @@ class Blend:
     def __len__(self) -> int:
         """Positions of an epoch."""
         return self._rows
+
+    def release(self) -> None:
+        """Unmap all files of all datasets."""
+        for dataset in self.datasets:
+            dataset.release()
 
     def sound_epoch(self, epoch: int) -> int:
         """Return an epoch of the blend, of which each dataset has the epochs that its rows are of.

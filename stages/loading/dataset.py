@@ -8,7 +8,7 @@ import copy
 import itertools
 import operator
 from collections.abc import Collection, Sequence
-from functools import cache
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from stages.errors import ConfigError, FormatError
 from stages.loading.arguments import from_begin, refuse_columns, sound_epoch, whole_positions
+from stages.loading.dealt import DealtOrder, DealtRows, dealt_rows
 from stages.loading.drawn import check_digests, check_sizes
 from stages.loading.lru_cache import LruCache
 from stages.loading.mapped import ShardRows, by_shard, num_rows, row_files
@@ -83,6 +84,21 @@ class ShardDataset(Sequence[Batch]):
         return self.vocabulary.named("pad")
 
     @property
+    def name(self) -> str:
+        """As the run file calls the dataset."""
+        return self.manifest.name
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens of a row."""
+        return self.manifest.seq_len
+
+    @property
+    def tokenizer_sha256(self) -> str:
+        """Of the tokenizer's file."""
+        return self.manifest.tokenizer.sha256
+
+    @property
     def sorted_by_draws(self) -> bool:
         """Whether rows are so few that their order is sorted by draws."""
         return self.shuffle and len(self) <= MAX_SORTED
@@ -104,10 +120,18 @@ class ShardDataset(Sequence[Batch]):
         """Map so many times fewer files at a time, for as many datasets are read in this process."""
         self.reader.share_descriptors(datasets)
 
+    def release(self) -> None:
+        """Unmap all files; they are mapped again when rows are read."""
+        self.reader.release()
+
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row in stored order, and its number there."""
         shard = int(np.searchsorted(self.reader.first_rows, row, side="right")) - 1
         return shard, row - int(self.reader.first_rows[shard])
+
+    def stored_rows(self, epoch: int, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows, numbered in stored order, that stand at some positions of any epoch, (N,)."""
+        return self._orders.get(epoch, self._order).rows(positions) if self.shuffle else positions
 
     def set_epoch(self, epoch: int) -> None:
         """Go to another epoch: another order of the same rows, and other masks.
@@ -153,13 +177,19 @@ class ShardDataset(Sequence[Batch]):
         outside = rows.view(np.uint64) >= len(self)  # below 0 is far above
         if np.count_nonzero(outside):
             raise IndexError(f"row {rows[outside][0]} of {len(self)}")
-        if self.shuffle:
-            rows = self._orders.get(epoch, self._order).rows(rows)
+        rows = self.stored_rows(epoch, rows)
         shards = self.reader.first_rows.searchsorted(rows, "right") - 1
         return self._read(by_shard(shards, rows - self.reader.first_rows[shards]), epoch)
 
     def _order(self, epoch: int) -> EpochOrder:
+        if self._dealt is not None:
+            return DealtOrder(self._dealt, seed=self.manifest.seed, epoch=epoch)
         return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
+
+    @cached_property
+    def _dealt(self) -> DealtRows | None:
+        """The rows by source, if they are dealt."""
+        return dealt_rows([self.manifest])
 
     def keep(self, columns: Collection[str]) -> None:
         """Return these columns alone from now on.

@@ -50,6 +50,10 @@ class DrawnEpochs:
         """Map so many times fewer folders at a time."""
         self._mapped.bound = max(1, MAX_OPEN_FOLDERS // datasets)
 
+    def release(self) -> None:
+        """Unmap all folders."""
+        self._mapped.clear()
+
     def counts(self, epoch: int, shard: int) -> dict[str, int]:
         """Return what was counted apart of a shard in an epoch."""
         return self._manifest.shards[epoch][shard].counts

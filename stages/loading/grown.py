@@ -4,11 +4,13 @@
     DIR/generations/0001/datasets/clm/train     generation 1    rows A .. B-1
 
 Every part keeps its own manifest, files and keys: a row is drawn as its own generation draws it. The
-order of an epoch is one permutation of all rows, by the seed of generation 0.
+order of an epoch is one permutation of all rows, by the seed of generation 0. If the rows of every part
+are dealt by source, those of all parts are dealt together.
 """
 
 import hashlib
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from stages.loading.arguments import whole_number
 from stages.loading.blend import refuse_to_blend
 from stages.loading.dataset import Batch, ShardDataset
 from stages.loading.dataset import open_dataset as open_one
-from stages.loading.order import EpochOrder
+from stages.loading.dealt import DealtRows, dealt_rows
 from stages.loading.split_reader import FileCheck
 from stages.store.folders import entries
 from stages.store.manifest import MANIFEST_NAME
@@ -55,6 +57,11 @@ class GrownDataset(ShardDataset):
         """Map so many times fewer files of all parts at a time."""
         for part in self.parts:
             part.share_descriptors(datasets * len(self.parts))
+
+    def release(self) -> None:
+        """Unmap all files of all parts."""
+        for part in self.parts:
+            part.release()
 
     def locate(self, row: int) -> tuple[int, int]:
         """Return the shard of a row, counted through all parts, and its number there."""
@@ -98,8 +105,10 @@ class GrownDataset(ShardDataset):
                 batch.setdefault(name, np.empty(shape, np.int64))[places] = column
         return batch
 
-    def _order(self, epoch: int) -> EpochOrder:
-        return EpochOrder(len(self), seed=self.manifest.seed, epoch=epoch)
+    @cached_property
+    def _dealt(self) -> DealtRows | None:
+        """The rows of all parts, if those of every part are dealt."""
+        return dealt_rows([part.manifest for part in self.parts])
 
 
 def open_dataset(  # each names one thing that a trainer decides

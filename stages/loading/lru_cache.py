@@ -30,6 +30,10 @@ class LruCache(Generic[_Key, _Value]):
         """Values kept now."""
         return len(self._values)
 
+    def clear(self) -> None:
+        """Let all values go."""
+        self._values.clear()
+
     def get(self, key: _Key, make: Callable[[_Key], _Value]) -> _Value:
         """Return a value, made if it is not kept."""
         value = self._values.pop(key, None)

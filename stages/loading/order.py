@@ -14,6 +14,8 @@ orders, which rows are neighbours fails chi-square at 5 to 16 rows, how far apar
 Source: Black, Rogaway 2002, "Ciphers with arbitrary finite domains", sections 3 and 4 (cycle walking).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -80,7 +82,7 @@ def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) 
     """
     if size <= MAX_SORTED:
         return permutation(Key(seed, epoch, 0, Tag.EPOCH_ORDER), size)[positions]
-    half = np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
+    half = _half_bits(size)
     keys = _round_keys(seed, epoch)
     rows = _encrypt(positions.astype(np.uint64), half, keys)
     outside = np.flatnonzero(rows >= size)
@@ -88,6 +90,60 @@ def shuffled(positions: NDArray[np.int64], size: int, *, seed: int, epoch: int) 
         rows[outside] = _encrypt(rows[outside], half, keys)
         outside = outside[rows[outside] >= size]
     return rows.astype(np.int64)
+
+
+class Permutations:
+    """What `shuffled` gives for several sizes, each with a seed of its own, looked up together.
+
+    Args:
+        sizes: of each permutation.
+        seeds: likewise.
+        epoch: the pass over the data.
+    """
+
+    def __init__(self, sizes: Sequence[int], *, seeds: Sequence[int], epoch: int) -> None:
+        self._sizes = np.array(sizes, np.uint64)
+        self._seeds = tuple(seeds)
+        self._epoch = epoch
+        self._sorted: dict[int, NDArray[np.int64]] = {}  # of few rows, as soon as one is asked for
+        self._halves = np.array([_half_bits(size) for size in sizes], np.uint64)
+        keys = [_round_keys(seed, epoch) for seed in seeds]
+        self._keys = np.array(keys, np.uint64).reshape(-1, _ROUNDS).T.copy()
+
+    def rows(self, members: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what stands at some positions, each of the permutation of a number: (N,) each."""
+        rows = np.empty_like(positions)
+        few = self._sizes[members] <= MAX_SORTED
+        places = np.flatnonzero(few)
+        for one in np.flatnonzero(np.bincount(members[places], minlength=1)).tolist():
+            own = places[members[places] == one]
+            rows[own] = self._order(one)[positions[own]]
+        many = np.flatnonzero(~few)
+        rows[many] = self._walked(members[many], positions[many])
+        return rows
+
+    def _order(self, one: int) -> NDArray[np.int64]:
+        order = self._sorted.get(one)
+        if order is None:
+            size = int(self._sizes[one])
+            order = shuffled(np.arange(size), size, seed=self._seeds[one], epoch=self._epoch)
+            self._sorted[one] = order
+        return order
+
+    def _walked(self, members: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        sizes = self._sizes[members]
+        rows = positions.astype(np.uint64)
+        outside = np.arange(len(rows))
+        while len(outside):
+            some = members[outside]
+            rows[outside] = _encrypt(rows[outside], self._halves[some], self._keys[:, some])
+            outside = outside[rows[outside] >= sizes[outside]]
+        return rows.astype(np.int64)
+
+
+def _half_bits(size: int) -> np.uint64:
+    """Return h of the network on the numbers below 4 ** h, the least that hold so many rows."""
+    return np.uint64(max(1, ((size - 1).bit_length() + 1) // 2))
 
 
 def _round_keys(seed: int, epoch: int) -> NDArray[np.uint64]:
@@ -106,7 +162,7 @@ def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _encrypt(
-    values: NDArray[np.uint64], half: np.uint64, keys: NDArray[np.uint64]
+    values: NDArray[np.uint64], half: np.uint64 | NDArray[np.uint64], keys: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     mask = (np.uint64(1) << half) - np.uint64(1)
     left, right = values >> half, values & mask

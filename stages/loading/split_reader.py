@@ -146,6 +146,12 @@ class SplitReader:
         if self._drawn is not None:
             self._drawn.share_descriptors(datasets)
 
+    def release(self) -> None:
+        """Unmap all files; they are mapped again when rows are read."""
+        self._mapped.clear()
+        if self._drawn is not None:
+            self._drawn.release()
+
     def _keyed(self, stored: StoredRows, number: int) -> StoredRows:
         """Return stored rows of one shard with what of it their draws depend on."""
         field, unigram = shard_field(self.manifest.split, number), self.mapped(number).unigram

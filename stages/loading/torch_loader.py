@@ -1,6 +1,6 @@
-"""Batches as tensors, read ahead by worker processes: torch's DataLoader around `Batches`.
+"""Batches as tensors, read ahead by worker processes: torch's DataLoader around a walk.
 
-    DIR -> open_dataset -> Batches -> Loader -> a training loop, Lightning, transformers
+    DIR -> open_dataset -> Batches or Sequence -> Loader -> a training loop, Lightning, transformers
 
 Workers take batches by number, so their number changes nothing. The state is that of the batches that
 came out, not of those that workers read ahead. Workers stay from epoch to epoch: each would import
@@ -12,16 +12,20 @@ itself, and a trainer that calls one when it goes on would undo the state that w
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Literal, cast
+from typing import Generic, Literal, cast
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
+from typing_extensions import TypeVar
 
 from stages.loading.batches import Batches
 from stages.loading.dataset import Batch
+from stages.loading.walk import Walk, WalkState
 
 Tensors = dict[str, Tensor]
+Walked = TypeVar("Walked", bound=Walk, default=Batches)
+"""What a loader is around, so that type checkers know what its `batches` can do."""
 
 
 class _Numbers(Sampler[int]):
@@ -35,8 +39,11 @@ class _Numbers(Sampler[int]):
         return iter(range(self.taken, self.end))
 
 
-class Loader:
-    """An iterable of the rest of an epoch, again and again, with a state that is exact to the row.
+class Loader(Generic[Walked]):
+    """An iterable of what is left of a walk, again and again, with a state that is exact to the row.
+
+    Of `Batches` it gives the rest of the epoch, and next time the next epoch; of a `Sequence` it gives
+    the rest of all stages, once.
 
     Args:
         batches: this rank's walk; iterating moves it.
@@ -49,7 +56,7 @@ class Loader:
 
     def __init__(
         self,
-        batches: Batches,
+        batches: Walked,
         *,
         num_workers: int = 0,
         collate: Callable[[Batch], Tensors] | None = None,
@@ -71,11 +78,11 @@ class Loader:
         return self.__dict__ | {"_loader": None}
 
     def __len__(self) -> int:
-        """Batches from here to the end of the epoch."""
+        """Batches that are left."""
         return len(self.batches)
 
     def __iter__(self) -> Iterator[Tensors]:
-        """Yield the rest of the epoch; the walk stands behind each batch that was given.
+        """Yield what is left; the walk stands behind each batch that was given.
 
         Calling `set_epoch` or `load_state_dict`, or starting a second loop, ends the current iteration.
         The next one goes on from the walk's place, also after an error: it starts new workers then.
@@ -130,7 +137,7 @@ class Loader:
             self._loader = None
             raise
 
-    def state_dict(self) -> dict[str, int | str]:
+    def state_dict(self) -> WalkState:
         """Return what a loader of any number of workers and ranks goes on from, as plain JSON."""
         return self.batches.state_dict()
 

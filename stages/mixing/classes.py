@@ -100,13 +100,15 @@ class MixClass(ClassKey):
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """The training documents of a class, counted by bin."""
+    """The training documents of a class, counted by bin; N bins have any."""
 
     key: ClassKey
+    bins: NDArray[np.int64] = field(repr=False)
+    """(N,), ascending. Classes of weighted documents are many, and most of their bins are empty."""
     documents: NDArray[np.int64] = field(repr=False)
-    """(BINS,)."""
+    """(N,)."""
     tokens: NDArray[np.int64] = field(repr=False)
-    """(BINS,)."""
+    """(N,)."""
 
 
 def bins_of(orders: NDArray[np.uint64]) -> NDArray[np.int64]:

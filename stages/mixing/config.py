@@ -60,8 +60,8 @@ class Mix(Config):
     """How much of each source the datasets of a run have, beside what the sources say."""
 
     total_tokens: int | None = Field(None, ge=1)
-    """Training tokens of a dataset. Without it, the epochs of the sources and the shares decide; it
-    must be set if all sources have shares."""
+    """Training tokens of a dataset. Without it, the epochs and the shares of the sources decide; if all
+    sources have shares, there are as many tokens as can be without seeing a document twice."""
     language_alpha: float = Field(1.0, ge=0.0, le=1.0)
     """Exponent of the temperature over languages: a language with n tokens gets a part in proportion to
     n ** language_alpha. 1 leaves languages as they are, 0.3 raises small ones (Conneau et al. 2020), 0
@@ -72,6 +72,10 @@ class Mix(Config):
     order is drawn, so that the shares of a window vary as those of a random sample. "exact": each row
     holds documents of one source, and rows are dealt so that every window of the order has the
     shares."""
+    missing: Literal["refuse", "leave_out"] = "refuse"
+    """What becomes of a source that has a share but no training document: the run stops, or the source
+    is left out and the shares of the others are raised in proportion. Later generations of a run, which
+    may have files of some sources alone, leave out."""
     tolerance: float = Field(0.005, gt=0.0, le=1.0)
     """Largest difference between the share of tokens that was asked for and what the rows hold, of any
     source; `verify` fails beyond it."""

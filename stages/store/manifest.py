@@ -18,10 +18,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
+    Field,
     JsonValue,
+    NonNegativeInt,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -30,11 +32,14 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 
 from stages.config import Config, canonical_json
+from stages.deal import LEVELS
 from stages.errors import FormatError
 from stages.store.digests import FileDigest
 from stages.store.names import ColumnName, FileName, ShardPath, TokenizerPath, refuse_repeated
 
 _Model = TypeVar("_Model", bound=Config)
+_Rows = Annotated[tuple[NonNegativeInt, ...], Field(min_length=LEVELS, max_length=LEVELS)]
+"""Of a source, by how full they are."""
 
 FORMAT_VERSION = 2
 MANIFEST_NAME = "dataset.json"
@@ -92,6 +97,9 @@ class Shard(Config):
     """Tokens of its documents that lie in no row."""
     frame_tokens: int = 0
     """Of its tokens, those that frame rows and are no document's; there only with `row_frame`."""
+    source_rows: dict[str, _Rows] | None = None
+    """Of each source with rows here, how many there are by how full they are; there only with
+    `interleave`."""
     files: dict[FileName, FileDigest]
 
 
@@ -133,6 +141,8 @@ class Manifest(Config):
     special_ids: dict[str, int]
     row_frame: dict[str, int] | None = None
     """The ids around each row, `begin` if one begins them and `end`; not there if rows have no frame."""
+    interleave: Literal["shuffle", "exact"] = "shuffle"
+    """`exact` if each row is of one source, and rows are dealt; not there if they are shuffled."""
     tokenizer: TokenizerFile
     columns: dict[ColumnName, Column]
     tables: dict[FileName, FileDigest]
@@ -156,6 +166,18 @@ class Manifest(Config):
             )
         return self
 
+    @model_validator(mode="after")
+    def _rows_are_of_sources(self) -> Self:
+        for shard in self.shards:
+            if not _says_rows(shard, dealt=self.interleave == "exact"):
+                raise ValueError(
+                    f"interleave = {self.interleave!r}, and {shard.path} has source_rows ="
+                    f" {shard.source_rows}: must be numbers of rows that add up to {shard.rows:,}, some"
+                    " of each source that is named, if rows are dealt, and null if not; it was changed,"
+                    " so copy the dataset again, or make it anew"
+                )
+        return self
+
     def signed(self) -> "Manifest":
         """Return the manifest with its fingerprint."""
         return self.model_copy(update={"fingerprint": self.content_fingerprint()})
@@ -165,15 +187,27 @@ class Manifest(Config):
         return _fingerprint(self.model_dump(mode="json"))
 
     @model_serializer(mode="wrap")
-    def _without_empty_frame(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave out what belongs to framed rows alone, so that others have the bytes that they had."""
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave out what belongs to framed or dealt rows alone, so that others keep their bytes."""
         content: dict[str, object] = dump(self)
+        hidden = set()
         if self.row_frame is None:
-            framed = {"frame_tokens"}
+            hidden.add("frame_tokens")
             content.pop("row_frame", None)
-            content["totals"] = self.totals.model_dump(exclude=framed)
-            content["shards"] = [shard.model_dump(exclude=framed) for shard in self.shards]
+            content["totals"] = self.totals.model_dump(exclude=hidden)
+        if self.interleave == "shuffle":
+            hidden.add("source_rows")
+            content.pop("interleave", None)
+        content["shards"] = [shard.model_dump(exclude=hidden) for shard in self.shards]
         return content
+
+
+def _says_rows(shard: Shard, *, dealt: bool) -> bool:
+    """Say whether a shard says of which sources its rows are if they are dealt, and only then."""
+    if shard.source_rows is None:
+        return not dealt
+    parts = shard.source_rows.values()
+    return dealt and all(map(any, parts)) and sum(map(sum, parts)) == shard.rows
 
 
 def _fingerprint(content: dict[str, JsonValue]) -> str:

@@ -11,6 +11,11 @@
 
 Groups are the training shards, then the validation shards. Within a group documents stand in the
 order of their hash, so a shard reads one contiguous range of every unit and merges.
+
+A unit of replayed documents has the same files, but borrows its ids from the store of another run:
+
+    replay/UNIT/places.npy         (D, 2) <i8, document d is ids[places[d, 0] : places[d, 1]] of the
+                                   other run's ids.npy; in place of ids.npy and offsets.npy
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +31,7 @@ from stages.columns import STORED_DOCUMENTS, with_kept
 from stages.errors import FormatError
 from stages.ragged import Ragged
 from stages.store.arrays import array_writer, as_integers, open_array, write_array
+from stages.store.ranges import copy_ranges
 from stages.store.tables import write_tables
 
 
@@ -35,38 +41,54 @@ class TokenUnit:
 
     folder: Path
     ids: NDArray[np.integer]
-    offsets: NDArray[np.int64]
+    places: NDArray[np.int64]
+    """(D, 2) where the ids of each document begin and end."""
     group_ptr: NDArray[np.int64]
 
     @classmethod
-    def open(cls, folder: Path, *, groups: int = 0) -> "TokenUnit":
+    def open(cls, folder: Path, *, groups: int = 0, lender: Path | None = None) -> "TokenUnit":
         """Return a unit of the store.
 
         Args:
             folder: the unit's.
             groups: that it must have, at the least.
+            lender: folder of the unit of another run that its ids lie in; None if it has its own.
 
         Raises:
             FormatError: a file is missing, or the arrays contradict each other.
         """
-        ids = as_integers(open_array(folder / "ids.npy"), folder / "ids.npy")
-        offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
+        place = (lender or folder) / "ids.npy"
+        ids = as_integers(open_array(place), place)
+        if lender is None:
+            offsets = open_array(folder / "offsets.npy", dtype="<i8").astype(np.int64)
+            sound, places = _leads(offsets, len(ids)), np.column_stack([offsets[:-1], offsets[1:]])
+        else:
+            places = open_array(folder / "places.npy", dtype="<i8").astype(np.int64)
+            sound = places.ndim == 2 and places.shape[1] == 2 and _inside(places, len(ids))  # noqa: PLR2004
         group_ptr = open_array(folder / "group_ptr.npy", dtype="<i8").astype(np.int64)
-        if not (_leads(offsets, len(ids)) and _leads(group_ptr, len(offsets) - 1)):
+        if not (sound and _leads(group_ptr, len(places))):
             raise FormatError(
-                f"{folder}: {len(ids):,} ids and {len(offsets) - 1:,} documents, but the offsets and"
+                f"{folder}: {len(ids):,} ids and {len(places):,} documents, but the offsets and"
                 " groups do not lead from 0 to these numbers; the store is damaged"
             )
         if len(group_ptr) <= groups:
             held = f"{len(group_ptr) - 1:,} groups, but there are {groups:,} shards or more"
             raise FormatError(f"{folder}: {held}; the store is damaged, or of another run")
-        return cls(folder, ids, offsets, group_ptr)
+        return cls(folder, ids, places, group_ptr)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each document, EOS included: (D,)."""
+        return self.places[:, 1] - self.places[:, 0]
 
     def group(self, number: int) -> tuple[NDArray[np.integer], NDArray[np.int64]]:
         """Return the ids of a group's documents end to end, and each document's length."""
-        first, last = self.group_ptr[number : number + 2]
-        lengths = np.diff(self.offsets[first : last + 1])
-        return np.asarray(self.ids[self.offsets[first] : self.offsets[last]]), lengths
+        places = self.places[slice(*self.group_ptr[number : number + 2])]
+        lengths = places[:, 1] - places[:, 0]
+        ids: NDArray[np.integer] = np.empty(int(lengths.sum()), self.ids.dtype)
+        ends = np.cumsum(lengths)
+        copy_ranges(np.asarray(self.ids), ids, places[:, 0], ends - lengths, lengths)
+        return ids, lengths
 
     def documents(self, number: int) -> pa.Table:
         """Return the rows of `documents.parquet` for a group."""
@@ -87,7 +109,7 @@ class TokenUnit:
             FormatError: a file is missing, or an end that is none of the documents'.
         """
         first, last = self.group_ptr[number : number + 2]
-        lengths = np.diff(self.offsets[first : last + 1])
+        lengths = self.lengths[first:last]
         if count == 1:
             return Ragged(np.arange(len(lengths) + 1), lengths)
         found = read_ends(self.folder / "sections", first, last)
@@ -132,6 +154,12 @@ def _rise(ends: Ragged, lengths: NDArray[np.int64]) -> bool:
     return bool((steps >= 0).all() and (ends.values[ends.ptr[1:] - 1] == lengths).all())
 
 
+def _inside(places: NDArray[np.int64], last: int) -> bool:
+    """Say whether each document begins and ends between 0 and `last`, and has a token."""
+    begins, ends = places.T
+    return bool((begins >= 0).all() and (begins < ends).all() and (ends <= last).all())
+
+
 def _leads(pointers: NDArray[np.int64], last: int) -> bool:
     """Say whether pointers rise from 0 to `last`."""
     return (
@@ -156,6 +184,40 @@ def write_unit(
     Each table of documents becomes a row group: what is read of them at a time. It has the values of
     `keep_columns` behind the columns of every unit.
     """
+    tokens = _write_documents(folder, documents, keep_columns)
+    with array_writer(folder / "ids.npy", dtype=dtype.str) as append:
+        for document in ids:
+            append(document)
+    write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
+    write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
+
+
+def write_borrowing_unit(
+    folder: Path,
+    documents: Iterable[pa.Table],
+    *,
+    places: NDArray[np.int64],
+    group_ptr: NDArray[np.int64],
+    keep_columns: Sequence[str] = (),
+) -> None:
+    """Write one unit whose ids lie in the store of another run.
+
+    Args:
+        folder: the unit's.
+        documents: in the order of the store, as of `write_unit`.
+        places: (D, 2) where the ids of each begin and end in the other run's array.
+        group_ptr: (G + 1,).
+        keep_columns: as of `write_unit`.
+    """
+    _write_documents(folder, documents, keep_columns)
+    write_array(folder / "places.npy", places.astype("<i8"))
+    write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
+
+
+def _write_documents(
+    folder: Path, documents: Iterable[pa.Table], keep_columns: Sequence[str]
+) -> NDArray[np.int64]:
+    """Write the documents of a unit; return the tokens of each."""
     folder.mkdir(parents=True, exist_ok=True)
     parts = [np.empty(0, np.int64)]
 
@@ -168,12 +230,7 @@ def write_unit(
 
     schema = with_kept(STORED_DOCUMENTS, keep_columns)
     write_tables(folder / "documents.parquet", schema, counted())
-    tokens = np.concatenate(parts)
-    with array_writer(folder / "ids.npy", dtype=dtype.str) as append:
-        for document in ids:
-            append(document)
-    write_array(folder / "offsets.npy", np.concatenate([[0], np.cumsum(tokens)]).astype("<i8"))
-    write_array(folder / "group_ptr.npy", group_ptr.astype("<i8"))
+    return np.concatenate(parts)
 
 
 def write_sections(folder: Path, ends: Ragged, *, learned: NDArray[np.bool_] | None = None) -> None:

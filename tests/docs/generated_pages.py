@@ -31,6 +31,7 @@ from stages.dedup.ranking import KeepColumn
 from stages.dedup.semantic import SemanticConfig
 from stages.dedup.spans import RepeatedLines, RepeatedSubstrings
 from stages.filtering.table import FILTERS
+from stages.mixing.config import DatasetMix, Mix, SourceMix
 from stages.mixing.placement import ValidationConfig
 from stages.objectives.fim import FIMRates
 from stages.objectives.learning import LearningConfig
@@ -77,7 +78,10 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[tokenizer.fairness]", FairnessSection),
     ("[validation]", ValidationConfig),
     ("[packing]", PackingConfig),
+    ("[mix]", Mix),
     ("[[datasets]]", Dataset),
+    ("[datasets.mix]", DatasetMix),
+    ("[datasets.mix.sources.NAME]", SourceMix),
     *((f'[datasets.objective] with kind = "{name}"', kind.config) for name, kind in KINDS.items()),
     ("[datasets.objective.sources.NAME]", FIMRates),
     ("[[datasets.objective.components]]", Component),
@@ -104,7 +108,8 @@ run's, since all datasets are made from one token store. A run file is code wher
 run as a program; the same holds for a filter with a `function`. What the objectives are for, and how to
 choose one: [objectives.md](objectives.md). Which files a source reads, and what of a record goes where:
 [sources.md](sources.md).
-`[[filters]]` are asked in the order in which they stand: [filters.md](filters.md).
+`[[filters]]` are asked in the order in which they stand: [filters.md](filters.md). How often
+documents of each source and language are seen: [mixing.md](mixing.md).
 """
 
 

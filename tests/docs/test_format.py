@@ -16,8 +16,10 @@ from pydantic import BaseModel
 from pipeline.steps.scan.files import ScannedFile
 from stages import columns
 from stages.config import meanings_of
+from stages.deal import LEVELS
 from stages.decontamination import tables
 from stages.identity import document_id
+from stages.loading.dealt import DealtOrder, DealtRows
 from stages.loading.order import MAX_SORTED, shuffled
 from stages.objectives.clm import CausalLM
 from stages.objectives.drawing import draw_material, draw_plainly
@@ -221,6 +223,23 @@ def test_special_ids_and_the_drawn_layout_equal_the_code() -> None:
         positions = np.arange(len(wanted))
         assert shuffled(positions, int(rows), seed=7, epoch=int(epoch)).tolist() == wanted
     assert {int(rows) <= MAX_SORTED for rows, _, _ in orders} == {True, False}
+
+
+def test_the_dealt_orders_equal_the_code() -> None:
+    deals = table_after("golden deals")
+    for *shards, epoch, begin in deals:
+        wanted = [int(row) for row in begin.split()]
+        order = DealtOrder(DealtRows([source_rows(shard) for shard in shards]), seed=7, epoch=int(epoch))
+        assert order.rows(np.arange(len(wanted))).tolist() == wanted
+    assert len(deals) == 4
+
+
+def source_rows(listed: str) -> dict[str, tuple[int, ...]]:
+    """Return the numbers of rows of a shard: "a 9 + 3" are 9 full ones of source a and 3 empty ones."""
+    found = {}
+    for name, full, empty in re.findall(r"(\w) (\d+)(?: \+ (\d+))?", listed):
+        found[name] = (int(empty or 0), *[0] * (LEVELS - 2), int(full))
+    return found
 
 
 def test_the_lengths_of_the_page_of_objectives_are_the_codes() -> None:

@@ -36,6 +36,7 @@ PAGES = (
     "docs/chat.md",
     "docs/dedup.md",
     "docs/filters.md",
+    "docs/mixing.md",
     "docs/objectives.md",
     "docs/sources.md",
     "docs/tokenizers.md",

@@ -24,6 +24,7 @@ from stages.tokenizer.framing import Framing, Preset
 from tests.conftest import bundled_lines
 from tests.laws.every_dataset import OBJECTIVES
 from tests.laws.given_records import KEPT
+from tests.laws.mixed_by_hand import mix_content
 from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, learned_roles, source_fields
 from tests.laws.small_tokenizers import TOKENIZERS
 from tests.laws.written_dialogues import FILES
@@ -344,6 +345,7 @@ def run_content(chosen: Combination) -> dict[str, Any]:
                 "objective": FORMS[form],
                 "packing": {"strategy": strategy},
                 "materialized_epochs": (number + chosen.seed) % 2,
+                **mix_content(number, chosen.seed, [name for name, _ in chosen.named]),
             }
             for number, (form, strategy) in enumerate(chosen.datasets)
         ],

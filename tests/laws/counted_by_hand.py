@@ -149,31 +149,39 @@ class Books:
     input: Counter[str]
     output: Counter[str]
     gone: dict[str, Counter[str]]
+    added: dict[str, Counter[str]]
 
 
 def books_of(run: Path, step: str) -> Books:
-    """Return the flows of a step; in each of its units, what comes in must come out or be gone."""
+    """Return the flows of a step; in each of its units, what comes in must come out or be gone.
+
+    What is added comes in.
+    """
     units: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in pq.read_table(run / "ledger" / f"{step}.parquet").to_pylist():
         units[row["unit"]].append({**row, "ids": int(row["ids"], 16)})
     sides: dict[str, Counter[str]] = {"input": Counter(), "output": Counter()}
-    gone: dict[str, Counter[str]] = defaultdict(Counter)
+    reasons: dict[str, dict[str, Counter[str]]] = {
+        "gone": defaultdict(Counter),
+        "added": defaultdict(Counter),
+    }
     for unit, rows in units.items():
         sizes: dict[str, int] = {}
-        counted = [row for row in rows if row["side"] != "gone"]
+        counted = [row for row in rows if row["side"] not in reasons]
         assert sorted(row["side"] for row in counted) == ["input", "output"]
         for name in (*_AMOUNTS, "ids"):
             if all(row[name] is not None for row in counted):
                 sizes[name] = sum(
-                    (row[name] or 0) * (1 if row["side"] == "input" else -1) for row in rows
+                    (row[name] or 0) * (1 if row["side"] in ("input", "added") else -1) for row in rows
                 )
         sizes["ids"] %= 1 << 128
         assert not any(sizes.values()), f"step {step}, unit {unit}: {sizes}"
         for row in rows:
             amounts = Counter({name: row[name] or 0 for name in (*_AMOUNTS, "ids")})
-            side = gone[row["reason"]] if row["side"] == "gone" else sides[row["side"]]
+            kind = row["side"]
+            side = reasons[kind][row["reason"]] if kind in reasons else sides[kind]
             side.update(amounts)
-    return Books(sides["input"], sides["output"], dict(gone))
+    return Books(sides["input"], sides["output"], dict(reasons["gone"]), dict(reasons["added"]))
 
 
 def ids_of(outcomes: Iterable[Outcome]) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from stages.loading.dataset import open_dataset
 from tests.laws.combinations import FORMS, FRAMINGS, KEEPS, Combination, of_rows
 from tests.laws.counted_by_hand import Outcome, books_of
+from tests.laws.mixed_by_hand import Copies
 from tests.laws.shapes import SHAPES
 from tests.laws.small_tokenizers import TOKENIZERS, Library
 
@@ -191,7 +192,7 @@ class Piece:
     """Of its row."""
 
 
-def check_rows(dataset: Path, wanted: Wanted, frame: Frame, *, form: str) -> Tokens:
+def check_rows(dataset: Path, wanted: Wanted, frame: Frame, *, form: str, copies: Copies) -> Tokens:
     """Hold the rows of a dataset to the ids of its documents; return what is counted in them.
 
     Args:
@@ -199,15 +200,17 @@ def check_rows(dataset: Path, wanted: Wanted, frame: Frame, *, form: str) -> Tok
         wanted: the documents.
         frame: of its rows.
         form: of its objective.
+        copies: that it must have of each.
     """
-    seen: Counter[str] = Counter()
+    seen: Copies = Counter()
     total = Tokens()
     for path in sorted(dataset.glob("*/dataset.json")):
         manifest = json.loads(path.read_text())
         before, labels = replace(total), []
         for shard in sorted(one.parent for one in path.parent.glob("epoch-0000/*/input_ids.npy")):
-            names = pq.read_table(shard / "documents.parquet").column("id").to_pylist()
-            seen.update(names)
+            listed = pq.read_table(shard / "documents.parquet")
+            names = listed.column("id").to_pylist()
+            seen.update(zip(names, listed.column("copy").to_pylist(), strict=True))
             marked = _check_shard(shard, [wanted[name] for name in names], frame, manifest, total)
             labels.append(_labels(shard, marked, FORMS[form]))
         counted = manifest["totals"]
@@ -220,7 +223,7 @@ def check_rows(dataset: Path, wanted: Wanted, frame: Frame, *, form: str) -> Tok
             opened = open_dataset(dataset, split=path.parent.name, shuffle=False)
             found = opened.batch(np.arange(len(opened)))["labels"]
             assert np.array_equal(found, np.concatenate(labels))
-    assert seen == Counter(wanted.keys())
+    assert seen == copies
     return total
 
 
@@ -304,12 +307,19 @@ def _labels(shard: Path, marked: Marked, objective: Mapping[str, Any]) -> NDArra
     return np.where(has_loss, marked.ids.astype(np.int32), np.int32(_NO_LOSS))
 
 
-def check_books_of_rows(run: Path, name: str, wanted: Wanted, tokens: Tokens) -> None:
-    """Hold the ledger of a dataset to tokens counted by hand."""
+def check_books_of_rows(run: Path, name: str, wanted: Wanted, tokens: Tokens, copies: Copies) -> None:
+    """Hold the ledger of a dataset to copies and tokens counted by hand."""
     books = books_of(run, f"shard-{name}")
     count = sum(len(one.ids) for one in wanted.values())
     assert books_of(run, "tokenize").output["tokens"] == books.input["tokens"] == count
-    assert count == tokens.held + tokens.cut
+    further = [document for document, copy in copies.elements() if copy]
+    out = [document for document in wanted if (document, 0) not in copies]
+    added, gone = books.added.get("copies", Counter()), books.gone.get("mix", Counter())
+    assert added["tokens"] == sum(len(wanted[one].ids) for one in further)
+    assert gone["tokens"] == sum(len(wanted[one].ids) for one in out)
+    assert (added["documents"], gone["documents"]) == (len(further), len(out))
+    assert count + added["tokens"] - gone["tokens"] == tokens.held + tokens.cut
     assert books.output["tokens"] == tokens.held
-    assert sum(one["tokens"] for one in books.gone.values()) == tokens.cut
-    assert books.input["documents"] == books.output["documents"] == len(wanted)
+    assert books.gone["cut"]["tokens"] == tokens.cut
+    assert books.input["documents"] == len(wanted)
+    assert books.output["documents"] == copies.total()

@@ -52,7 +52,11 @@ def run(corpus: Corpus, output: Path, *, workers: int, until: str | None = None)
 
 
 @pytest.fixture(scope="module")
-def inline(everything: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+def inline(
+    everything: Corpus,
+    tmp_path_factory: pytest.TempPathFactory,
+    few_redrawn: None,  # noqa: ARG001  # until the module ends
+) -> tuple[Path, Any]:
     """The run by a plain loop, and its report."""
     output = tmp_path_factory.mktemp("inline") / "run"
     return output, run(everything, output, workers=0)

@@ -51,6 +51,7 @@ from tests.laws.counted_by_hand import (
 )
 from tests.laws.covering import all_pairs, alone_values, covering, pairs_of, values_of
 from tests.laws.given_records import Fault, Given, Written
+from tests.laws.mixed_by_hand import copies_by_hand
 from tests.laws.rows_by_hand import (
     Encoding,
     Wanted,
@@ -120,9 +121,12 @@ def check(chosen: Combination, files: Path, base: Path) -> list[Outcome]:
     wanted: Wanted = {one.id.hex(): encoding.expected(one) for one in left}
     check_store(run, wanted)
     check_kept(run, wanted)
+    lengths = {name: len(one.ids) for name, one in wanted.items()}
     for number, (form, _) in enumerate(chosen.datasets):
-        tokens = check_rows(run / "datasets" / f"d{number}", wanted, encoding.frame, form=form)
-        check_books_of_rows(run, f"d{number}", wanted, tokens)
+        name = f"d{number}"
+        copies = copies_by_hand(run, name, left, lengths, seed=chosen.seed)
+        tokens = check_rows(run / "datasets" / name, wanted, encoding.frame, form=form, copies=copies)
+        check_books_of_rows(run, name, wanted, tokens, copies)
     for path in sorted((run / "ledger").glob("*.parquet")):
         books_of(run, path.stem)
     assert report["passed"]

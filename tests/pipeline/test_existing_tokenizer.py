@@ -153,7 +153,7 @@ def test_the_token_store_holds_the_ids_of_the_library(name: str, made: Path) -> 
         store = TokenUnit.open(made / unit.tokens)
         table = pq.read_table(made / unit.tokens / "documents.parquet")
         for number, identity in enumerate(table.column("id").to_pylist()):
-            ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1]]).tolist()
+            ids = np.asarray(store.ids[slice(*store.places[number])]).tolist()
             assert ids[-1] == special["eos"]
             assert not set(ids[:-1]) & (set(special.values()) - {unk})
             expected = of_the_library(name, whole[identity])
@@ -204,7 +204,7 @@ def test_changed_ids_are_found_whatever_the_tokenizer_loses(made: Path, tmp_path
     sound, ids = place.read_bytes(), np.load(place)
     assert findings(made, tmp_path) == []
     special = json.loads((made / "tokenizer" / "special_ids.json").read_text())
-    number = TokenUnit.open(made / unit.tokens).offsets[1] - 2
+    number = TokenUnit.open(made / unit.tokens).places[0, 1] - 2
     try:
         for other in {int(ids[number]) + 1, special["eos"], special.get("unk", 0)} - {int(ids[number])}:
             changed = ids.copy()

@@ -6,7 +6,6 @@ id that stands elsewhere is found.
 
 import json
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +93,7 @@ def stored(output: Path) -> dict[int, list[int]]:
     for unit in units(output):
         store = TokenUnit.open(output / unit.tokens)
         names = pq.read_table(output / unit.tokens / "documents.parquet").column("own_id").to_pylist()
-        for name, (first, last) in zip(names, pairwise(store.offsets.tolist()), strict=True):
+        for name, (first, last) in zip(names, store.places.tolist(), strict=True):
             found[int(name)] = store.ids[first:last].tolist()
     return found
 

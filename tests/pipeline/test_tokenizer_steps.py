@@ -115,7 +115,7 @@ def test_the_token_store_decodes_to_the_normalised_text_and_names_its_digest(
         folder = tokenized / unit.tokens
         store, table = TokenUnit.open(folder), pq.read_table(folder / "documents.parquet")
         for number, row in enumerate(table.to_pylist()):
-            ids = np.asarray(store.ids[store.offsets[number] : store.offsets[number + 1]])
+            ids = np.asarray(store.ids[slice(*store.places[number])])
             parts = map(library.normalize, texts[row["id"]].split("\u2581"))
             expected = "\u2581".join(parts)
             assert tokenizer.decode([ids[:-1]]) == [expected]

@@ -14,7 +14,6 @@ dataset to the ids of the store, token by token, and so to the texts.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -141,8 +140,8 @@ def _documents(workspace: Workspace, unit: Unit, store: TokenUnit, table: pa.Tab
             "documents_kept",
             f"{lost:,} kept documents are missing and {extra:,} are repeated or were never kept",
         )
-    elif len(found) != len(store.offsets) - 1:
-        stored = f"{len(store.offsets) - 1:,} in offsets.npy"
+    elif len(found) != len(store.places):
+        stored = f"{len(store.places):,} in offsets.npy"
         yield Finding("documents_kept", f"{len(found):,} documents are listed, but {stored}")
 
 
@@ -187,19 +186,19 @@ def _described(
     orders = (order_of(name, work.seed, copy=COPY) for name in rows_of_bytes(identities))
     if not np.array_equal(table.column("order").to_numpy(), np.fromiter(orders, np.uint64)):
         yield Finding("order", "says other order hashes than those of its documents")
-    if not np.array_equal(table.column("tokens").to_numpy(), np.diff(store.offsets)):
+    if not np.array_equal(table.column("tokens").to_numpy(), store.lengths):
         yield Finding("token_conservation", "says other numbers of tokens than the offsets")
     columns = (*_INGESTED, *kept_names(work.unit.keep_columns))
-    kept = _described_as(kept_groups(workspace, work.unit, ["id", *columns]), columns)
+    kept = described_as(kept_groups(workspace, work.unit, ["id", *columns]), columns)
     path = workspace.path(f"{work.unit.tokens}/documents.parquet")
-    stored = _described_as(read_rows(path, ["id", *columns], 0, len(identities)), columns)
+    stored = described_as(read_rows(path, ["id", *columns], 0, len(identities)), columns)
     wrong = [name for name in columns if not np.array_equal(stored[name], kept[name])]
     if wrong:
         message = f"says another {', '.join(wrong)} of some documents than ingest"
         yield Finding("documents", message)
 
 
-def _described_as(tables: Iterable[pa.Table], columns: Sequence[str]) -> dict[str, NDArray[np.uint64]]:
+def described_as(tables: Iterable[pa.Table], columns: Sequence[str]) -> dict[str, NDArray[np.uint64]]:
     """Return a digest of what each document is described as, by column, in the order of their ids."""
     names, digests = [np.empty((0, ID_BYTES), np.uint8)], [np.empty((0, len(columns)), np.uint64)]
     for table in tables:
@@ -232,7 +231,7 @@ def _sentences(
         yield unit.sentences, Finding("readable", str(error))
         return
     pieces = load_pieces(workspace, use=CHECK)
-    documents = (np.asarray(store.ids[slice(*place)]) for place in pairwise(store.offsets.tolist()))
+    documents = (np.asarray(store.ids[slice(*place)]) for place in store.places.tolist())
     languages = languages_of(workspace, unit, table.num_rows)
     wrong = [
         number

@@ -104,7 +104,7 @@ class StoredTexts:
 
     def ids(self, numbers: NDArray[np.int64]) -> Stored:
         """Return the ids of each section of some documents, without those that frame the document."""
-        begins, last = self.store.offsets[numbers], self.store.offsets[numbers + 1] - 1
+        begins, last = self.store.places[numbers, 0], self.store.places[numbers, 1] - 1
         first = np.minimum(begins + self.begun, last)
         if self.ends is None:
             return Stored(self.store.ids, first, last)

@@ -43,7 +43,7 @@ _MAX_RANKED = (1 << 32) - 1
 def ranked_sources(file: RunFile) -> tuple[str, ...]:
     """Return all sources of a run, the best-ranked first; none if sources rank nothing."""
     named = file.dedup.source_order
-    others = [source.name for source in file.sources if source.name not in named]
+    others = [source.name for source in file.file_sources if source.name not in named]
     return (*named, *others) if named else ()
 
 

@@ -103,7 +103,7 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "ingest": _unit_settings(file),
         "bundles": BUNDLES,
         "signatures": _signatures(file),
-        "sources": {source.name: Some(source, _SOURCE) for source in file.sources},
+        "sources": {source.name: Some(source, _SOURCE) for source in file.file_sources},
         "files": {f"{item.source}/{item.path}": item.digest for item in scope.inputs},
         "sizes": {f"{item.source}/{item.path}": item.size for item in scope.inputs},
         **({"libraries": libraries} if (libraries := _libraries(scope.inputs)) else {}),
@@ -158,7 +158,7 @@ def _units(scope: Scope, _: Mapping[str, StepPlan]) -> dict[str, str]:
     common += [compared] if (compared := _compared(file)) else []
     by_source = {
         source.name: [*common, Some(source, _SOURCE), *_filters_of(file, source.name)]
-        for source in file.sources
+        for source in file.file_sources
     }
     return {
         bundle.key: fingerprint_of(
@@ -207,7 +207,7 @@ def _need(scope: Scope) -> Need:
 def _work(job: Job) -> Work[IngestRecord]:
     file, bundles = job.file, _bundles(job.scope)
     by_key = {bundle.key: bundle for bundle in bundles}
-    so_far = UnreadableSoFar(bundles, file.ingest.max_bad_fraction, file.sources, file.filters)
+    so_far = UnreadableSoFar(bundles, file.ingest.max_bad_fraction, file.file_sources, file.filters)
 
     def follow(task: Task, commit: Commit) -> Task | None:
         record = commit.read(PartRecord)
@@ -251,7 +251,7 @@ def _part(job: Job, bundle: Bundle, number: int) -> Task:
 def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
     """Sum up what was read, and refuse an input of which too much is broken."""
     file = job.file
-    columns = SourceColumns(file.sources, file.filters)
+    columns = SourceColumns(file.file_sources, file.filters)
     drops: Counter[str] = Counter()
     changes: Counter[str] = Counter()
     compared: Counter[str] = Counter()
@@ -263,7 +263,7 @@ def _summed(job: Job, parts: Mapping[str, PartRecord]) -> IngestRecord:
         compared.update(part.compared)
         samples = list(least_samples([*samples, *part.samples]))
     columns.require_any()
-    require_learned_roles(file.sources, parts.values())
+    require_learned_roles(file.file_sources, parts.values())
     read = sum(part.read for part in parts.values())
     named = [line for part in parts.values() for line in part.named]
     unreadable = [line for part in parts.values() for line in part.unreadable]

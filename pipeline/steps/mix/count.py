@@ -1,19 +1,19 @@
 """Counting: the training documents of a unit of the token store, by class and bin."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.mix.intervals import INTERVAL_COLUMNS
 from pipeline.steps.mix.weights import levels_in, weight_columns
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.units import Unit, named_table, read_table
+from pipeline.steps.units import Unit, named_table, open_unit, read_table
 from stages.mixing.classes import BINS, ClassCounts, ClassKey, bins_of
-from stages.store.token_store import TokenUnit
 
 _COUNTS = pa.schema(
     [
@@ -56,106 +56,132 @@ class MixUnitRecord(UnitRecord):
 
 def count_unit(workspace: Workspace, work: MixUnit) -> MixUnitRecord:
     """Count the training documents of a unit and write the counts."""
-    counts, record = _counted(workspace, work)
+    counts = _Counts()
+    record = _count(workspace, work, counts)
     pq.write_table(counts.table(), workspace.create(work.key), compression="zstd")
     return record
 
 
-def _counted(workspace: Workspace, work: MixUnit) -> "tuple[_Counts, MixUnitRecord]":
-    counts, documents, unweighted = _Counts(), 0, 0
+def _count(workspace: Workspace, work: MixUnit, counts: "_Counts") -> MixUnitRecord:
+    documents, unweighted = 0, 0
     for table in _training_documents(workspace, work):
-        documents += table.num_rows
-        unweighted += counts.add(table, work.weights)
-    return counts, MixUnitRecord(documents=documents, unweighted=unweighted)
+        levels, without = levels_in(table, work.weights)
+        counts.add(work.unit.source, table, levels, bins_of(table.column("order").to_numpy()))
+        documents, unweighted = documents + table.num_rows, unweighted + without
+    return MixUnitRecord(documents=documents, unweighted=unweighted)
 
 
 def _training_documents(workspace: Workspace, work: MixUnit) -> Iterator[pa.Table]:
     """Yield the rows of the documents that are trained on; they stand before those held out."""
-    store = TokenUnit.open(workspace.path(work.unit.tokens), groups=work.train_shards)
+    store = open_unit(workspace.root, work.unit, groups=work.train_shards)
     left = int(store.group_ptr[work.train_shards])
     path = store.folder / "documents.parquet"
     columns = [*INTERVAL_COLUMNS, "tokens", *weight_columns(work.weights)]
-    with named_table(path), pq.ParquetFile(path, read_dictionary=["language"]) as file:
+    with named_table(path), pq.ParquetFile(path) as file:
+        held = list[pa.RecordBatch]()
         for batch in file.iter_batches(_ROWS, columns=columns, use_threads=False):
-            if left <= 0:
+            held.append(batch.slice(0, left))  # a row group has a few hundred rows
+            left -= held[-1].num_rows
+            if left == 0 or sum(one.num_rows for one in held) >= _ROWS:
+                yield pa.Table.from_batches(held)
+                held.clear()
+            if left == 0:
                 return
-            yield pa.Table.from_batches([batch.slice(0, left)])
-            left -= batch.num_rows
+        if held:
+            yield pa.Table.from_batches(held)
+
+
+@dataclass
+class _Cells:
+    """Documents and tokens by class and bin; C cells have documents, in the order of their keys."""
+
+    keys: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(C,): number of the class * BINS + bin."""
+    amounts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 0), np.int64))
+    """(2, C): documents and tokens."""
+    _waiting: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = field(default_factory=list)
+
+    def add(
+        self, keys: NDArray[np.int64], documents: NDArray[np.int64], tokens: NDArray[np.int64]
+    ) -> None:
+        """Add amounts to some cells; a key may stand there many times."""
+        self._waiting.append((keys, np.stack([documents, tokens])))
+        if sum(len(waiting) for waiting, _ in self._waiting) > max(_ROWS, len(self.keys)):
+            self.settle()
+
+    def settle(self) -> "_Cells":
+        """Sum up what was added."""
+        keys = np.concatenate([self.keys, *(keys for keys, _ in self._waiting)])
+        amounts = np.concatenate([self.amounts, *(amounts for _, amounts in self._waiting)], axis=1)
+        self._waiting.clear()
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        self.keys = keys[starts]
+        self.amounts = np.add.reduceat(amounts[:, order], starts, axis=1) if len(starts) else amounts
+        return self
 
 
 class _Counts:
-    """Documents and tokens by language, level and bin."""
+    """Documents and tokens by source, language, level and bin."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[str, int], int] = {}
-        self._amounts = np.zeros((0, 2, BINS), np.int64)
+        self._numbers: dict[tuple[str, str, int], int] = {}
+        self._cells = _Cells()
 
-    def add(self, table: pa.Table, weights: str | None) -> int:
-        """Count some documents; return how many have no weight though they should."""
-        levels, unweighted = levels_in(table, weights)
-        coded = table.column("language").combine_chunks()
-        codes = coded.indices.to_numpy().astype(np.int64)
-        bins, tokens = bins_of(table.column("order").to_numpy()), table.column("tokens").to_numpy()
+    def add(
+        self, source: str, table: pa.Table, levels: NDArray[np.int64], bins: NDArray[np.int64]
+    ) -> None:
+        """Count the rows of a table: documents, or counts if it has a column `documents`."""
+        coded = table.column("language").combine_chunks().dictionary_encode()
+        codes, names = coded.indices.to_numpy().astype(np.int64), coded.dictionary.to_pylist()
         least = int(levels.min(initial=0))
         span = int(levels.max(initial=0)) - least + 1
         values, rows = np.unique(codes * span + levels - least, return_inverse=True)
-        names = coded.dictionary.to_pylist()
-        of_class = np.array(
-            [self._number((names[v // span], v % span + least)) for v in values.tolist()], np.int64
-        )
-        places = of_class[rows] * BINS + bins
-        size = len(self._amounts) * BINS
-        for row, amounts in enumerate((None, tokens)):
-            sums = np.bincount(places, weights=amounts, minlength=size)  # exact below 2**53
-            self._amounts[:, row] += sums.astype(np.int64).reshape(-1, BINS)
-        return unweighted
+        classes = [(source, names[value // span], value % span + least) for value in values.tolist()]
+        numbers = [self._numbers.setdefault(one, len(self._numbers)) for one in classes]
+        keys = np.array(numbers, np.int64)[rows] * BINS + bins
+        tokens = table.column("tokens").to_numpy().astype(np.int64)
+        counted = "documents" in table.column_names
+        documents = table.column("documents").to_numpy() if counted else np.ones_like(tokens)
+        self._cells.add(keys, documents, tokens)
 
-    def _number(self, key: tuple[str, int]) -> int:
-        if key not in self._numbers:
-            self._numbers[key] = len(self._numbers)
-            self._amounts = np.concatenate([self._amounts, np.zeros((1, 2, BINS), np.int64)])
-        return self._numbers[key]
+    def classes(self) -> list[ClassCounts]:
+        """Return the counts in the order of source, language and level."""
+        cells = self._cells.settle()
+        found = []
+        for (source, language, level), number in sorted(self._numbers.items()):
+            own = slice(*np.searchsorted(cells.keys, (number * BINS, (number + 1) * BINS)))
+            key = ClassKey(source=source, language=language, level=level)
+            found.append(ClassCounts(key, cells.keys[own] % BINS, *cells.amounts[:, own]))
+        return found
 
     def table(self) -> pa.Table:
-        """Return the counts, in the order of language, level and bin."""
-        parts = [_COUNTS.empty_table()]
-        for (language, level), number in sorted(self._numbers.items()):
-            documents, tokens = self._amounts[number]
-            bins = np.flatnonzero(documents)
-            columns = [
-                pa.array([language] * len(bins), pa.string()),
-                np.full(len(bins), level),
-                bins,
-                documents[bins],
-                tokens[bins],
-            ]
-            parts.append(pa.table(columns, schema=_COUNTS))
-        return pa.concat_tables(parts)
+        """Return the counts of one source, in the order of language, level and bin."""
+        cells, names = self._cells.settle(), list(self._numbers)
+        ranks = np.zeros(len(names), np.int64)
+        ranks[[number for _, number in sorted(self._numbers.items())]] = np.arange(len(names))
+        order = np.argsort(ranks[cells.keys // BINS], kind="stable")
+        numbers = cells.keys[order] // BINS
+        languages = pa.array([language for _, language, _ in names], pa.string())
+        levels = np.array([level for _, _, level in names], np.int64)
+        columns = [languages.take(pa.array(numbers)), levels[numbers], cells.keys[order] % BINS]
+        return pa.table([*columns, *cells.amounts[:, order]], schema=_COUNTS)
 
 
 def read_counts(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCounts]:
     """Return the sums over units that were counted, a value for each class."""
-    return _sums((unit.unit.source, read_table(workspace, unit.key)) for unit in units)
+    counts = _Counts()
+    for unit in units:
+        table = read_table(workspace, unit.key)
+        levels, bins = (table.column(name).to_numpy() for name in ("level", "bin"))
+        counts.add(unit.unit.source, table, levels, bins)
+    return counts.classes()
 
 
 def count_again(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCounts]:
     """Return the same from the token store itself."""
-    return _sums((unit.unit.source, _counted(workspace, unit)[0].table()) for unit in units)
-
-
-def _sums(tables: Iterable[tuple[str, pa.Table]]) -> list[ClassCounts]:
-    sums: dict[tuple[str, str, int], ClassCounts] = {}
-    for source, table in tables:
-        coded = table.column("language").combine_chunks().dictionary_encode()
-        languages, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
-        levels, bins, documents, tokens = (
-            table.column(name).to_numpy() for name in ("level", "bin", "documents", "tokens")
-        )
-        changes = np.flatnonzero((np.diff(codes) != 0) | (np.diff(levels) != 0)) + 1
-        for rows in np.split(np.arange(table.num_rows), changes) if table.num_rows else ():
-            key = ClassKey(source=source, language=languages[codes[rows[0]]], level=int(levels[rows[0]]))
-            zeros = ClassCounts(key, np.zeros(BINS, np.int64), np.zeros(BINS, np.int64))
-            own = sums.setdefault(key.order, zeros)
-            own.documents[bins[rows]] += documents[rows]
-            own.tokens[bins[rows]] += tokens[rows]
-    return [sums[key] for key in sorted(sums)]
+    counts = _Counts()
+    for unit in units:
+        _count(workspace, unit, counts)
+    return counts.classes()

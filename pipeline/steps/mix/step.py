@@ -1,24 +1,24 @@
 """Mix: how often the documents of each source and language are seen by a dataset."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.run_file.config import Dataset, RunFile
 from pipeline.run_file.fingerprints import Some
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.choose import MixChoice, MixRecord, choose_mix
 from pipeline.steps.mix.count import MixUnit, MixUnitRecord, count_unit
 from pipeline.steps.records import read_all
+from pipeline.steps.replay.step import REPLAY, token_units
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
-from pipeline.steps.units import units_of
 
 _COUNTING = 512 << 20
-"""Bytes that counting a unit takes, and planning: 64 KiB for each class of documents."""
+"""Bytes that counting a unit takes, and planning: less than 300 bytes for each bin that has documents."""
 _COUNT = "count-"
-_DECIDING = {"total_tokens", "language_alpha", "sources", "after"}
+_DECIDING = {"total_tokens", "language_alpha", "missing", "sources", "after"}
 
 
 def weights_of(file: RunFile) -> dict[str, str]:
@@ -39,7 +39,9 @@ def _applies(scope: Scope) -> bool:
 
 def _reads(scope: Scope) -> Sequence[str]:
     before = stage_before(scope)
-    return (TOKENIZE.name,) if before is None else (TOKENIZE.name, f"{MIX_NAME}-{before.name}")
+    replay = (REPLAY.name,) if scope.file.replays else ()
+    stage = () if before is None else (f"{MIX_NAME}-{before.name}",)
+    return (TOKENIZE.name, *replay, *stage)
 
 
 def _settings(scope: Scope) -> Mapping[str, object]:
@@ -64,7 +66,7 @@ def mix_units(job: Job) -> tuple[MixUnit, ...]:
     shards, weights = job.records.of(SPLIT).shards["train"], weights_of(job.file)
     return tuple(
         MixUnit(unit, job.scope.dataset.name, shards, weights.get(unit.source))
-        for unit in units_of(job.records.of(INGEST).units)
+        for unit in token_units(job)
     )
 
 
@@ -80,6 +82,26 @@ def _amounts(record: MixRecord, _: Records) -> Amounts:
     return Amounts(record.documents, None, record.tokens)
 
 
+def _told(settings: Mapping[str, Any], record: MixRecord | None) -> str:
+    """Say what is asked of each source, and once the mix is planned what it has of each."""
+    mix = settings["mix"]
+    planned: dict[str, int] = {}
+    for one in () if record is None else record.classes:
+        planned[one.source] = planned.get(one.source, 0) + one.tokens
+    lines = []
+    for name, asked in mix["sources"].items():
+        epochs = 1.0 if asked["epochs"] is None else asked["epochs"]
+        said = f"epochs {epochs:g}" if asked["share"] is None else f"share {asked['share']:g}"
+        if record is not None:
+            tokens = planned.get(name, 0)
+            said += f" ({tokens:,} tokens, {tokens / max(record.tokens, 1):.2%})"
+        lines.append(f"{name} {said}")
+    total = "" if mix["total_tokens"] is None else f" of {mix['total_tokens']:,} tokens"
+    after = "" if mix["after"] is None else f", after {mix['after']}"
+    alpha = "" if mix["language_alpha"] == 1 else f", language_alpha {mix['language_alpha']:g}"
+    return f"{', '.join(lines)}{total}{alpha}{after}"
+
+
 MIX_NAME = "mix"
 MIX = Step(
     name=MIX_NAME,
@@ -92,6 +114,8 @@ MIX = Step(
     need=lambda _: Need(_COUNTING),
     work=_work,
     amounts=_amounts,
+    replayed=(TOKENIZE.name,),
+    told=_told,
     folders=("mix", "work"),
     unread=("work/mix/",),
 )

@@ -6,7 +6,6 @@ sentences/UNIT/ends.npy   (S,) <i8       after how many of its tokens each ends,
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -41,11 +40,11 @@ def find_sentences(workspace: Workspace, work: SentenceUnit) -> SentencesRecord:
     folder = workspace.path(work.unit.tokens)
     store = TokenUnit.open(folder)
     target = workspace.create(work.unit.sentences)
-    ids, count = np.asarray(store.ids), len(store.offsets) - 1
+    ids, count = np.asarray(store.ids), len(store.places)
     ptr, tokens = np.zeros(count + 1, "<i8"), 0
     with array_writer(target / "ends.npy", dtype="<i8") as append:
         languages = languages_of(workspace, work.unit, count)
-        for number, (language, place) in enumerate(zip(languages, pairwise(store.offsets), strict=True)):
+        for number, (language, place) in enumerate(zip(languages, store.places.tolist(), strict=True)):
             ends = split_sentences(ids[slice(*place)], language, pieces)
             append(ends)
             tokens += int(ends[-1]) if len(ends) else 0

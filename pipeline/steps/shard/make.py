@@ -1,7 +1,7 @@
 """Shard: one shard of one dataset, from its range of every unit of the token store."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,32 +12,26 @@ from pipeline.engine.tasks import Workspace
 from pipeline.state.commits import Commit
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.records import UnitRecord
-from pipeline.steps.shard.frames import framed, own_of, segment_prompts, write_frames
+from pipeline.steps.shard.frames import own_of, segment_prompts, write_frames
 from pipeline.steps.shard.listing import documents_of, shard_schema
 from pipeline.steps.shard.loss_mask import write_loss_mask
 from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
+from pipeline.steps.shard.rows import Interleave, lay_out, source_rows
 from pipeline.steps.tokenizer.load import load_tokenizer, model_key, special_ids_of
-from pipeline.steps.units import Unit, from_hex, rows_of_bytes
+from pipeline.steps.units import Unit, from_hex
 from stages.config import Config
 from stages.ledger import Flow, IdSum, Tally
-from stages.mixing.placement import component_hash
-from stages.objectives.kind import Documents, LaidOut
 from stages.objectives.objective import Objective
 from stages.objectives.rows import Widths
 from stages.objectives.table import (
-    choose_component,
     component_widths,
     kind_of,
     needs_sentences,
     traits_of,
     widths_of,
 )
-from stages.packing.layout import Layout, PackingConfig, shuffle_rows, stack_layouts
-from stages.packing.row_frames import begins_of, pack_closed
-from stages.packing.single import pack_single
-from stages.packing.strategies import PACKINGS
-from stages.ragged import Ragged, batches
-from stages.seeding import Key, Tag, permutation
+from stages.packing.layout import Layout, PackingConfig
+from stages.ragged import batches
 from stages.store.arrays import id_dtype, write_array
 from stages.store.digests import FileDigest, digest_file
 from stages.store.manifest import (
@@ -83,6 +77,9 @@ class ShardCounts(Config):
 class ShardRecord(UnitRecord, ShardCounts):
     """One shard."""
 
+    source_rows: dict[str, tuple[int, ...]] | None = None
+    """Of each source, how many rows it has by how full they are; None unless rows are dealt."""
+
 
 class ManifestRecord(UnitRecord, ShardCounts):
     """One split."""
@@ -106,6 +103,8 @@ class ShardWork:
     vocab_size: int
     row_frame: Mapping[str, int] | None = None
     """The ids around each row, by side."""
+    interleave: Interleave = "shuffle"
+    """How sources lie in the order of rows."""
     weights: Mapping[str, str] | None = None
     """Of a dataset with a mix, the field of each source that holds the weight of its documents."""
 
@@ -132,6 +131,7 @@ class ManifestWork:
     seed: int
     vocab_size: int
     row_frame: Mapping[str, int] | None = None
+    interleave: Interleave = "shuffle"
 
 
 def copies_taken(
@@ -206,69 +206,8 @@ def make_shard(workspace: Workspace, work: ShardWork) -> ShardRecord:
         tokens=tokens + frame_tokens,
         tokens_cut=stored - tokens,
         frame_tokens=frame_tokens,
+        source_rows=source_rows(layout, group, work.units) if work.interleave == "exact" else None,
     )
-
-
-def lay_out(group: MergedGroup, work: ShardWork) -> tuple[Layout, dict[str, NDArray[np.generic]]]:
-    """Return the layout of a shard, rows shuffled, and what else is laid out of each row, by name."""
-    layout, by_row = _layout(group, work)
-    if work.row_frame is not None:
-        stored = widths_of(work.objective, work.packing.seq_len).stored
-        layout, by_row = framed(layout, by_row, group.lengths, work.row_frame, row_length=stored)
-    order = permutation(Key(work.seed, 0, work.group, Tag.ROW_ORDER), layout.num_rows)
-    return shuffle_rows(layout, order), {name: column[order] for name, column in by_row.items()}
-
-
-def _layout(group: MergedGroup, work: ShardWork) -> LaidOut:
-    """Lay the documents into rows as the objective wants them; give what else is laid out of each row.
-
-    The documents of one component of a mixture are packed together.
-    """
-    begins = begins_of(work.row_frame)
-    widths, *parts = (
-        replace(each, stored=each.stored - begins)
-        for each in (
-            widths_of(work.objective, work.packing.seq_len),
-            *component_widths(work.objective, work.packing.seq_len),
-        )
-    )
-    if not parts:
-        documents = Documents(
-            group.lengths, group.sentences, group.sections, group.learned, work.seed, work.group
-        )
-        own = kind_of(work.objective).lay_out(documents, work.objective, widths)
-        return own or LaidOut(_pack(group.lengths, group.sentences, work, widths.stored), {})
-    component = np.array(
-        [
-            choose_component(component_hash(row, work.seed, copy=copy), work.objective)
-            for row, copy in zip(rows_of_bytes(group.id), group.copy_number.tolist(), strict=True)
-        ],
-        np.int64,
-    )
-    members = [np.flatnonzero(component == number) for number in range(len(parts))]
-    layouts = [
-        _pack(group.lengths[some], _sentences_of(group, some), work, part.stored)
-        for some, part in zip(members, parts, strict=True)
-    ]
-    rows = [layout.num_rows for layout in layouts]
-    layout = stack_layouts(layouts, members, row_length=widths.stored)
-    return LaidOut(layout, {OBJECTIVE_ID: np.repeat(np.arange(len(parts), dtype=np.uint8), rows)})
-
-
-def _sentences_of(group: MergedGroup, members: NDArray[np.int64]) -> Ragged | None:
-    return None if group.sentences is None else group.sentences.take(members)
-
-
-def _pack(
-    lengths: NDArray[np.int64], sentences: Ragged | None, work: ShardWork, row_length: int
-) -> Layout:
-    traits = traits_of(work.objective)
-    if traits.single:
-        return pack_single(lengths, row_length=row_length)
-    pack = PACKINGS[work.packing.strategy].packer()
-    if work.row_frame is not None:
-        return pack_closed(pack, lengths, row_length=row_length, sentences=sentences)
-    return pack(lengths, row_length=row_length, growth=traits.growth, sentences=sentences)
 
 
 def _write_rows(
@@ -312,7 +251,7 @@ def make_manifest(workspace: Workspace, work: ManifestWork) -> ManifestRecord:
         Shard(
             path=shard.path,
             files={key.removeprefix(shard.key + "/"): digest for key, digest in commit.files.items()},
-            **commit.read(ShardRecord).model_dump(include=set(ShardCounts.model_fields)),
+            **commit.read(ShardRecord).model_dump(include={*ShardCounts.model_fields, "source_rows"}),
         )
         for shard, commit in work.shards
     )
@@ -345,6 +284,7 @@ def manifest_of(
         vocab_size=work.vocab_size,
         special_ids=special_ids_of(workspace.root),
         row_frame=None if work.row_frame is None else dict(work.row_frame),
+        interleave=work.interleave,
         tokenizer=TokenizerFile(
             file=f"../../../{model}", sha256=digest_file(workspace.path(model)).sha256
         ),

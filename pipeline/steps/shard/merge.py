@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipeline.engine.tasks import Workspace
 from pipeline.steps.mix.intervals import Intervals
 from pipeline.steps.names import COLUMNS, Names, read_rows
-from pipeline.steps.units import Unit, fixed_bytes, kept_of_all, rows_of_bytes
+from pipeline.steps.units import Unit, fixed_bytes, kept_of_all, open_unit, rows_of_bytes
 from stages.columns import kept_names
 from stages.identity import ID_BYTES
 from stages.ledger import Tally, tally_of
@@ -175,13 +175,12 @@ class _Columns:
 
     def add(self, workspace: Workspace, unit: Unit, group: int, intervals: Intervals | None) -> None:
         """Add what is held of the documents of a unit."""
-        store = TokenUnit.open(workspace.path(unit.tokens), groups=group + 1)
+        store = open_unit(workspace.root, unit, groups=group + 1)
         first, last = store.group_ptr[group : group + 2].tolist()
-        offsets = store.offsets[first : last + 1]
         self.owners.append(np.full(last - first, len(self.stores)))
         self.stores.append(store)
-        self.begins.append(offsets[:-1])
-        self.lengths.append(np.diff(offsets))
+        self.begins.append(store.places[first:last, 0])
+        self.lengths.append(store.lengths[first:last])
         self.ranges.append((first, last))
         columns = _FIXED if intervals is None else (*_FIXED, *intervals.columns(unit.source))
         for table in read_rows(

@@ -1,15 +1,15 @@
 """Shard: the token store packed into the rows of a dataset."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.engine.memory import Need
 from pipeline.engine.phase import Phase, Where
 from pipeline.engine.tasks import Task
-from pipeline.steps.ingest.step import INGEST
 from pipeline.steps.mix.step import MIX, weights_of
 from pipeline.steps.names import KEPT_ROW, TABLE_BYTES
 from pipeline.steps.records import StepRecord, flows_of, read_all
+from pipeline.steps.replay.step import REPLAY, token_units
+from pipeline.steps.replayed import replayed_columns
 from pipeline.steps.sentences.step import SENTENCES
 from pipeline.steps.shard.make import (
     EPOCH_FOLDER,
@@ -21,17 +21,19 @@ from pipeline.steps.shard.make import (
     make_shard,
 )
 from pipeline.steps.shard.recount import ShardRecount, recount_shard
+from pipeline.steps.shard.rows import Interleave
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Evidence, Job, Records, Scope, Step, Takes, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.step import TOKENIZER
-from pipeline.steps.units import units_of
 from stages.mixing.placement import MAX_DOCUMENTS
 from stages.objectives.table import needs_sentences, traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
 
 DOCUMENT_ROW = 170
 """Of a document in a shard: its id, length, places and segments."""
+UNEVEN = 1.25
+"""By how much a shard may have more documents than the others on average."""
 SECTION_ROW = 350
 """Of a document in a shard whose rows are laid out by its sections."""
 
@@ -46,6 +48,8 @@ def _reads(scope: Scope) -> Sequence[str]:
     read = [TOKENIZE.name]
     if needs_sentences(scope.dataset.objective, scope.file.packing_of(scope.dataset)):
         read.append(SENTENCES.name)
+    if scope.file.replays:
+        read.append(REPLAY.name)
     if scope.file.mix_of(scope.dataset) is not None:
         read.append(MIX.name_for(scope))
     return tuple(read)
@@ -57,7 +61,14 @@ def _settings(scope: Scope) -> Mapping[str, object]:
         "packing": scope.file.packing_of(scope.dataset),
         "seed": scope.file.seed,
         **({} if (frame := row_frame_of(scope)) is None else {"row_frame": frame}),
+        **({} if (interleave := interleave_of(scope)) == "shuffle" else {"interleave": interleave}),
     }
+
+
+def interleave_of(scope: Scope, split: str = "train") -> Interleave:
+    """Return how sources lie in the order of a split's rows; those held out have no mix."""
+    mix = scope.file.mix_of(scope.dataset)
+    return "shuffle" if mix is None or split != "train" else mix.interleave
 
 
 def row_frame_of(scope: Scope) -> dict[str, int] | None:
@@ -68,15 +79,32 @@ def row_frame_of(scope: Scope) -> dict[str, int] | None:
     return row_frame(framing, trained_ids(framing) if adopted is None else adopted.special_ids)
 
 
-def rows_need(scope: Scope) -> int:
-    """Return the bytes that a worker takes to lay out the rows of a shard, every copy counted."""
-    mix = scope.file.mix_of(scope.dataset)
-    most = 1.0 if mix is None else max(one.most_epochs for one in mix.sources.values())
+def rows_need(scope: Scope, documents: int = MAX_DOCUMENTS) -> int:
+    """Return the bytes that a worker takes to lay out the rows of a shard.
+
+    Args:
+        scope: of the dataset.
+        documents: that the shard lists, at the most.
+    """
     sections = SECTION_ROW * bool(traits_of(scope.dataset.objective).sections)
     kept = {column for source in scope.file.sources for column in source.keep_columns}
-    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * math.ceil(
-        MAX_DOCUMENTS * max(most, 1.0)
-    ) + TABLE_BYTES
+    kept |= set(replayed_columns(scope.replayed))
+    return (DOCUMENT_ROW + sections + KEPT_ROW * len(kept)) * documents + TABLE_BYTES
+
+
+def copies_need(job: Job) -> int:
+    """Return the same, once it is known how many documents are replayed, and how many copies there are.
+
+    All replayed documents of a shard are held until those that a mix takes are found.
+    """
+    mix, replayed = job.records.get(MIX, job.scope.dataset.name), job.records.get(REPLAY)
+    if mix is None and replayed is None:
+        return rows_need(job.scope)
+    documents = 0 if mix is None else mix.documents
+    if replayed is not None:
+        documents = max(documents, job.records.of(TOKENIZE).documents + replayed.documents)
+    most = int(UNEVEN * documents / job.records.of(SPLIT).shards["train"])
+    return rows_need(job.scope, max(MAX_DOCUMENTS, most))
 
 
 def _need(scope: Scope) -> Need:
@@ -85,7 +113,7 @@ def _need(scope: Scope) -> Need:
 
 def _work(job: Job) -> Work[DatasetRecord]:
     file, dataset = job.file, job.scope.dataset
-    units, shards = units_of(job.records.of(INGEST).units), job.records.of(SPLIT).shards
+    units, shards = token_units(job), job.records.of(SPLIT).shards
     packing, vocab_size = file.packing_of(dataset), job.records.of(TOKENIZER).vocab_size
     firsts, frame = {"train": 0, "validation": shards["train"]}, row_frame_of(job.scope)
     weights = None if file.mix_of(dataset) is None else weights_of(file)
@@ -101,19 +129,29 @@ def _work(job: Job) -> Work[DatasetRecord]:
             seed=file.seed,
             vocab_size=vocab_size,
             row_frame=frame,
+            interleave=interleave_of(job.scope, split),
             weights=weights if split == "train" else None,
         )
         for split, first in firsts.items()
         for number in range(shards[split])
     }
     tasks = [job.task(unit, make_shard, item) for unit, item in work.items()]
-    commits = yield Phase(f"pack {dataset.name}", tasks)
+    need = Need(copies_need(job), "set packing.shards to more, or lower the epochs of the mix")
+    commits = yield Phase(f"pack {dataset.name}", tasks, need=need)
     splits = {}
     for split in firsts:
         made = tuple((item, commits[unit]) for unit, item in work.items() if item.split == split)
         if made:
             manifest = ManifestWork(
-                dataset.name, split, made, dataset.objective, packing, file.seed, vocab_size, frame
+                dataset=dataset.name,
+                split=split,
+                shards=made,
+                objective=dataset.objective,
+                packing=packing,
+                seed=file.seed,
+                vocab_size=vocab_size,
+                row_frame=frame,
+                interleave=interleave_of(job.scope, split),
             )
             task = job.task(f"manifest-{split}", make_manifest, manifest)
             signed = yield Phase(f"sign {dataset.name}/{split}", [task], Where.DRIVER)
@@ -149,7 +187,8 @@ SHARD = Step(
     need=_need,
     work=_work,
     amounts=_amounts,
-    takes=Takes((TOKENIZE.name,), by_unit=False),
+    takes=Takes((TOKENIZE.name,), by_unit=False, beside=(REPLAY.name,)),
     evidence=_evidence,
+    replayed=(TOKENIZE.name,),
     folders=("datasets",),
 )

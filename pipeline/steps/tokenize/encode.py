@@ -262,6 +262,25 @@ def groups_of(
     return groups
 
 
+def store_order(
+    identities: NDArray[np.uint8], groups: NDArray[np.int64], seed: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the order hash of each document, and the documents in the order of the store.
+
+    Args:
+        identities: (N, 16) uint8, ids of documents.
+        groups: (N,) the group of each.
+        seed: of the run.
+
+    Returns:
+        (N,) hashes, and (N,) numbers of documents by (group, hash), equal hashes by id.
+    """
+    hashes = (order_of(identity, seed, copy=COPY) for identity in rows_of_bytes(identities))
+    orders = np.fromiter(hashes, np.uint64, len(identities))
+    halves = np.ascontiguousarray(identities).view(">u8")
+    return orders, np.lexsort((halves[:, 1], halves[:, 0], orders, groups))
+
+
 def _write(
     workspace: Workspace,
     work: TokenizeUnit,
@@ -274,10 +293,7 @@ def _write(
     fixed = np.concatenate([np.empty((0, _FIXED), np.uint8), *documents.fixed])
     identities = np.ascontiguousarray(fixed[:, :ID_BYTES])
     groups = groups_of(workspace, work, identities)
-    hashes = (order_of(identity, work.seed, copy=COPY) for identity in rows_of_bytes(identities))
-    orders = np.fromiter(hashes, np.uint64, len(identities))
-    halves = identities.view(">u8")
-    order = np.lexsort((halves[:, 1], halves[:, 0], orders, groups))
+    orders, order = store_order(identities, groups, work.seed)
     begins = np.cumsum(lengths) - lengths
 
     counts = np.bincount(groups, minlength=work.train_shards + work.validation_shards)
@@ -286,7 +302,7 @@ def _write(
     paths, keep_columns = pa.array(documents.paths, pa.string()), work.unit.keep_columns
 
     def tables() -> Iterator[pa.Table]:
-        for rows in _row_groups(documents.names.blocks(order), group_ptr):
+        for rows in row_groups_of(documents.names.blocks(order), group_ptr):
             columns = {
                 "id": fixed_array(fixed[rows, :ID_BYTES]),
                 "own_id": documents.names.take("own_id", rows),
@@ -331,7 +347,7 @@ def _learned(documents: _Documents, order: NDArray[np.int64]) -> NDArray[np.bool
     return flags.take(order).values.astype(np.bool_)
 
 
-def _row_groups(
+def row_groups_of(
     blocks: Iterable[NDArray[np.int64]], group_ptr: NDArray[np.int64]
 ) -> Iterator[NDArray[np.int64]]:
     """Cut blocks of documents where a group ends, so that a shard reads little more than its own."""

@@ -21,12 +21,14 @@ from pipeline.steps.findings import CheckRecord, found_in, unreadable
 from pipeline.steps.mix.check import check_mix
 from pipeline.steps.mix.choose import MixChoice
 from pipeline.steps.shard.frames import own_of, segment_prompts
-from pipeline.steps.shard.make import ShardWork, copies_taken, lay_out
+from pipeline.steps.shard.make import ShardWork, copies_taken
 from pipeline.steps.shard.merge import Copies, MergedGroup, merge_group
+from pipeline.steps.shard.rows import lay_out, sources_of
 from pipeline.steps.tokenize.encode import COPY
 from pipeline.steps.units import Unit
 from pipeline.steps.verify.columns import DrawnCheck, check_columns
 from pipeline.steps.verify.files import check_dataset, check_files, check_names, check_split_files
+from pipeline.steps.verify.mixed import MixCounts, count_shard
 from pipeline.steps.verify.settings import Settings, check_declared, check_documents, check_settings
 from stages.errors import DataError, FormatError
 from stages.findings import Finding
@@ -51,6 +53,7 @@ from stages.verify import mechanics
 from stages.verify.loss_mask import check_loss_mask
 from stages.verify.mechanics import SegmentedRows
 from stages.verify.row_frames import check_row_frames
+from stages.verify.source_rows import check_source_rows
 
 _BATCH_TOKENS = 1 << 18
 """Tokens of documents that are compared together."""
@@ -70,6 +73,8 @@ class ShardChecked(CheckRecord):
     documents: int = 0
     tokens: int = 0
     padding: int = 0
+    mix: MixCounts | None = None
+    """What its rows hold of each source and language; None where anything was found."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,7 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     if not findings:  # what is damaged has been named, and may lead anywhere
         findings += _sentences(place, mapped, group)
         findings += _losses(place, mapped, group)
+        findings += _sources(work, shard, mapped, group)
     if not findings:
         findings += _laid_out(place, work, manifest, mapped, group)
     if shard.documents != len(group.lengths):
@@ -202,12 +208,17 @@ def check_shard(workspace: Workspace, work: ShardCheck) -> ShardChecked:
     findings += check_columns(workspace, drawn)
     tokens = int(mapped.segments["length"].sum(dtype=np.int64))
     findings += ((place, finding) for finding in _conserved(shard, mapped, manifest, group))
+    counts = None
+    if not findings:
+        mixed = work.settings.weights is not None and work.split == "train"
+        counts = count_shard(workspace.path(work.folder), work.number, mapped, manifest, mixed=mixed)
     return ShardChecked(
         findings=found_in(findings),
         rows=shard.rows,
         documents=len(group.lengths),
         tokens=tokens,
         padding=int(mapped.columns["input_ids"].size) - tokens,
+        mix=counts,
     )
 
 
@@ -311,6 +322,23 @@ def _losses(place: str, mapped: MappedShard, group: MergedGroup) -> Iterator[tup
     yield from ((f"{place}/{LOSS_MASK}.npy", finding) for finding in found)
 
 
+def _sources(
+    work: ShardCheck, shard: Shard, mapped: MappedShard, group: MergedGroup
+) -> Iterator[tuple[str, Finding]]:
+    """Rows that are dealt are of one source each, as many of each as the manifest says."""
+    if shard.source_rows is None:
+        return
+    names, sources = sources_of(group, work.units)
+    found = check_source_rows(
+        mapped.segments,
+        shard.source_rows,
+        sources=sources,
+        names=names,
+        row_length=mapped.columns["input_ids"].shape[1],
+    )
+    yield from ((f"{work.folder}/{MANIFEST_NAME}", finding) for finding in found)
+
+
 def _laid_out(
     place: str, work: ShardCheck, manifest: Manifest, mapped: MappedShard, group: MergedGroup
 ) -> Iterator[tuple[str, Finding]]:
@@ -329,6 +357,7 @@ def _laid_out(
         seed=manifest.seed,
         vocab_size=manifest.vocab_size,
         row_frame=manifest.row_frame,
+        interleave=manifest.interleave,
     )
     layout, by_row = lay_out(group, meant)
     same = all(np.array_equal(getattr(layout, name), part) for name, part in mapped.segments.items())

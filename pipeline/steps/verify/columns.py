@@ -15,7 +15,6 @@ from stages.errors import FormatError
 from stages.findings import Finding
 from stages.loading.dataset import ShardDataset
 from stages.loading.drawn import DrawnEpochs
-from stages.loading.order import shuffled
 from stages.loading.segments import dense_segments
 from stages.loading.split_reader import SplitReader
 from stages.objectives.drawing import count_drawn, draw_columns, draw_plainly
@@ -29,6 +28,7 @@ from stages.store.arrays import open_array
 from stages.store.drawn import DRAWN_NAME, DrawnManifest, drawn_dtype, read_drawn
 from stages.store.manifest import MANIFEST_NAME, Manifest
 from stages.verify import labels
+from stages.verify.source_rows import epoch_rows
 
 _ROW_TOKENS = 1 << 20
 """Tokens whose labels are looked at together: 8 MiB a column."""
@@ -136,10 +136,10 @@ def _batches(
     trained = ShardDataset(reader, epoch=epoch)
     first = sum(shard.rows for shard in work.manifest.shards[: work.number])
     positions = np.arange(first, first + min(_TOGETHER, work.manifest.shards[work.number].rows))
-    rows = shuffled(positions, len(trained), seed=work.manifest.seed, epoch=epoch)
+    rows = epoch_rows(work.manifest, positions.tolist(), epoch=epoch)
     batches = [trained.batch(positions) for _ in range(2)]  # the order is looked up anew, and then held
     wrong = 0
-    for place, row in enumerate(rows.tolist()):
+    for place, row in enumerate(rows):
         shard, number = trained.locate(row)
         alone = _alone(reader, shard, np.array([number]), epoch, plainly=material is None)
         wrong += any(

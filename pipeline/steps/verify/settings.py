@@ -18,6 +18,7 @@ from pipeline.steps.names import read_rows
 from pipeline.steps.shard.listing import documents_of, shard_schema
 from pipeline.steps.shard.make import ManifestWork, manifest_of
 from pipeline.steps.shard.merge import MergedGroup
+from pipeline.steps.shard.rows import Interleave
 from pipeline.steps.tokenizer.load import SPECIAL_IDS, load_tokenizer, special_ids_of
 from pipeline.steps.units import Unit
 from stages.errors import FormatError
@@ -49,6 +50,8 @@ class Settings:
     with them is all there is."""
     row_frame: Mapping[str, int] | None = None
     """The ids around each row, by side; None if rows have no frame."""
+    interleave: Interleave = "shuffle"
+    """How sources lie in the order of training rows."""
     weights: Mapping[str, str] | None = None
     """Of a dataset with a mix, the field of each source that holds the weight of its documents."""
 
@@ -90,6 +93,7 @@ def check_declared(
         settings.seed,
         load_tokenizer(workspace).vocab_size,
         settings.row_frame,
+        settings.interleave if split == "train" else "shuffle",
     )
     wanted = manifest_of(workspace, work)
     if settings.special_ids is not None:  # those of the file may be as wrong

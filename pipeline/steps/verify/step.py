@@ -9,20 +9,22 @@ from pipeline.engine.phase import Phase, Where
 from pipeline.steps.decode.step import DECODE
 from pipeline.steps.dedup.step import text_need
 from pipeline.steps.draw.step import DRAW
-from pipeline.steps.findings import CheckRecord, FoundIn
-from pipeline.steps.ingest.step import INGEST
-from pipeline.steps.mix.step import mix_choice, weights_of
+from pipeline.steps.findings import CheckRecord, FoundIn, found_in
+from pipeline.steps.mix.step import MIX, mix_choice, weights_of
 from pipeline.steps.records import StepRecord
-from pipeline.steps.shard.step import SHARD, rows_need
+from pipeline.steps.replay.step import token_units
+from pipeline.steps.shard.step import SHARD, copies_need, interleave_of, rows_need
 from pipeline.steps.split.step import SPLIT
 from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work, always
 from pipeline.steps.tokenize.step import TOKENIZE
 from pipeline.steps.tokenizer.load import special_ids_of
-from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import ShardChecked, SplitChecked, checks_of
 from pipeline.steps.verify.learn import LearnedRecord, LearningCheck, learn
+from pipeline.steps.verify.mixed import MixCounts, count_mix
 from pipeline.steps.verify.settings import Settings
 from stages.config import Config
+from stages.mixing.audit import add_classes, audit_mix
+from stages.mixing.audited import MixAudit, PackedClass
 from stages.objectives.table import traits_of
 from stages.tokenizer.framing import row_frame, trained_ids
 from stages.verify.gates import settings_of
@@ -53,6 +55,11 @@ class VerdictRecord(StepRecord):
     by_library: int
     returned: dict[str, int] = Field(default_factory=dict)
     """Both as `DecodeRecord` has them."""
+    packed: dict[str, tuple[PackedClass, ...]] = Field(default_factory=dict)
+    """What the rows of each split hold of each source and language; nothing of a split in which anything
+    was found."""
+    mix: MixAudit | None = None
+    """None of datasets without one, and where rows were not counted."""
 
 
 def _reads(scope: Scope) -> Sequence[str]:
@@ -62,11 +69,16 @@ def _reads(scope: Scope) -> Sequence[str]:
 
 def _settings(scope: Scope) -> Mapping[str, object]:
     verify = settings_of(scope.dataset.objective, scope.file.verify)
-    return {"verify": verify, "seed": scope.file.seed}
+    mix = scope.file.mix_of(scope.dataset)
+    audited = {} if mix is None else {"tolerance": mix.tolerance}
+    return {"verify": verify, "seed": scope.file.seed, **audited}
 
 
 def _need(scope: Scope) -> Need:
-    rows = rows_need(scope)
+    return _need_with(scope, rows_need(scope))
+
+
+def _need_with(scope: Scope, rows: int) -> Need:
     if traits_of(scope.dataset.objective).written_for:
         most = max(LEARNING, rows + text_need(scope.file))
         return Need(most, "lower ingest.max_document_bytes")
@@ -76,19 +88,24 @@ def _need(scope: Scope) -> Need:
 def _work(job: Job) -> Work[VerdictRecord]:
     file, dataset, shards = job.file, job.scope.dataset, job.records.of(SPLIT).shards
     units, splits = (
-        units_of(job.records.of(INGEST).units),
+        token_units(job),
         tuple(name for name in shards if shards[name]),
     )
     mix = None if file.mix_of(dataset) is None else mix_choice(job)
     checks = checks_of(dataset.name, _settings_of(job), units, shards, mix)
     tasks = [job.task(unit, function, check) for unit, function, check in checks]
-    commits = yield Phase(f"verify {dataset.name}", tasks, until=(DECODE.name,))
+    need = _need_with(job.scope, copies_need(job))
+    commits = yield Phase(f"verify {dataset.name}", tasks, need=need, until=(DECODE.name,))
     heads = {split: commits[f"split-{split}"].read(SplitChecked) for split in splits}
-    rows = [commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")]
+    by_shard = {
+        unit: commit.read(ShardChecked) for unit, commit in commits.items() if unit.startswith("shard-")
+    }
+    rows, counted = by_shard.values(), _counted(by_shard, splits)
     texts = job.records.of(DECODE)
     mixed = [commit.read(CheckRecord) for unit, commit in commits.items() if unit == "mix"]
     checked = (*mixed, *heads.values(), *rows)
-    found = (*texts.findings, *(finding for one in checked for finding in one.findings))
+    audit, broken = _audited(job, counted.get("train", ()))
+    found = (*texts.findings, *(finding for one in checked for finding in one.findings), *broken)
     learned = None
     if not found and file.verify.learning:
         inside = any(unit.dialogues for unit in units)
@@ -109,8 +126,36 @@ def _work(job: Job) -> Work[VerdictRecord]:
         fingerprints={split: one.fingerprint for split, one in heads.items()},
         by_library=texts.by_library,
         returned=texts.returned,
+        packed={split: add_classes(one.classes for one in parts) for split, parts in counted.items()},
+        mix=audit,
     )
     return Whole(record)
+
+
+def _counted(checked: Mapping[str, ShardChecked], splits: Sequence[str]) -> dict[str, list[MixCounts]]:
+    """Return what was counted of the shards of each split of which all could be counted."""
+    found = {}
+    for split in splits:
+        own = [one.mix for unit, one in checked.items() if unit.startswith(f"shard-{split}-")]
+        counts = [one for one in own if one is not None]
+        if len(counts) == len(own):
+            found[split] = counts
+    return found
+
+
+def _audited(job: Job, counts: Sequence[MixCounts]) -> tuple[MixAudit | None, tuple[FoundIn, ...]]:
+    """Return the audit of the mix of a dataset, and what is wrong with it.
+
+    Args:
+        job: of the step.
+        counts: of all shards of its training split; empty if one could not be counted.
+    """
+    dataset = job.scope.dataset
+    mix, planned = job.file.mix_of(dataset), job.records.get(MIX, dataset.name)
+    if mix is None or planned is None or not counts:
+        return None, ()
+    audit, found = audit_mix(count_mix(counts, mix, planned))
+    return audit, found_in([(f"datasets/{dataset.name}/train", finding) for finding in found])
 
 
 def _settings_of(job: Job) -> Settings:
@@ -125,8 +170,16 @@ def _settings_of(job: Job) -> Settings:
     frame = None
     if file.framing.per == "row":
         frame = row_frame(file.framing, special_ids_of(job.root) if known is None else known)
-    weights = None if file.mix_of(dataset) is None else weights_of(file)
-    return Settings(dataset.objective, packing, file.seed, dataset.epochs_on_disk, known, frame, weights)
+    return Settings(
+        dataset.objective,
+        packing,
+        file.seed,
+        dataset.epochs_on_disk,
+        known,
+        frame,
+        interleave_of(job.scope),
+        weights=None if file.mix_of(dataset) is None else weights_of(file),
+    )
 
 
 def _amounts(record: VerdictRecord, records: Records) -> Amounts:

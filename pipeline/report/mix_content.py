@@ -1,0 +1,140 @@
+"""What a report says of the mix of a dataset: the keys, and what stands there.
+
+The numbers are those of `stages.mixing.audited`; tokens and shares are of the training split.
+"""
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class PackedClassContent(TypedDict):
+    """The documents of one source and language in the rows of a split."""
+
+    source: str
+    language: str
+    documents: int
+    tokens: int
+    tokens_cut: int
+    longest: int
+
+
+class MixedSourceContent(TypedDict):
+    """One source: asked, planned, packed."""
+
+    source: str
+    share_asked: float | None
+    epochs_asked: float | None
+    """One of the two is asked for."""
+    max_epochs: float
+    available_documents: int
+    available_tokens: int
+    planned_documents: int
+    planned_tokens: int
+    documents: int
+    """Copies in the rows."""
+    tokens: int
+    tokens_cut: int
+    """In no row."""
+    share: float
+    """Of all tokens in rows."""
+    epochs: float
+    """How many times an available token was taken."""
+    longest: int
+
+
+class MixedLanguageContent(TypedDict):
+    """One language before the mix and in the rows."""
+
+    language: str
+    available_tokens: int
+    share_available: float
+    documents: int
+    tokens: int
+    share: float
+
+
+class WindowedSourceContent(TypedDict):
+    """Windows of one source."""
+
+    source: str
+    share: float
+    sigma: float
+    deviation: float
+    bound: float
+    start: int
+    beyond_sigmas: int
+    shares: list[float]
+    passed: bool
+
+
+class WindowsContent(TypedDict):
+    """Windows of the order of training in epoch 0."""
+
+    interleave: Literal["shuffle", "exact"]
+    size: int
+    looked_at: int
+    of: int
+    starts: list[int]
+    sources: list[WindowedSourceContent]
+
+
+class MixGateContent(TypedDict):
+    """A bound, and the number that was held to it."""
+
+    name: str
+    value: float
+    relation: str
+    bound: float
+    passed: bool
+
+
+class StageContent(TypedDict):
+    """One stage of a curriculum."""
+
+    dataset: str
+    tokens: int
+    shares: dict[str, float]
+    """Of each source, of the stage's tokens in rows."""
+    seen: dict[str, float]
+    """How many times a document of each source was taken, on average, in this stage and all before."""
+
+
+class WholeSourceContent(TypedDict):
+    """One source over all generations."""
+
+    documents: int
+    tokens: int
+    share: float
+
+
+class WholeContent(TypedDict):
+    """A dataset over a run and its generations so far."""
+
+    generations: int
+    """Of which it is the sum, the first run included."""
+    documents: int
+    tokens: int
+    sources: dict[str, WholeSourceContent]
+
+
+class MixContent(TypedDict):
+    """The mix of one dataset."""
+
+    tolerance: float
+    bound: float
+    total_asked: int | None
+    language_alpha: float
+    planned_documents: int
+    planned_tokens: int
+    documents: int
+    tokens: int
+    tokens_cut: int
+    sources: list[MixedSourceContent]
+    languages: list[MixedLanguageContent]
+    capped: list[str]
+    without_weight: int
+    unweighted: int
+    after: str | None
+    windows: WindowsContent | None
+    gates: list[MixGateContent]
+    stages: NotRequired[list[StageContent]]
+    """The stages up to this one, of a dataset that follows another."""

@@ -1,0 +1,1 @@
+"""Replay: the training documents of earlier runs, with the ids that these gave them."""

@@ -1,0 +1,74 @@
+"""What all walks have in common: a place, which moves behind each batch that was given.
+
+    Walk      a place that workers follow, a loop that ends if something else moves it
+      Batches     over one RowSource, epoch after epoch
+      Sequence    over several, one after the other, each for as long as its stage lasts
+
+`walk[n]` is a function of where the walk stands and of n; iterating asks for `walk[0]` and moves on.
+"""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+from stages.errors import ConfigError
+from stages.loading.dataset import Batch
+from stages.loading.shared_number import SharedNumber
+
+WalkState = dict[str, int | str]
+"""Where a walk stands, as plain JSON."""
+
+
+class Walk(Sequence[Batch], ABC):
+    """Batches of one rank from a place on; `torch_loader.Loader` takes any."""
+
+    def __init__(self) -> None:
+        self._loop = 0  # the last one begun, which alone may go on
+        self._stands = SharedNumber(0)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what a copy needs: a place of its own, or in a worker that of this process."""
+        return self.__dict__ | {"_stands": copy.copy(self._stands)}
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield the batches that are left; the walk stands behind each batch that was given.
+
+        Moving the walk (`set_epoch`, `load_state_dict`, `advance`), or starting a second loop, ends the
+        current iteration.
+        """
+        self._loop = loop = self._loop + 1
+        left = self.place()
+        for _ in range(len(self)):
+            if self._loop != loop or left != self.place():
+                return
+            batch = self[0]
+            self.advance()
+            left = self.place()
+            yield batch
+
+    @abstractmethod
+    def place(self, step: int = 0) -> tuple[int, ...]:
+        """Return where the walk stands after so many more batches of every rank."""
+
+    @abstractmethod
+    def advance(self, steps: int = 1) -> None:
+        """Move the walk on."""
+
+    @abstractmethod
+    def state_dict(self, steps: int = 0) -> WalkState:
+        """Return what a walk goes on from, here or so many batches ahead, as plain JSON."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Mapping[str, int | str]) -> None:
+        """Go where a state says, of a walk with any batch size and number of ranks."""
+
+
+def read_field(state: Mapping[str, int | str], name: str) -> int | str:
+    """Return a field of a state.
+
+    Raises:
+        ConfigError: it has none of this name.
+    """
+    if name not in state:
+        raise ConfigError(f"state: no {name}; it was cut short, so take another, or begin without one")
+    return state[name]

@@ -1,0 +1,343 @@
+"""The audit of a mix: what was asked, what was planned, and what the rows hold.
+
+    asked     [[sources]] share = 0.15, or epochs
+    planned   the classes of the mix: documents and tokens, exactly
+    packed    counted from the rows and their list of documents, without the plan
+
+    copies      packed documents, and tokens with those that packing cuts off, are the planned ones
+    share       of the packed tokens, each source has the share that was asked for
+    windows     each stretch of the order of training has every source as the whole has it
+
+Findings name what is broken; the numbers are there whether anything is or not.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from stages.findings import Finding
+from stages.mixing.audited import (
+    AuditedLanguage,
+    AuditedSource,
+    AuditedWindows,
+    MixAudit,
+    MixGate,
+    PackedClass,
+    WindowsAudit,
+)
+from stages.mixing.classes import NO_WEIGHT, MixClass
+from stages.mixing.config import DatasetMix
+from stages.mixing.windows import (
+    SIGMAS,
+    RowSums,
+    largest_sum,
+    sigma_of,
+    window_size,
+    window_starts,
+)
+
+_LISTED = 3
+"""Classes or sources that a message names."""
+_AT_MOST = 0.99
+"""Part of `max_epochs` from which on a class has reached it: intervals end where bins do."""
+
+
+@dataclass(frozen=True, eq=False)
+class CountedMix:
+    """What is known of the mix of a dataset."""
+
+    mix: DatasetMix
+    shares: Mapping[str, float]
+    """Asked for."""
+    classes: Sequence[MixClass]
+    """Planned."""
+    packed: Sequence[PackedClass]
+    """Counted, over all shards of the training split."""
+    rows: RowSums
+    windows: Mapping[str, Sequence[int]]
+    """Tokens of each window by source; empty if none was counted."""
+    unweighted: int = 0
+    """Training documents without a number where their weight should be."""
+
+
+def add_classes(parts: Iterable[Sequence[PackedClass]]) -> tuple[PackedClass, ...]:
+    """Return the classes of all parts, those of one source and language added up, in their order."""
+    found: dict[tuple[str, str], PackedClass] = {}
+    for own in (one for part in parts for one in part):
+        key = own.source, own.language
+        known = found.get(key)
+        found[key] = own if known is None else _sum(known, own)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _sum(one: PackedClass, other: PackedClass) -> PackedClass:
+    return PackedClass(
+        source=one.source,
+        language=one.language,
+        documents=one.documents + other.documents,
+        tokens=one.tokens + other.tokens,
+        tokens_cut=one.tokens_cut + other.tokens_cut,
+        longest=max(one.longest, other.longest),
+    )
+
+
+def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
+    """Return all numbers of the mix of a dataset, and what is wrong with it."""
+    mix, packed = counted.mix, counted.packed
+    sources = _sources(counted)
+    total = sum(one.tokens for one in packed)
+    longest = max((one.longest for one in packed), default=0)
+    bound = max(mix.tolerance, longest / max(total, 1))
+    windows = _windows(counted)
+    copies = list(_other_copies(counted))
+    found = [*copies, *_other_shares(sources, bound, mix.tolerance, longest)]
+    if windows is not None:
+        found += _other_windows(windows)
+    audit = MixAudit(
+        tolerance=mix.tolerance,
+        bound=bound,
+        total_asked=mix.total_tokens,
+        language_alpha=mix.language_alpha,
+        planned_documents=sum(one.documents for one in counted.classes),
+        planned_tokens=sum(one.tokens for one in counted.classes),
+        documents=sum(one.documents for one in packed),
+        tokens=total,
+        tokens_cut=sum(one.tokens_cut for one in packed),
+        sources=sources,
+        languages=_languages(counted),
+        capped=tuple(_capped(counted)),
+        without_weight=sum(one.available_documents for one in counted.classes if one.level == NO_WEIGHT),
+        unweighted=counted.unweighted,
+        after=mix.after,
+        windows=windows,
+        gates=tuple(_gates(counted, sources, bound, windows)),
+    )
+    return audit, found
+
+
+def _sources(counted: CountedMix) -> tuple[AuditedSource, ...]:
+    total = max(sum(one.tokens for one in counted.packed), 1)
+    found = []
+    for name, asked in counted.mix.sources.items():
+        planned = [one for one in counted.classes if one.source == name]
+        packed = [one for one in counted.packed if one.source == name]
+        tokens, cut = (sum(getattr(one, key) for one in packed) for key in ("tokens", "tokens_cut"))
+        available = sum(one.available_tokens for one in planned)
+        share = counted.shares.get(name)
+        found.append(
+            AuditedSource(
+                source=name,
+                share_asked=share,
+                epochs_asked=None if share is not None else asked.whole_epochs,
+                max_epochs=asked.most_epochs,
+                available_documents=sum(one.available_documents for one in planned),
+                available_tokens=available,
+                planned_documents=sum(one.documents for one in planned),
+                planned_tokens=sum(one.tokens for one in planned),
+                documents=sum(one.documents for one in packed),
+                tokens=tokens,
+                tokens_cut=cut,
+                share=tokens / total,
+                epochs=(tokens + cut) / max(available, 1),
+                longest=max((one.longest for one in packed), default=0),
+            )
+        )
+    return tuple(found)
+
+
+def _languages(counted: CountedMix) -> tuple[AuditedLanguage, ...]:
+    """Return all languages, most available tokens first."""
+    available: dict[str, int] = {}
+    for one in counted.classes:
+        available[one.language] = available.get(one.language, 0) + one.available_tokens
+    documents, tokens = dict.fromkeys(available, 0), dict.fromkeys(available, 0)
+    for own in counted.packed:
+        documents[own.language] = documents.get(own.language, 0) + own.documents
+        tokens[own.language] = tokens.get(own.language, 0) + own.tokens
+    before, after = max(sum(available.values()), 1), max(sum(tokens.values()), 1)
+    return tuple(
+        AuditedLanguage(
+            language=name,
+            available_tokens=available.get(name, 0),
+            share_available=available.get(name, 0) / before,
+            documents=documents[name],
+            tokens=tokens[name],
+            share=tokens[name] / after,
+        )
+        for name in sorted(tokens, key=lambda name: (-available.get(name, 0), name))
+    )
+
+
+def _capped(counted: CountedMix) -> Iterator[str]:
+    """Yield the classes that the mix would take more often, if it could.
+
+    `epochs` of a source may be its `max_epochs`; that caps nothing.
+    """
+    names: dict[str, None] = {}
+    for one in counted.classes:
+        own = counted.mix.sources[one.source]
+        asked = own.epochs if own.share is None else None
+        if (
+            one.available_tokens
+            and one.epochs >= _AT_MOST * own.most_epochs
+            and own.most_epochs != asked
+        ):
+            names[f"{one.source}/{one.language}"] = None
+    yield from names
+
+
+def _other_copies(counted: CountedMix) -> Iterator[Finding]:
+    """Documents and tokens of each source and language are those of the plan, to the last one."""
+    wrong = []
+    for (source, language), (planned, packed) in _both(counted).items():
+        if planned != packed:
+            wrong.append(
+                f"source {source!r}, language {language!r}: {packed[0]:,} copies of documents with"
+                f" {packed[1]:,} tokens lie in the shards, but the mix takes {planned[0]:,} with"
+                f" {planned[1]:,}"
+            )
+    if wrong:
+        more = f"; and {len(wrong) - _LISTED:,} more" if len(wrong) > _LISTED else ""
+        yield Finding(
+            "mix_copies",
+            f"{'; '.join(wrong[:_LISTED])}{more}; the shards are not what was planned, so make the"
+            " dataset again with --replace; if they differ again, report it as a bug",
+        )
+
+
+def _both(counted: CountedMix) -> dict[tuple[str, str], tuple[tuple[int, int], tuple[int, int]]]:
+    """Return planned and packed documents and tokens by source and language; cut tokens are packed."""
+    planned: dict[tuple[str, str], tuple[int, int]] = {}
+    for one in counted.classes:
+        documents, tokens = planned.get((one.source, one.language), (0, 0))
+        planned[one.source, one.language] = documents + one.documents, tokens + one.tokens
+    packed = {
+        (own.source, own.language): (own.documents, own.tokens + own.tokens_cut)
+        for own in counted.packed
+    }
+    names = sorted(planned.keys() | packed.keys())
+    return {name: (planned.get(name, (0, 0)), packed.get(name, (0, 0))) for name in names}
+
+
+def _other_shares(
+    sources: Sequence[AuditedSource], bound: float, tolerance: float, longest: int
+) -> Iterator[Finding]:
+    """Sources with a share have it, but for the tolerance."""
+    for one in sources:
+        off = one.difference
+        if off is None or abs(off) <= bound:
+            continue
+        allowed = f"mix.tolerance = {tolerance:g}"
+        if bound > tolerance:
+            allowed += f", raised to the longest document, of {longest:,} tokens"
+        way = "the rows hold other documents than were planned; make the dataset again with --replace"
+        if one.planned_tokens == one.tokens + one.tokens_cut:
+            way = f"set mix.tolerance to {_ceiling(abs(off)):g} or more"
+            if one.tokens_cut:
+                way = (
+                    f"packing left {one.tokens_cut:,} of its {one.planned_tokens:,} tokens in no row:"
+                    f" choose a packing.strategy that cuts less, or {way}"
+                )
+            else:
+                way += ", or give the mix more documents"
+        yield Finding(
+            "mix_share",
+            f"source {one.source!r}: share = {one.share_asked:g} is asked for, but it has"
+            f" {one.share:.4%} of the packed tokens: {abs(off) * 100:.3f} points off, at most"
+            f" {bound * 100:.3f} pass ({allowed}); {way}",
+        )
+
+
+def _ceiling(value: float) -> float:
+    """Return a share rounded up to 3 digits behind the point."""
+    return (int(value * 1000) + 1) / 1000
+
+
+def _windows(counted: CountedMix) -> WindowsAudit | None:
+    """Return what windows hold of each source; None if there are none."""
+    rows = counted.rows
+    starts, size = window_starts(rows.rows), window_size(rows.rows)
+    if not counted.windows or not rows.tokens:
+        return None
+    totals = [sum(column) for column in zip(*counted.windows.values(), strict=True)]
+    found = []
+    for name in dict.fromkeys([*counted.mix.sources, *counted.windows]):
+        if name not in counted.windows:
+            continue
+        share, sigma = rows.sources[name].tokens / rows.tokens, sigma_of(rows, name, size)
+        own = [
+            tokens / total if total else share
+            for tokens, total in zip(counted.windows[name], totals, strict=True)
+        ]
+        off = [abs(one - share) for one in own]
+        bounds = [counted.mix.tolerance] * len(off)
+        if counted.mix.interleave == "shuffle":
+            most = largest_sum(rows, name, size=size, windows=len(starts))
+            bounds = [most / max(total, 1) for total in totals]
+        worst = max(range(len(off)), key=lambda place: off[place] / bounds[place] if off[place] else 0)
+        found.append(
+            AuditedWindows(
+                source=name,
+                share=share,
+                sigma=sigma,
+                deviation=off[worst],
+                bound=bounds[worst],
+                start=starts[worst],
+                beyond_sigmas=sum(one > SIGMAS * sigma for one in off) if sigma else 0,
+                shares=tuple(round(one, 6) for one in own),
+                passed=off[worst] <= bounds[worst],
+            )
+        )
+    return WindowsAudit(
+        interleave=counted.mix.interleave,
+        size=size,
+        looked_at=len(starts),
+        of=max(rows.rows // max(size, 1), 1),
+        starts=tuple(starts),
+        sources=tuple(found),
+    )
+
+
+def _other_windows(windows: WindowsAudit) -> Iterator[Finding]:
+    """Every window has its share of every source, as far as chance or the tolerance lets it differ."""
+    for one in windows.sources:
+        if one.passed:
+            continue
+        if windows.interleave == "exact":
+            why = 'interleave = "exact" deals every window to mix.tolerance'
+            way = "raise mix.tolerance if windows may differ more"
+        else:
+            why = "chance gives more once in 10 ** 9 datasets"
+            way = "the order of the rows is not a random one; this is a bug, please report it"
+        yield Finding(
+            "mix_windows",
+            f"source {one.source!r}: of rows {one.start:,} to {one.start + windows.size - 1:,} of epoch"
+            f" 0, it is {one.deviation * 100:.3f} points off its share of {one.share:.4%}; at most"
+            f" {one.bound * 100:.3f} pass ({why}); {way}",
+        )
+
+
+def _gates(
+    counted: CountedMix,
+    sources: Sequence[AuditedSource],
+    bound: float,
+    windows: WindowsAudit | None,
+) -> Iterator[MixGate]:
+    """Yield what passed or failed, each with its bound; shares in points."""
+    other = sum(planned != packed for planned, packed in _both(counted).values())
+    yield MixGate(name="classes that differ from the plan", value=other, bound=0, passed=not other)
+    off = [abs(one.difference) for one in sources if one.difference is not None]
+    if off:
+        most = max(off)
+        yield MixGate(
+            name="points off the asked share",
+            value=most * 100,
+            bound=bound * 100,
+            passed=most <= bound,
+        )
+    for one in () if windows is None else windows.sources:
+        yield MixGate(
+            name=f"points off in a window: {one.source}",
+            value=one.deviation * 100,
+            bound=one.bound * 100,
+            passed=one.passed,
+        )

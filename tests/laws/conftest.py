@@ -1,0 +1,19 @@
+"""What tests of laws share."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from stages.verify import drawn
+
+
+@pytest.fixture(scope="module")
+def few_redrawn() -> Iterator[None]:
+    """32 rows of each part are drawn again by the plain functions in this process, not 256.
+
+    For runs of dozens of datasets: a third of their time would be these rows. Every kind is still
+    redrawn, and the other tests of verify redraw all 256.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawn, "_REDRAWN", 32)
+        yield

@@ -122,9 +122,9 @@ class CausalModel:
         """
         if self.rows < vocab_size:
             raise ConfigError(
-                f"--from {self.folder}: has rows for {self.rows:,} ids, but the run's tokenizer has"
-                f" {vocab_size:,}; give it more with `shardmill tokenizer resize`, or make the run with"
-                " the model's own tokenizer"
+                f"--from {self.folder}: the model has rows for {self.rows:,} ids, but the run's"
+                f" tokenizer has {vocab_size:,}; give it more with `shardmill tokenizer resize`, or make"
+                " the run with the model's own tokenizer"
             )
         positions = getattr(self.module.config, "max_position_embeddings", None)
         if isinstance(positions, int) and 0 < positions < longest:

@@ -89,7 +89,7 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     total = sum(one.tokens for one in packed)
     windows = _windows(counted)
     copies = list(_other_copies(counted))
-    found = [*copies, *_other_shares(sources, mix.tolerance)]
+    found = [*copies, *_other_shares(sources, _tolerance(mix, sources))]
     if windows is not None:
         found += _other_windows(windows)
     audit = MixAudit(
@@ -217,6 +217,21 @@ def _both(counted: CountedMix) -> dict[tuple[str, str], tuple[tuple[int, int], t
     return {name: (planned.get(name, (0, 0)), packed.get(name, (0, 0))) for name in names}
 
 
+def _tolerance(mix: DatasetMix, sources: Sequence[AuditedSource]) -> float:
+    """Return by how much a share may be off.
+
+    A later generation, whose documents may be few, has what whole documents allow (`missing`): then the
+    rows may also be off by as much as the plan is.
+    """
+    if mix.missing == "refuse":
+        return mix.tolerance
+    total = max(sum(one.planned_tokens for one in sources), 1)
+    asked = ((one.share_asked, one.planned_tokens / total) for one in sources)
+    return mix.tolerance + max(
+        (abs(share - planned) for share, planned in asked if share is not None), default=0.0
+    )
+
+
 def _other_shares(sources: Sequence[AuditedSource], tolerance: float) -> Iterator[Finding]:
     """Sources with a share have it, but for the tolerance."""
     for one in sources:
@@ -313,7 +328,7 @@ def _gates(
     windows: WindowsAudit | None,
 ) -> Iterator[MixGate]:
     """Yield what passed or failed, each with its bound; shares in points."""
-    bound = counted.mix.tolerance
+    bound = _tolerance(counted.mix, sources)
     other = sum(planned != packed for planned, packed in _both(counted).values())
     yield MixGate(name="classes that differ from the plan", value=other, bound=0, passed=not other)
     off = [abs(one.difference) for one in sources if one.difference is not None]

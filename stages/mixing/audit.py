@@ -35,6 +35,9 @@ from stages.mixing.windows import (
     window_starts,
 )
 
+DEALT_ROWS = 5
+"""Rows that a source has too many or too few in a stretch of dealt ones, at the most: half a point of a
+thousand rows, if they are equally full."""
 _LISTED = 3
 """Classes or sources that a message names."""
 _ROUNDING = 1e-12
@@ -275,7 +278,8 @@ def _windows(counted: CountedMix) -> WindowsAudit | None:
             for tokens, total in zip(counted.windows[name], totals, strict=True)
         ]
         off = [abs(one - share) for one in own]
-        bounds = [counted.mix.tolerance] * len(off)
+        dealt = DEALT_ROWS * rows.longest
+        bounds = [max(counted.mix.tolerance, dealt / max(total, 1)) for total in totals]
         if counted.mix.interleave == "shuffle":
             most = largest_sum(rows, name, size=size, windows=len(starts))
             bounds = [most / max(total, 1) for total in totals]

@@ -365,7 +365,9 @@ def show(name: str, report: Report, pictures: Path | None) -> None:
     print(f"\n## {name}\n\n| dataset | {' | '.join(headings)} |\n|{'---|' * (1 + len(headings))}")
     for row, cells in rows:
         print(f"| {row} | {' | '.join(cells)} |", flush=True)
-    for file, picture in draw_pictures(report).items() if pictures is not None else ():
+    if pictures is None:
+        return
+    for file, picture in draw_pictures(report).items():
         (pictures / f"mix-{name}-{file}").write_text(picture, encoding="utf-8")
 
 

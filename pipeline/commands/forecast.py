@@ -59,9 +59,9 @@ def forecast_run(request: RunRequest, *, share: float, stream: TextIO | None = N
     """
     if not 0 < share <= 1:
         raise ConfigError(f"--sample {share}: must be above 0 and at most 1, such as 0.01")
-    for source, run in request.file.replays.items():
+    for source, named in request.file.replays.items():
         raise ConfigError(
-            f"--sample {share}: source {source!r} is a run ({run}), and a sample of files says"
+            f"--sample {share}: source {source!r} is a run ({named}), and a sample of files says"
             " nothing of it; forecast a copy of the run file without this source"
         )
     if stream is not None:

@@ -120,7 +120,6 @@ class MixContent(TypedDict):
     """The mix of one dataset."""
 
     tolerance: float
-    bound: float
     total_asked: int | None
     language_alpha: float
     planned_documents: int

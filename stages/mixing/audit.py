@@ -37,6 +37,8 @@ from stages.mixing.windows import (
 
 _LISTED = 3
 """Classes or sources that a message names."""
+_ROUNDING = 1e-12
+"""What a share may be off by because it is no fraction."""
 _AT_MOST = 0.99
 """Part of `max_epochs` from which on a class has reached it: intervals end where bins do."""
 
@@ -85,16 +87,13 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
     mix, packed = counted.mix, counted.packed
     sources = _sources(counted)
     total = sum(one.tokens for one in packed)
-    longest = max((one.longest for one in packed), default=0)
-    bound = max(mix.tolerance, longest / max(total, 1))
     windows = _windows(counted)
     copies = list(_other_copies(counted))
-    found = [*copies, *_other_shares(sources, bound, mix.tolerance, longest)]
+    found = [*copies, *_other_shares(sources, mix.tolerance)]
     if windows is not None:
         found += _other_windows(windows)
     audit = MixAudit(
         tolerance=mix.tolerance,
-        bound=bound,
         total_asked=mix.total_tokens,
         language_alpha=mix.language_alpha,
         planned_documents=sum(one.documents for one in counted.classes),
@@ -109,7 +108,7 @@ def audit_mix(counted: CountedMix) -> tuple[MixAudit, list[Finding]]:
         unweighted=counted.unweighted,
         after=mix.after,
         windows=windows,
-        gates=tuple(_gates(counted, sources, bound, windows)),
+        gates=tuple(_gates(counted, sources, windows)),
     )
     return audit, found
 
@@ -218,32 +217,24 @@ def _both(counted: CountedMix) -> dict[tuple[str, str], tuple[tuple[int, int], t
     return {name: (planned.get(name, (0, 0)), packed.get(name, (0, 0))) for name in names}
 
 
-def _other_shares(
-    sources: Sequence[AuditedSource], bound: float, tolerance: float, longest: int
-) -> Iterator[Finding]:
+def _other_shares(sources: Sequence[AuditedSource], tolerance: float) -> Iterator[Finding]:
     """Sources with a share have it, but for the tolerance."""
     for one in sources:
         off = one.difference
-        if off is None or abs(off) <= bound:
+        if off is None or abs(off) <= tolerance + _ROUNDING:
             continue
-        allowed = f"mix.tolerance = {tolerance:g}"
-        if bound > tolerance:
-            allowed += f", raised to the longest document, of {longest:,} tokens"
         way = "the rows hold other documents than were planned; make the dataset again with --replace"
         if one.planned_tokens == one.tokens + one.tokens_cut:
-            way = f"set mix.tolerance to {_ceiling(abs(off)):g} or more"
-            if one.tokens_cut:
-                way = (
-                    f"packing left {one.tokens_cut:,} of its {one.planned_tokens:,} tokens in no row:"
-                    f" choose a packing.strategy that cuts less, or {way}"
-                )
-            else:
-                way += ", or give the mix more documents"
+            way = (
+                f"packing left {one.tokens_cut:,} of its {one.planned_tokens:,} tokens in no row: choose"
+                f" a packing.strategy that cuts less, or set mix.tolerance to {_ceiling(abs(off)):g} or"
+                " more"
+            )
         yield Finding(
             "mix_share",
             f"source {one.source!r}: share = {one.share_asked:g} is asked for, but it has"
             f" {one.share:.4%} of the packed tokens: {abs(off) * 100:.3f} points off, at most"
-            f" {bound * 100:.3f} pass ({allowed}); {way}",
+            f" {tolerance * 100:.3f} pass (mix.tolerance = {tolerance:g}); {way}",
         )
 
 
@@ -319,10 +310,10 @@ def _other_windows(windows: WindowsAudit) -> Iterator[Finding]:
 def _gates(
     counted: CountedMix,
     sources: Sequence[AuditedSource],
-    bound: float,
     windows: WindowsAudit | None,
 ) -> Iterator[MixGate]:
     """Yield what passed or failed, each with its bound; shares in points."""
+    bound = counted.mix.tolerance
     other = sum(planned != packed for planned, packed in _both(counted).values())
     yield MixGate(name="classes that differ from the plan", value=other, bound=0, passed=not other)
     off = [abs(one.difference) for one in sources if one.difference is not None]
@@ -332,7 +323,7 @@ def _gates(
             name="points off the asked share",
             value=most * 100,
             bound=bound * 100,
-            passed=most <= bound,
+            passed=most <= bound + _ROUNDING,
         )
     for one in () if windows is None else windows.sources:
         yield MixGate(

@@ -107,8 +107,6 @@ class MixAudit(Config):
     """What was found of the mix of a dataset."""
 
     tolerance: float
-    bound: float
-    """Largest difference from an asked share that passes: the tolerance, or the longest document."""
     total_asked: int | None
     language_alpha: float
     planned_documents: int

@@ -56,13 +56,13 @@ class MixUnitRecord(UnitRecord):
 
 def count_unit(workspace: Workspace, work: MixUnit) -> MixUnitRecord:
     """Count the training documents of a unit and write the counts."""
-    counts = _Counts()
+    counts = _BinCounts()
     record = _count(workspace, work, counts)
     pq.write_table(counts.table(), workspace.create(work.key), compression="zstd")
     return record
 
 
-def _count(workspace: Workspace, work: MixUnit, counts: "_Counts") -> MixUnitRecord:
+def _count(workspace: Workspace, work: MixUnit, counts: "_BinCounts") -> MixUnitRecord:
     documents, unweighted = 0, 0
     for table in _training_documents(workspace, work):
         levels, without = levels_in(table, work.weights)
@@ -122,7 +122,7 @@ class _Cells:
         return self
 
 
-class _Counts:
+class _BinCounts:
     """Documents and tokens by source, language, level and bin."""
 
     def __init__(self) -> None:
@@ -171,7 +171,7 @@ class _Counts:
 
 def read_counts(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCounts]:
     """Return the sums over units that were counted, a value for each class."""
-    counts = _Counts()
+    counts = _BinCounts()
     for unit in units:
         table = read_table(workspace, unit.key)
         levels, bins = (table.column(name).to_numpy() for name in ("level", "bin"))
@@ -181,7 +181,7 @@ def read_counts(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCou
 
 def count_again(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCounts]:
     """Return the same from the token store itself."""
-    counts = _Counts()
+    counts = _BinCounts()
     for unit in units:
         _count(workspace, unit, counts)
     return counts.classes()

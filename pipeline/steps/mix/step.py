@@ -16,7 +16,7 @@ from pipeline.steps.step import Amounts, Job, Records, Scope, Step, Whole, Work
 from pipeline.steps.tokenize.step import TOKENIZE
 
 _COUNTING = 512 << 20
-"""Bytes that counting a unit takes, and planning: less than 300 bytes for each bin that has documents."""
+"""Bytes that counting a unit takes, and planning: under 300 for each bin that has documents."""
 _COUNT = "count-"
 _DECIDING = {"total_tokens", "language_alpha", "missing", "sources", "after"}
 

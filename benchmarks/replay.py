@@ -14,13 +14,13 @@ tokens for each of them:
     curriculum  from no weights: general text, then mostly the domain; against the same tokens mixed
     languages   from no weights: four languages as they are, against language_alpha = 0.3
 
+With `--experiments` and nothing behind it, tables and pictures are made of the JSON alone.
 Finished runs and trained models stay in WORK, so a call that was stopped goes on when it is made again.
 """
 
 import argparse
 import io
 import json
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ from transformers import LlamaConfig
 from pipeline.commands.continued import ContinueRequest, compare_continued
 from pipeline.commands.tokenizer_extend import ExtendRequest, extend_tokenizer
 from pipeline.commands.tokenizer_resize import ResizeRequest, resize_checkpoint
-from pipeline.report.continued import continued_rows
+from pipeline.report.continued import continued_rows, draw_pictures
 from pipeline.run_file.load import load_run_file
 from pipeline.session.session import RunRequest, run_session
 from stages.continuing.settings import ContinueSettings
@@ -141,10 +141,7 @@ class Bench:
             **options,
         )
         report = compare_continued(request, stream=sys.stderr)
-        headings, rows = continued_rows(report)
-        print(f"\n## {name}\n\n| dataset | {' | '.join(headings)} |")
-        for row, cells in rows:
-            print(f"| {row} | {' | '.join(cells)} |", flush=True)
+        show(name, report, None)
         return report
 
 
@@ -362,6 +359,18 @@ EXPERIMENTS: dict[str, Callable[[Bench], dict[str, Report]]] = {
 }
 
 
+def show(name: str, report: Report, pictures: Path | None) -> None:
+    """Print what models came to as a table, and write the pictures."""
+    headings, rows = continued_rows(report)
+    print(f"\n## {name}\n\n| dataset | {' | '.join(headings)} |\n|{'---|' * (1 + len(headings))}")
+    for row, cells in rows:
+        print(f"| {row} | {' | '.join(cells)} |", flush=True)
+    if pictures is None:
+        return
+    for file, picture in draw_pictures(report).items():
+        (pictures / f"mix-{name}-{file}").write_text(picture, encoding="utf-8")
+
+
 def without_places(report: Report) -> Report:
     """Return a report without the paths of this machine."""
     kept = {name: report[name] for name in ("model", "settings", "before")}
@@ -383,7 +392,7 @@ def main() -> None:
     for name in ("--corpus", "--work", "--json"):
         parser.add_argument(name, type=Path, required=True)
     parser.add_argument("--pictures", type=Path)
-    parser.add_argument("--experiments", nargs="+", default=list(EXPERIMENTS), choices=EXPERIMENTS)
+    parser.add_argument("--experiments", nargs="*", default=list(EXPERIMENTS), choices=EXPERIMENTS)
     numbers = {"seeds": 3, "base-tokens": 400_000, "tokens": 80_000, "layers": 2, "width": 128}
     numbers |= {"domain-size": 600_000, "general-size": 2_400_000}
     for name, default in numbers.items():
@@ -397,10 +406,9 @@ def main() -> None:
     for name in options.experiments:
         for key, report in EXPERIMENTS[name](bench).items():
             found[key] = without_places(report)
-            if options.pictures is not None:
-                for picture in Path(report["output"]).glob("*.svg"):
-                    shutil.copyfile(picture, options.pictures / f"mix-{key}-{picture.name}")
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for key, report in found.items():
+        show(key, report, options.pictures)
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def export(  # one parameter an option
 ) -> None:
     """Write a dataset, or stages, in the file format of another trainer; run again to resume."""
     from pipeline.commands import api
-    from pipeline.report.terminal import print_export, print_stages
+    from pipeline.report.exported import print_export, print_stages
 
     if len(datasets) > 1:
         staged = api.export_stages(

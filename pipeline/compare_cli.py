@@ -65,6 +65,35 @@ def _local(parameter: typer.CallbackParam, value: list[Path] | Path | None) -> l
     return value
 
 
+Start = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="DIR",
+        help="Folder of a model of transformers to go on from, with config.json and weights; without"
+        " weights, they are drawn. [default: tiny models of this program]",
+        callback=_local,
+    ),
+]
+Save = Annotated[
+    bool,
+    typer.Option(
+        "--save",
+        help="With --from: keep the trained models, in weights/ of the results, for transformers.",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="Folder of the results. [default: DIR/compare]",
+        callback=_local,
+    ),
+]
+
+
 def compare(  # noqa: PLR0913  # one parameter an option
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR", help="Folders of runs.", callback=_local)
@@ -77,38 +106,14 @@ def compare(  # noqa: PLR0913  # one parameter an option
         int, typer.Option(min=1_000, metavar="N", help="Tokens that each model reads.")
     ] = 500_000,
     seeds: Annotated[int, typer.Option(min=1, max=100, metavar="K", help="Models of each dataset.")] = 1,
-    start: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="DIR",
-            help="Folder of a model of transformers to go on from, with config.json and weights; without"
-            " weights, they are drawn. [default: tiny models of this program]",
-            callback=_local,
-        ),
-    ] = None,
+    start: Start = None,
     evaluations: Evaluations = None,
     sequences: Sequences = None,
     learning_rate: LearningRate = None,
     step_tokens: StepTokens = None,
     evaluation_tokens: Evaluated = None,
-    save: Annotated[  # noqa: FBT002  # typer's way
-        bool,
-        typer.Option(
-            "--save",
-            help="With --from: keep the trained models, in weights/ of the results, for transformers.",
-        ),
-    ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="PATH",
-            help="Folder of the results. [default: DIR/compare]",
-            callback=_local,
-        ),
-    ] = None,
+    save: Save = False,  # noqa: FBT002  # typer's way
+    output: Output = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Train models on datasets, alike, and compare what they know."""

@@ -44,7 +44,7 @@ from stages.store.digests import digest_file
 from stages.store.manifest import Manifest
 
 if TYPE_CHECKING:
-    from stages.continuing.training import Course, EvaluationSet
+    from stages.continuing.training import Course, MeasuredSet
     from stages.verify.training import Machine
 
 FOLDER = "compare"
@@ -192,7 +192,7 @@ class _Session:
 
     request: ContinueRequest
     evaluated: dict[str, AskedSet]
-    sets: "dict[str, EvaluationSet]"
+    sets: "dict[str, MeasuredSet]"
     machine: "Machine"
     model: dict[str, Any]
     common: dict[str, Any]
@@ -217,7 +217,7 @@ class _Session:
         import torch  # noqa: PLC0415  # seconds to import, and only this command needs it here
 
         from stages.continuing.causal_model import CausalModel  # noqa: PLC0415  # likewise
-        from stages.continuing.training import EvaluationSet  # noqa: PLC0415  # likewise
+        from stages.continuing.training import MeasuredSet  # noqa: PLC0415  # likewise
         from stages.verify.training import Machine  # noqa: PLC0415  # likewise
 
         cuda = torch.cuda.is_available()
@@ -228,7 +228,7 @@ class _Session:
         model.require_fit(vocab_size=len(num_bytes), longest=longest)
         tokens = request.settings.evaluation_tokens
         sets = {
-            name: EvaluationSet(heldout_rows(one, most_tokens=tokens), num_bytes)
+            name: MeasuredSet(heldout_rows(one, most_tokens=tokens), num_bytes)
             for name, one in evaluated.items()
         }
         common = {

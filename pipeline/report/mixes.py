@@ -21,7 +21,7 @@ from stages.mixing.audited import MixAudit, PackedClass
 
 TRAIN = "train"
 """The split that a mix is of."""
-Packed = tuple[PackedClass, ...]
+PackedClasses = tuple[PackedClass, ...]
 
 
 def mixes_of(file: RunFile, verdicts: Mapping[str, VerdictRecord]) -> dict[str, MixContent]:
@@ -91,7 +91,7 @@ def _available(verdicts: Iterable[VerdictRecord]) -> dict[str, int]:
     return {}
 
 
-def wholes_of(output: Path, packed: Mapping[str, Packed]) -> dict[str, WholeContent]:
+def wholes_of(output: Path, packed: Mapping[str, PackedClasses]) -> dict[str, WholeContent]:
     """Return each dataset over all generations up to one; nothing for a run without earlier ones.
 
     Args:
@@ -109,7 +109,7 @@ def _is_before(path: Path, number: int) -> bool:
     return path.name.isdecimal() and int(path.name) < number
 
 
-def add_generations(parts: Sequence[Mapping[str, Packed]]) -> dict[str, WholeContent]:
+def add_generations(parts: Sequence[Mapping[str, PackedClasses]]) -> dict[str, WholeContent]:
     """Return each dataset over all generations that were verified.
 
     Args:
@@ -160,7 +160,7 @@ def verdicts_in(folder: Path) -> dict[str, VerdictRecord]:
     return found
 
 
-def packed_of(verdicts: Mapping[str, VerdictRecord]) -> dict[str, Packed]:
+def packed_of(verdicts: Mapping[str, VerdictRecord]) -> dict[str, PackedClasses]:
     """Return what the training rows of each dataset hold, where they were counted."""
     return {name: one.packed[TRAIN] for name, one in verdicts.items() if TRAIN in one.packed}
 

@@ -95,10 +95,7 @@ def summarise(
         sound = audited is None or not audited.findings
         passed = sound and all(verdict.passed for verdict in verdicts.values())
     tokenizer, split = records.get(TOKENIZER), records.get(SPLIT)
-    datasets = {
-        name: cast("dict[str, SplitContent]", _plain(one)["splits"])
-        for name, one in records.datasets(SHARD).items()
-    }
+    datasets = _datasets(records)
     packing = packing_of(output, datasets)
     report: RunReport = {
         "name": file.name,
@@ -139,6 +136,11 @@ def summarise(
         _add_fairness(report, file, records, output)
     _require_conservation(report, records)
     return report
+
+
+def _datasets(records: Records) -> dict[str, dict[str, SplitContent]]:
+    made = records.datasets(SHARD).items()
+    return {name: cast("dict[str, SplitContent]", _plain(one)["splits"]) for name, one in made}
 
 
 def _add_mixes(

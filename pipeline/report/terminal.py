@@ -9,7 +9,6 @@ from pipeline.report.contamination import EvaluationSetContent
 from pipeline.report.content import (
     AuditContent,
     DocumentsContent,
-    ExportReport,
     FairnessContent,
     GateContent,
     LearningContent,
@@ -18,10 +17,10 @@ from pipeline.report.content import (
     QuickReport,
     RunReport,
     SplitContent,
-    StagesReport,
     VerdictContent,
 )
 from pipeline.report.drops import SHOWN, example_drops
+from pipeline.report.exported import print_export
 from pipeline.report.fairness import TextTable, mix_table, parity_table, tokenizer_table
 from pipeline.report.mixes import mix_lines
 from pipeline.report.packing import by_source
@@ -318,43 +317,6 @@ def _print_failed_gates(console: PlainConsole, gates: list[GateContent]) -> None
 
 def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.3f}"
-
-
-def print_export(report: ExportReport, *, as_json: bool) -> None:
-    """Print what an export holds, and the lines that read it."""
-    if as_json:
-        print_json(report)
-        return
-    console = PlainConsole()
-    for line in report["contents"]:
-        console.line(line)
-    state = "is whole already; nothing was done" if report["already"] else "is whole"
-    count = f"{len(report['files']):,} files, {report['bytes']:,} bytes"
-    console.line(f"{report['to']}: {count}, {state}")
-    for note in report["notes"]:
-        console.line(f"- {note}")
-    console.line()
-    console.line(f"How {report['client']} reads it:")
-    console.line()
-    console.lines(report["read"])
-
-
-def print_stages(report: StagesReport, *, as_json: bool) -> None:
-    """Print what each stage holds, and how the trainer goes from one to the next."""
-    if as_json:
-        print_json(report)
-        return
-    console = PlainConsole()
-    for line in report["contents"]:
-        console.line(line)
-    state = "is whole already; nothing was done" if report["already"] else "is whole"
-    size = sum(stage["bytes"] for stage in report["stages"])
-    console.line(f"{report['to']}: {len(report['stages'])} stages, {size:,} bytes, {state}")
-    for note in report["notes"]:
-        console.line(f"- {note}")
-    if report["lines"]:
-        console.line()
-        console.lines(report["lines"])
 
 
 def print_quick(report: QuickReport, *, as_json: bool) -> None:

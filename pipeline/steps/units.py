@@ -344,49 +344,6 @@ def read_table(workspace: Workspace, key: str, *, columns: Sequence[str] | None 
         return pq.read_table(path, columns=columns, use_threads=False)
 
 
-class Clusters:
-    """The clusters of the documents that have a duplicate: 32 bytes each.
-
-    Args:
-        identities: (M, 16) uint8, ids of documents.
-        clusters: (M, 16) uint8, the id of each cluster's root.
-    """
-
-    def __init__(self, identities: NDArray[np.uint8], clusters: NDArray[np.uint8]) -> None:
-        names = np.ascontiguousarray(identities).view(NAME).reshape(-1)
-        order = np.argsort(names)
-        self._identities, self._clusters = names[order], clusters[order]
-
-    def of(self, identities: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the cluster of each document, (N, 16) uint8: its duplicates' root, or itself."""
-        found = np.array(identities)
-        if not len(self._identities) or not len(found):
-            return found
-        names = np.ascontiguousarray(identities).view(NAME).reshape(-1)
-        places = np.searchsorted(self._identities, names)
-        places[places == len(self._identities)] = 0
-        members = np.flatnonzero(self._identities[places] == names)
-        found[members] = self._clusters[places[members]]
-        return found
-
-
-def clusters_of(workspace: Workspace, unit: Unit) -> Clusters:
-    """Return the clusters of a unit's documents."""
-    parts = [(np.empty((0, ID_BYTES), np.uint8),) * 2]
-    path = workspace.path(unit.clusters)
-    with named_table(path), pq.ParquetFile(path) as file:
-        for group in range(file.num_row_groups):
-            number = file.metadata.row_group(group).column(0).statistics
-            if number.max < unit.first or number.min >= unit.last:
-                continue
-            table = file.read_row_group(group, columns=["number", "id", "cluster"], use_threads=False)
-            numbers = table.column("number").to_numpy()
-            table = table.filter(pa.array((numbers >= unit.first) & (numbers < unit.last)))
-            parts.append((from_hex(table.column("id")), from_hex(table.column("cluster"))))
-    identities, clusters = zip(*parts, strict=True)
-    return Clusters(np.concatenate(identities), np.concatenate(clusters))
-
-
 def from_hex(column: pa.ChunkedArray) -> NDArray[np.uint8]:
     """Return hexadecimal strings of ids as (N, 16) uint8: what `hex_strings` was given."""
     digits = fixed_bytes(column.cast(pa.binary()).cast(pa.binary(2 * ID_BYTES)), 2 * ID_BYTES)

@@ -32,7 +32,7 @@ _LEFT_TO_RIGHT = {SelfAttention.CAUSAL.value, SelfAttention.CAUSAL_WITHIN_DOCUME
 
 
 @dataclass(frozen=True, eq=False)
-class Stage:
+class TrainingStage:
     """A dataset, and how much of it is read.
 
     Args:
@@ -47,7 +47,7 @@ class Stage:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TrainingStep:
     """The rows of one training step.
 
     Args:
@@ -74,7 +74,7 @@ def why_not_causal(dataset: ShardDataset) -> str | None:
 
 def plan_stages(
     datasets: Sequence[ShardDataset], settings: ContinueSettings, *, seed: int
-) -> tuple[Stage, ...]:
+) -> tuple[TrainingStage, ...]:
     """Divide the tokens of a training among datasets, in proportion to the tokens that they hold.
 
     Raises:
@@ -96,7 +96,7 @@ def plan_stages(
                 f" {size:,} of {sum(sizes):,} tokens; raise --tokens, or lower --step-tokens"
             )
         epochs = math.ceil((end - begin) * settings.step_tokens / size)
-        stages.append(Stage(dataset, end - begin, (seed - 1) * epochs))
+        stages.append(TrainingStage(dataset, end - begin, (seed - 1) * epochs))
     return tuple(stages)
 
 
@@ -109,13 +109,15 @@ def _refuse_short_steps(dataset: ShardDataset, settings: ContinueSettings) -> No
         )
 
 
-def training_steps(stages: Sequence[Stage], settings: ContinueSettings) -> Iterator[Step]:
+def training_steps(
+    stages: Sequence[TrainingStage], settings: ContinueSettings
+) -> Iterator[TrainingStep]:
     """Yield the rows of every step: a row belongs to the step in which its first token falls."""
     for number, stage in enumerate(stages):
         read = 0
         for rows in cut_steps(_blocks(stage), steps=stage.steps, step_tokens=settings.step_tokens):
             read += len(rows.labels)
-            yield Step(rows, number, read)
+            yield TrainingStep(rows, number, read)
 
 
 def cut_steps(blocks: Iterable[LabelledRows], *, steps: int, step_tokens: int) -> Iterator[LabelledRows]:
@@ -147,7 +149,7 @@ def cut_steps(blocks: Iterable[LabelledRows], *, steps: int, step_tokens: int) -
         done = int(ends[-1])
 
 
-def _blocks(stage: Stage) -> Iterator[LabelledRows]:
+def _blocks(stage: TrainingStage) -> Iterator[LabelledRows]:
     """Yield rows in the loader's order, epoch after epoch, without end."""
     dataset, rows = stage.dataset, len(stage.dataset)
     epochs = _epochs(dataset)

@@ -36,7 +36,7 @@ _LARGEST_NORM = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluationSet:
+class MeasuredSet:
     """Held-out rows under the run's tokenizer.
 
     Args:
@@ -79,7 +79,7 @@ class Course:
 
     start: Path
     datasets: tuple[ShardDataset, ...]
-    evaluations: Mapping[str, EvaluationSet]
+    evaluations: Mapping[str, MeasuredSet]
 
 
 class Descent:

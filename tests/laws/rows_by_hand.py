@@ -143,7 +143,7 @@ def check_kept(run: Path, wanted: Wanted) -> None:
                 if name in wanted:
                     assert _kept_in(row, wanted[name].kept) == wanted[name].kept
                     seen += 1
-        assert seen >= len(wanted)
+        assert seen >= len(wanted) or not number, "a mix leaves out documents of the store"
 
 
 def check_store(run: Path, wanted: Wanted) -> None:

@@ -19,7 +19,7 @@ from stages.comparing.budget import tokens_read
 from stages.continuing.causal_model import CausalModel
 from stages.continuing.settings import ContinueSettings
 from stages.continuing.supply import plan_stages, training_steps
-from stages.continuing.training import EvaluationSet
+from stages.continuing.training import MeasuredSet
 from stages.errors import ConfigError, DataError
 from stages.loading.dataset import open_dataset
 from stages.verify.rows import count_labelled
@@ -179,7 +179,7 @@ def test_a_config_without_weights_starts_from_weights_of_the_seed(
         rows = heldout_rows(asked, most_tokens=500)
         num_bytes = np.ones(VOCAB, np.int64)
         last = of_clm["models"][seed - 1]["measurements"][-1]["losses"]["run"]
-        assert EvaluationSet(rows, num_bytes).loss_of(again).nats == pytest.approx(last["nats"])
+        assert MeasuredSet(rows, num_bytes).loss_of(again).nats == pytest.approx(last["nats"])
 
 
 @pytest.mark.parametrize(

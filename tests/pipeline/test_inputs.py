@@ -152,7 +152,7 @@ def test_what_is_no_input_file_is_refused_with_the_source_and_the_place(
 
 
 def test_a_source_needs_at_least_one_path() -> None:
-    with pytest.raises(ValueError, match="at least 1 item"):
+    with pytest.raises(ValueError, match="paths is missing: name the files"):
         Source(name="web", paths=())
 
 

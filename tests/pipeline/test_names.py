@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from pipeline.steps import names as module
 from pipeline.steps.names import Names, read_rows
-from pipeline.steps.units import Clusters, from_hex, hex_strings
+from pipeline.steps.unit_clusters import Clusters
+from pipeline.steps.units import from_hex, hex_strings
 from stages.store.tables import write_tables
 
 STRINGS = st.lists(st.none() | st.text(max_size=6), max_size=30)

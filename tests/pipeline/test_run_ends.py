@@ -40,7 +40,7 @@ def exit_code(*arguments: str, monkeypatch: pytest.MonkeyPatch) -> int:
         return exit_code_of(cli.app, signals)
 
 
-NOT_ASKED = ("decontaminate", "cut", "sentences")
+NOT_ASKED = ("decontaminate", "cut", "sentences", "replay", "mix")
 """Steps that the tiny run does not have."""
 
 

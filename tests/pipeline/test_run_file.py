@@ -160,12 +160,16 @@ def test_every_fault_of_a_file_is_named_at_once(load: Load) -> None:
         (DATASET, "sources"),
         (SOURCE, "datasets"),
         ('[[sources]]\npaths = ["*.jsonl"]\n' + DATASET, "sources.0.name"),
-        ('[[sources]]\nname = "web"\n' + DATASET, "sources.web.paths"),
         (SOURCE + "[[datasets]]\n", "datasets.0.name"),
     ],
 )
 def test_a_missing_key_is_said_to_be_required(text: str, place: str, load: Load) -> None:
     assert f"run.toml: {place}: is required" in refusal(load, text)
+
+
+def test_a_source_without_files_or_a_run_is_told_of_both(load: Load) -> None:
+    message = refusal(load, '[[sources]]\nname = "web"\n' + DATASET)
+    assert "sources.web: paths is missing: name the files of the source, or run" in message
 
 
 @pytest.mark.parametrize(("text", "place"), [("sources = []\n" + DATASET, "sources")])

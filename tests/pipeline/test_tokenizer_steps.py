@@ -35,7 +35,8 @@ from pipeline.steps.split.choice import HeldOut, ValidationChoice, choose_valida
 from pipeline.steps.tokenize.encode import TokenizeUnit
 from pipeline.steps.tokenizer.load import CHECK, load_tokenizer
 from pipeline.steps.tokenizer.training import FAIRNESS
-from pipeline.steps.units import Clusters, Unit, kept_groups, text_slices, units_of
+from pipeline.steps.unit_clusters import Clusters
+from pipeline.steps.units import Unit, kept_groups, text_slices, units_of
 from pipeline.steps.verify import check as verify
 from pipeline.steps.verify.settings import Settings
 from stages.errors import ConfigError

@@ -26,7 +26,7 @@ ALL = [
 ]
 
 HOMES = {
-    "torch": {"comparing", "loading", "resize", "verify"},
+    "torch": {"comparing", "continuing", "loading", "resize", "verify"},
     "sentencepiece": {"tokenizer"},
     "tokenizers": {"dedup", "tokenizer"},  # static embeddings are those of a tokenizer's pieces
     "sentencex": {"tokenizer"},
@@ -41,6 +41,11 @@ BETWEEN_SIBLINGS = {
     ("comparing", "store"): "how many epochs stand on disk",
     ("comparing", "verify"): "the models are those of the learning check",
     ("comparing", "tokenizer"): "models of framed documents are asked of framed ones",
+    ("continuing", "comparing"): "rows are cut to a budget as those of tiny models are",
+    ("continuing", "loading"): "models read what a trainer is given",
+    ("continuing", "objectives"): "labels are those of the objective",
+    ("continuing", "store"): "a checkpoint's files, and what the manifest says of the ids",
+    ("continuing", "verify"): "losses are those of the learning check",
     ("dedup", "store"): "what is left of a text is put together by the copy that lays out documents",
     ("export", "loading"): "what is exported is what the loader opens and gives",
     ("export", "objectives"): "rows have the columns of their objective",

@@ -18,11 +18,11 @@ from pipeline.steps.earlier import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenize.dialogues import token_counts
 from pipeline.steps.tokenizer.load import load_markup
+from pipeline.steps.unit_clusters import clusters_of
 from pipeline.steps.units import (
     NAME,
     SECTIONED_TEXT,
     Unit,
-    clusters_of,
     fixed_bytes,
     kept_groups,
     read_table,

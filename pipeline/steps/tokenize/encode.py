@@ -16,10 +16,10 @@ from pipeline.steps.records import UnitRecord
 from pipeline.steps.split.choice import HeldOut
 from pipeline.steps.tokenize.dialogues import encoded_sections, normalised_texts
 from pipeline.steps.tokenizer.load import load_byte_tokens, load_markup
+from pipeline.steps.unit_clusters import clusters_of
 from pipeline.steps.units import (
     SECTIONED_TEXT,
     Unit,
-    clusters_of,
     fixed_array,
     fixed_bytes,
     joined_sections,

@@ -19,10 +19,9 @@ from pipeline.engine.tasks import Workspace
 from pipeline.steps.earlier import Sides, may_be_held_out
 from pipeline.steps.records import StepRecord, UnitRecord
 from pipeline.steps.tokenizer.load import FOLDER, SPECIAL_IDS
+from pipeline.steps.unit_clusters import Clusters, clusters_of
 from pipeline.steps.units import (
-    Clusters,
     Unit,
-    clusters_of,
     fixed_bytes,
     kept_groups,
     rows_of_bytes,

@@ -82,7 +82,7 @@ Save = Annotated[
         help="With --from: keep the trained models, in weights/ of the results, for transformers.",
     ),
 ]
-Output = Annotated[
+ResultFolder = Annotated[
     Path | None,
     typer.Option(
         "--output",
@@ -113,7 +113,7 @@ def compare(  # noqa: PLR0913  # one parameter an option
     step_tokens: StepTokens = None,
     evaluation_tokens: Evaluated = None,
     save: Save = False,  # noqa: FBT002  # typer's way
-    output: Output = None,
+    output: ResultFolder = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,  # noqa: FBT002  # typer's way
 ) -> None:
     """Train models on datasets, alike, and compare what they know."""

@@ -167,11 +167,6 @@ def test_a_missing_key_is_said_to_be_required(text: str, place: str, load: Load)
     assert f"run.toml: {place}: is required" in refusal(load, text)
 
 
-def test_a_source_without_files_or_a_run_is_told_of_both(load: Load) -> None:
-    message = refusal(load, '[[sources]]\nname = "web"\n' + DATASET)
-    assert "sources.web: paths is missing: name the files of the source, or run" in message
-
-
 @pytest.mark.parametrize(("text", "place"), [("sources = []\n" + DATASET, "sources")])
 def test_an_empty_list_of_sources_is_refused(text: str, place: str, load: Load) -> None:
     assert f"{place} = []: " in refusal(load, text)

@@ -9,14 +9,8 @@ def print_export(report: ExportReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
-    console = PlainConsole()
-    for line in report["contents"]:
-        console.line(line)
-    state = "is whole already; nothing was done" if report["already"] else "is whole"
-    count = f"{len(report['files']):,} files, {report['bytes']:,} bytes"
-    console.line(f"{report['to']}: {count}, {state}")
-    for note in report["notes"]:
-        console.line(f"- {note}")
+    size = f"{len(report['files']):,} files, {report['bytes']:,} bytes"
+    console = _print_held(report, size)
     console.line()
     console.line(f"How {report['client']} reads it:")
     console.line()
@@ -28,14 +22,21 @@ def print_stages(report: StagesReport, *, as_json: bool) -> None:
     if as_json:
         print_json(report)
         return
+    stages = report["stages"]
+    size = f"{len(stages)} stages, {sum(stage['bytes'] for stage in stages):,} bytes"
+    console = _print_held(report, size)
+    if report["lines"]:
+        console.line()
+        console.lines(report["lines"])
+
+
+def _print_held(report: ExportReport | StagesReport, size: str) -> PlainConsole:
+    """Print what lies where, and what is to be known of it."""
     console = PlainConsole()
     for line in report["contents"]:
         console.line(line)
     state = "is whole already; nothing was done" if report["already"] else "is whole"
-    size = sum(stage["bytes"] for stage in report["stages"])
-    console.line(f"{report['to']}: {len(report['stages'])} stages, {size:,} bytes, {state}")
+    console.line(f"{report['to']}: {size}, {state}")
     for note in report["notes"]:
         console.line(f"- {note}")
-    if report["lines"]:
-        console.line()
-        console.lines(report["lines"])
+    return console

@@ -7,7 +7,8 @@ and Python, the domain is Finnish. A base model is trained on general text first
 general text. Every experiment makes its datasets by `shardmill run` with a mix, and trains as many
 tokens for each of them:
 
-    replay      the base model goes on on the domain, with 0, 5, 10 and 20% general text
+    replay      the base model goes on on the domain, with 0, 5, 10 and 20% general text: the
+                tokens of the run that the base model was trained on
     extended    the same with a tokenizer that is extended by the domain, and a resized base model
     repeats     the base model goes on on domain text of which some documents are repeated often, and on
                 the same text deduplicated: for as many tokens as one and as ten passes over the former
@@ -19,29 +20,20 @@ Finished runs and trained models stay in WORK, so a call that was stopped goes o
 """
 
 import argparse
-import io
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import zstandard
-from transformers import LlamaConfig
+from replay_bench import Bench, Report
 
-from pipeline.commands.continued import ContinueRequest, compare_continued
 from pipeline.commands.tokenizer_extend import ExtendRequest, extend_tokenizer
 from pipeline.commands.tokenizer_resize import ResizeRequest, resize_checkpoint
 from pipeline.report.continued import continued_rows, draw_pictures
-from pipeline.run_file.load import load_run_file
-from pipeline.session.session import RunRequest, run_session
-from stages.continuing.settings import ContinueSettings
 from stages.resize.row_method import RowMethod
 
-Report = Any
 SHARES = (0.0, 0.05, 0.1, 0.2)
 TOLERANCE = 0.05
 """Of shares: datasets are so small that one document is a percent."""
@@ -50,106 +42,8 @@ LANGUAGES = {"en": 1_600_000, "de": 500_000, "nl": 150_000, "fi": 50_000}
 DOMAIN, GENERAL = "fi", ("en", "code-python")
 COPIES = (2.0, 12)
 """The exponent of the law that numbers of copies follow, and the most of them."""
-SHORTEST, LONGEST = 200, 4_000
-"""Characters of a document."""
 REPEATED = 0.3
 """Share of the documents that are repeated."""
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Where everything lies, and how much is trained."""
-
-    corpus: Path
-    work: Path
-    seeds: int
-    base_tokens: int
-    tokens: int
-    domain_size: int
-    general_size: int
-    layers: int
-    width: int
-
-    def texts(self, name: str, size: int, *, after: int = 0) -> list[dict[str, str]]:
-        """Return documents of a language, spread over its files: so many characters, after others."""
-        documents = [
-            one for path in sorted(self.corpus.glob(f"{name}-[0-9]*")) for one in lines_of(path)
-        ]
-        found, held = [], 0
-        for place in np.random.default_rng(0).permutation(len(documents)):
-            one = documents[place]
-            if SHORTEST <= len(one["text"]) <= LONGEST:
-                held += len(one["text"])
-                if held > after:
-                    found.append(one)
-            if held >= after + size:
-                break
-        return found
-
-    def source(self, name: str, documents: Sequence[dict[str, str]]) -> dict[str, Any]:
-        """Return a source of a run, its documents written."""
-        place = self.work / "texts" / f"{name}.jsonl"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        content = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in documents)
-        if not place.exists() or place.read_text(encoding="utf-8") != content:
-            place.write_text(content, encoding="utf-8")
-        return {
-            "name": name,
-            "paths": [str(place)],
-            "id_column": "id",
-            "language": {"column": "lang"},
-        }
-
-    def run(self, name: str, **changes: Any) -> Path:
-        """Return the folder of a finished run."""
-        place = Path(__file__).with_name("replay.toml")
-        content = load_run_file(place).model_dump(exclude_unset=True)
-        file = type(load_run_file(place)).model_validate({**content, "name": name, **changes})
-        output = self.work / name
-        run_session(RunRequest(file, self.work, output, 0), stream=sys.stderr)
-        return output
-
-    def config(self, name: str, vocab_size: int) -> Path:
-        """Return a folder with the config of a model, without weights."""
-        folder = self.work / f"config-{name}"
-        LlamaConfig(
-            vocab_size=vocab_size,
-            hidden_size=self.width,
-            intermediate_size=3 * self.width,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.width // 32,
-            max_position_embeddings=1024,
-            tie_word_embeddings=True,
-            architectures=["LlamaForCausalLM"],
-        ).save_pretrained(folder)
-        return folder
-
-    def compare(self, name: str, run: Path, start: Path, **options: Any) -> Report:
-        """Return what models came to, and print it."""
-        settings: dict[str, Any] = {"seeds": self.seeds, "tokens": self.tokens}
-        settings |= {"step_tokens": 1_024}
-        settings |= {"learning_rate": 1e-3, "evaluation_tokens": 8_000, "evaluations": 4}
-        settings |= options.pop("settings", {})
-        evaluations = tuple(f"{key}={place}" for key, place in options.pop("evaluations").items())
-        runs = options.pop("runs", (run,))
-        request = ContinueRequest(
-            runs,
-            start,
-            evaluations=evaluations,
-            output=self.work / f"compare-{name}",
-            settings=ContinueSettings.model_validate(settings),
-            **options,
-        )
-        report = compare_continued(request, stream=sys.stderr)
-        show(name, report, None)
-        return report
-
-
-def lines_of(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the documents of a compressed file of JSON lines."""
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-        for line in io.TextIOWrapper(stream, encoding="utf-8"):
-            yield json.loads(line)
 
 
 def share_of(name: str, share: float, tokens: int, **sources: Any) -> dict[str, Any]:
@@ -159,52 +53,39 @@ def share_of(name: str, share: float, tokens: int, **sources: Any) -> dict[str, 
     return {"name": name, "mix": {"total_tokens": tokens, "tolerance": TOLERANCE, "sources": own}}
 
 
-def general_and_domain(bench: Bench) -> list[dict[str, Any]]:
-    """Return the two sources of most experiments."""
-    general = [one for name in GENERAL for one in bench.texts(name, bench.general_size // len(GENERAL))]
-    domain = bench.texts(DOMAIN, bench.domain_size)
-    return [bench.source("general", general), bench.source("domain", domain)]
+def general_source(bench: Bench) -> dict[str, Any]:
+    """Return the source of general text."""
+    size = bench.general_size // len(GENERAL)
+    return bench.source("general", [one for name in GENERAL for one in bench.texts(name, size)])
+
+
+def domain_source(bench: Bench) -> dict[str, Any]:
+    """Return the source of domain text."""
+    return bench.source("domain", bench.texts(DOMAIN, bench.domain_size))
+
+
+def general_run(bench: Bench) -> Path:
+    """Return the run over general text, which trains a tokenizer."""
+    return bench.run("general", sources=[general_source(bench)])
 
 
 def tokenizer_of(bench: Bench) -> Path:
     """Return the tokenizer of general text."""
-    general, _ = general_and_domain(bench)
-    return bench.run("general-alone", sources=[general]) / "tokenizer" / "tokenizer.model"
+    return general_run(bench) / "tokenizer" / "tokenizer.model"
 
 
-def shares_run(bench: Bench, name: str, tokenizer: Path) -> Path:
-    """Return the run with a dataset for each share of replay."""
-    datasets = [
-        share_of(f"replay-{share:.0%}".replace("%", ""), share, bench.tokens) for share in SHARES
-    ]
-    base = {"name": "base", "mix": {"sources": {"domain": {"epochs": 0}, "general": {"epochs": 1}}}}
-    return bench.run(
-        name,
-        sources=general_and_domain(bench),
-        tokenizer={"path": str(tokenizer)},
-        datasets=[base, *datasets],
-    )
-
-
-def old_and_domain(run: Path) -> dict[str, str]:
-    """Return the evaluation sets of general and of domain text."""
-    place = run / "datasets" / "base"
-    return {"old": f"{place}:source=general", "domain": f"{place}:source=domain"}
-
-
-def base_model(bench: Bench) -> tuple[Path, Path]:
-    """Return the run with the shares of replay, and the base model, trained on general text."""
-    run = shares_run(bench, "shares", tokenizer_of(bench))
-    report = bench.compare(
+def base_model(bench: Bench) -> Path:
+    """Return the base model, trained on general text."""
+    run = general_run(bench)
+    bench.compare(
         "base",
         run,
         bench.config("base", vocab_size_of(run)),
-        datasets=("base",),
-        evaluations=old_and_domain(run),
+        evaluations={"old": run / "datasets" / "clm"},
         settings={"seeds": 1, "tokens": bench.base_tokens, "learning_rate": 3e-3},
         save=True,
     )
-    return run, Path(report["output"]) / "weights" / "base" / "seed-1"
+    return bench.work / "compare-base" / "weights" / "clm" / "seed-1"
 
 
 def vocab_size_of(run: Path) -> int:
@@ -213,42 +94,60 @@ def vocab_size_of(run: Path) -> int:
     return int(json.loads(manifest.read_text(encoding="utf-8"))["vocab_size"])
 
 
+def compare_shares(bench: Bench, name: str, general: Path, start: Path) -> dict[str, Report]:
+    """Compare shares of replay: of the tokens of the run over general text.
+
+    Args:
+        bench: where everything lies.
+        name: of the experiment.
+        general: the run.
+        start: the model that goes on, with the tokenizer of that run.
+    """
+    names = [f"replay-{100 * share:.0f}" for share in SHARES]
+    run = bench.run(
+        f"{name}-shares",
+        sources=[{"name": "general", "run": str(general)}, domain_source(bench)],
+        tokenizer={"path": str(general / "tokenizer" / "tokenizer.model")},
+        datasets=[share_of(*one, bench.tokens) for one in zip(names, SHARES, strict=True)],
+    )
+    evaluations = old_and_domain(general, run / "datasets" / names[0])
+    return {name: bench.compare(name, run, start, datasets=tuple(names), evaluations=evaluations)}
+
+
+def old_and_domain(general: Path, dataset: Path) -> dict[str, str]:
+    """Return the evaluation sets of general text and of a dataset's domain text."""
+    return {"old": str(general / "datasets" / "clm"), "domain": f"{dataset}:source=domain"}
+
+
 def replay(bench: Bench) -> dict[str, Report]:
     """Compare shares of replay."""
-    run, start = base_model(bench)
-    names = tuple(f"replay-{share:.0%}".replace("%", "") for share in SHARES)
-    found = bench.compare("replay", run, start, datasets=names, evaluations=old_and_domain(run))
-    return {"replay": found}
+    return compare_shares(bench, "replay", general_run(bench), base_model(bench))
 
 
 def extended(bench: Bench) -> dict[str, Report]:
     """Compare shares of replay with a tokenizer that is extended by the domain."""
-    _, start = base_model(bench)
-    old, new = tokenizer_of(bench), bench.work / "extended.model"
-    place = bench.work / "texts"
+    start, old, new = base_model(bench), tokenizer_of(bench), bench.work / "extended.model"
+    general, domain = general_source(bench), domain_source(bench)
     if not new.exists():
         extend_tokenizer(
             ExtendRequest(
                 model=old,
-                text=(place / "domain.jsonl",),
+                text=tuple(map(Path, domain["paths"])),
                 output=new,
                 pieces=1_024,
                 languages=(DOMAIN,),
-                old_text=(place / "general.jsonl",),
+                old_text=tuple(map(Path, general["paths"])),
             )
         )
     resized = bench.work / "resized"
     if not resized.exists():
         resize_checkpoint(ResizeRequest(start, old, new, resized, RowMethod.PIECES))
-    run = shares_run(bench, "shares-extended", new)
-    names = tuple(f"replay-{share:.0%}".replace("%", "") for share in SHARES)
-    found = bench.compare("extended", run, resized, datasets=names, evaluations=old_and_domain(run))
-    return {"extended": found}
+    run = bench.run("general-extended", sources=[general], tokenizer={"path": str(new)})
+    return compare_shares(bench, "extended", run, resized)
 
 
 def repeats(bench: Bench) -> dict[str, Report]:
     """Compare repeated text with the same text deduplicated."""
-    shares, start = base_model(bench)
     documents = bench.texts(DOMAIN, bench.domain_size // 15, after=bench.domain_size)
     draws = np.random.default_rng(1)
     copies = np.minimum(draws.zipf(COPIES[0], len(documents)) + 1, COPIES[1])
@@ -265,6 +164,9 @@ def repeats(bench: Bench) -> dict[str, Report]:
     }
     clean = bench.run("clean", **common)
     raw = bench.run("raw", **common, dedup={"exact": False, "near": False})
+    domain = bench.run(
+        "domain", sources=[domain_source(bench)], tokenizer={"path": str(tokenizer_of(bench))}
+    )
     manifest = json.loads((raw / "datasets/clm/train/dataset.json").read_text(encoding="utf-8"))
     once = int(manifest["totals"]["tokens"])
     found = {}
@@ -272,9 +174,9 @@ def repeats(bench: Bench) -> dict[str, Report]:
         found[f"repeats-{passes}"] = bench.compare(
             f"repeats-{passes}",
             raw,
-            start,
+            base_model(bench),
             runs=(raw, clean),
-            evaluations=old_and_domain(shares),
+            evaluations=old_and_domain(general_run(bench), domain / "datasets" / "clm"),
             settings={"tokens": passes * once},
         )
     return found
@@ -297,12 +199,11 @@ def curriculum(bench: Bench) -> dict[str, Report]:
         share_of("mixed", general, first + second),
     ]
     stages[1]["mix"]["after"] = "general-first"
-    base = {"name": "base"}
     run = bench.run(
         "curriculum",
-        sources=general_and_domain(bench),
+        sources=[general_source(bench), domain_source(bench)],
         tokenizer={"path": str(tokenizer_of(bench))},
-        datasets=[base, *stages],
+        datasets=stages,
     )
     found = bench.compare(
         "curriculum",
@@ -310,7 +211,7 @@ def curriculum(bench: Bench) -> dict[str, Report]:
         bench.config("curriculum", vocab_size_of(run)),
         datasets=("mixed",),
         sequences=(("general-first", "domain-heavy"),),
-        evaluations=old_and_domain(run),
+        evaluations=old_and_domain(general_run(bench), run / "datasets" / "mixed"),
         settings={"tokens": first + second, "learning_rate": 3e-3},
     )
     return {"curriculum": found}

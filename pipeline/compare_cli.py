@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stages.continuing.settings import ContinueSettings
 from stages.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipeline.commands.continued import ContinueRequest
+    from stages.continuing.settings import ContinueSettings
 
-_DEFAULTS = ContinueSettings()
+SHOWN_DEFAULTS = {"learning_rate": 3e-4, "step_tokens": 4_096, "evaluation_tokens": 50_000}
+"""Those of ContinueSettings, written again so that no command imports pydantic to show its options."""
 Evaluations = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,13 +36,15 @@ Sequences = Annotated[
 LearningRate = Annotated[
     float | None,
     typer.Option(
-        metavar="R", help=f"With --from: the highest learning rate. [default: {_DEFAULTS.learning_rate}]"
+        metavar="R",
+        help=f"With --from: the highest learning rate. [default: {SHOWN_DEFAULTS['learning_rate']}]",
     ),
 ]
 StepTokens = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help=f"With --from: tokens of a training step. [default: {_DEFAULTS.step_tokens}]"
+        metavar="N",
+        help=f"With --from: tokens of a training step. [default: {SHOWN_DEFAULTS['step_tokens']}]",
     ),
 ]
 Evaluated = Annotated[
@@ -49,7 +52,7 @@ Evaluated = Annotated[
     typer.Option(
         metavar="N",
         help="With --from: most tokens that each loss is measured on. [default:"
-        f" {_DEFAULTS.evaluation_tokens}]",
+        f" {SHOWN_DEFAULTS['evaluation_tokens']}]",
     ),
 ]
 
@@ -147,9 +150,11 @@ def compare(  # noqa: PLR0913  # one parameter an option
     _compare_continued(request, as_json=as_json)
 
 
-def _settings(given: dict[str, float | int]) -> ContinueSettings:
+def _settings(given: dict[str, float | int]) -> "ContinueSettings":
     """Return the settings of the command line."""
     from pydantic import ValidationError
+
+    from stages.continuing.settings import ContinueSettings
 
     try:
         return ContinueSettings.model_validate(given)

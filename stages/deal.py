@@ -93,12 +93,13 @@ class Deals:
 class Spreads:
     """Groups of items of some parts, each group in an order in which neighbours in rank lie far apart.
 
-    counts 3 of part 0, 5 of part 1     ranks 0 1 2 | 3 4 5 6 7
+    counts 2, 5, 1 of parts 0, 1, 2     ranks 0 1 | 2 | 3 4 5 6 7     of parts 0, 2, 1
     places, with a step of 5            0 1 2 3 4 5 6 7
     rank                                0 5 2 7 4 1 6 3
-    part                                0 1 0 1 1 0 1 1
+    part                                0 1 2 1 1 0 1 1
 
-    Of n items, place p has the item with the rank p g mod n. The step g is the least number coprime to n
+    Ranks count the items of parts 0, 2, 4, ... and then those of the odd parts, the last first. So parts
+    that are alike are neighbours in rank, also where the last rank meets the first. Of n items, place p has the item with the rank p g mod n. The step g is the least number coprime to n
     that is not below floor(n (sqrt(5) - 1) / 2), the golden section. So in every stretch the ranks, and
     with them the parts, lie evenly.
 
@@ -110,12 +111,18 @@ class Spreads:
 
     def __init__(self, counts: NDArray[np.int64]) -> None:
         self._num_parts = counts.shape[1]
+        parts = np.arange(self._num_parts)
+        self._ranked = np.concatenate([parts[::2], parts[1::2][::-1]])
+        """The parts in the order of their ranks."""
+        self._turns = np.argsort(self._ranked)
+        """Where each part stands in that order."""
+        counts = counts[:, self._ranked]
         sizes = counts.sum(axis=1)
         found = {size: _steps(size) for size in np.unique(sizes).tolist()}
         steps = [found[size] for size in sizes.tolist()]
         self._sizes = np.maximum(sizes, 1)
         self._steps, self._back = np.array(steps, np.int64).reshape(-1, 2).T
-        self._begins = np.cumsum([0, *counts.ravel()])  # of each part of each group, end to end
+        self._begins = np.cumsum([0, *counts.ravel()])  # in the order of ranks, end to end
 
     def items(
         self, groups: NDArray[np.int64], places: NDArray[np.int64]
@@ -123,15 +130,15 @@ class Spreads:
         """Return the part of the item at each place, and its number among these: (N,) each."""
         ranks = _portion(places, self._steps[groups], self._sizes[groups])[1]
         ranks += self._begins[groups * self._num_parts]
-        parts = self._begins.searchsorted(ranks, "right") - 1
-        return parts % self._num_parts, ranks - self._begins[parts]
+        turns = self._begins.searchsorted(ranks, "right") - 1
+        return self._ranked[turns % self._num_parts], ranks - self._begins[turns]
 
     def places(
         self, groups: NDArray[np.int64], parts: NDArray[np.int64], numbers: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return where some items stand in their groups, (N,): the inverse of `items`."""
         first = groups * self._num_parts
-        ranks = self._begins[first + parts] - self._begins[first] + numbers
+        ranks = self._begins[first + self._turns[parts]] - self._begins[first] + numbers
         return _portion(ranks, self._back[groups], self._sizes[groups])[1]
 
 

@@ -18,6 +18,8 @@ from stages.loading.order import shuffled
 from stages.store.manifest import Manifest
 
 _CHECK = "source_rows"
+_RANKED = (*range(0, LEVELS, 2), *range(LEVELS - 1, 0, -2))
+"""How full the rows of a source are, in the order in which their ranks are counted."""
 
 
 def check_source_rows(
@@ -79,7 +81,8 @@ def _row(manifest: Manifest, totals: Mapping[str, Sequence[int]], position: int,
         here = own[name][level] if name in own else 0
         if row < here:
             size = sum(own[name])
-            among = (sum(own[name][:level]) + row) * pow(_step(size), -1, size) % size
+            before = sum(own[name][part] for part in itertools.takewhile(level.__ne__, _RANKED))
+            among = (before + row) * pow(_step(size), -1, size) % size
             held = sorted(own)
             return first + _place([sum(own[each]) for each in held], held.index(name), among)
         row, first = row - here, first + shard.rows
@@ -93,11 +96,11 @@ def _step(size: int) -> int:
 
 
 def _part(counts: Sequence[int], rank: int) -> tuple[int, int]:
-    """Return in which of some parts, end to end, a rank lies, and how far from its beginning."""
-    for part, count in enumerate(counts):
-        if rank < count:
+    """Return in which of some parts a rank lies, and how far from the part's beginning."""
+    for part in _RANKED:
+        if rank < counts[part]:
             return part, rank
-        rank -= count
+        rank -= counts[part]
     raise AssertionError("a rank lies in a part")
 
 

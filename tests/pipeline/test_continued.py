@@ -237,6 +237,11 @@ def test_a_training_that_diverges_says_so(finished: Path, start: Path, tmp_path:
         compare_continued(asked, stream=None)
 
 
+def test_the_help_tells_the_defaults() -> None:
+    defaults = ContinueSettings().model_dump()
+    assert {name: defaults[name] for name in SHOWN_DEFAULTS} == SHOWN_DEFAULTS
+
+
 def test_options_of_checkpoints_need_one(finished: Path) -> None:
     result = CliRunner().invoke(cli.app, ["compare", str(finished), "--evaluate", "a=b"])
     assert isinstance(result.exception, ConfigError)

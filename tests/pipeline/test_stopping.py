@@ -167,6 +167,14 @@ def test_nothing_is_imported_before_the_handlers_stand_that_takes_a_while() -> N
     assert not loaded & {"typer", "pydantic", "numpy", "pyarrow", "rich", "ray", "torch", "tempfile"}
 
 
+def test_the_commands_are_known_without_the_libraries_that_do_their_work() -> None:
+    program = "import sys, pipeline.cli; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "typer" in loaded
+    assert not loaded & {"pydantic", "numpy", "pyarrow", "ray", "torch"}
+
+
 def test_handlers_are_put_back_and_a_session_in_somebody_s_process_has_its_own() -> None:
     ignored = signal.signal(
         signal.SIGINT, signal.default_int_handler

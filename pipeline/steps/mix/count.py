@@ -1,6 +1,6 @@
 """Counting: the training documents of a unit of the token store, by class and bin."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -158,15 +158,19 @@ class _BinCounts:
 
     def table(self) -> pa.Table:
         """Return the counts of one source, in the order of language, level and bin."""
-        cells, names = self._cells.settle(), list(self._numbers)
-        ranks = np.zeros(len(names), np.int64)
-        ranks[[number for _, number in sorted(self._numbers.items())]] = np.arange(len(names))
-        order = np.argsort(ranks[cells.keys // BINS], kind="stable")
-        numbers = cells.keys[order] // BINS
-        languages = pa.array([language for _, language, _ in names], pa.string())
-        levels = np.array([level for _, _, level in names], np.int64)
-        columns = [languages.take(pa.array(numbers)), levels[numbers], cells.keys[order] % BINS]
-        return pa.table([*columns, *cells.amounts[:, order]], schema=_COUNTS)
+        found = self.classes()
+        sizes = [len(one.bins) for one in found]
+        languages = pa.array([one.key.language for one in found], pa.string())
+        columns = [
+            languages.take(pa.array(np.repeat(np.arange(len(found)), sizes))),
+            np.repeat(np.array([one.key.level for one in found], np.int64), sizes),
+            *(_joined(name, found) for name in ("bins", "documents", "tokens")),
+        ]
+        return pa.table(columns, schema=_COUNTS)
+
+
+def _joined(name: str, classes: Sequence[ClassCounts]) -> NDArray[np.int64]:
+    return np.concatenate([np.zeros(0, np.int64), *(getattr(one, name) for one in classes)])
 
 
 def read_counts(workspace: Workspace, units: Iterable[MixUnit]) -> list[ClassCounts]:

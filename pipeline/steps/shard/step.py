@@ -179,7 +179,7 @@ def _evidence(evidence: Evidence) -> Iterator[Task]:
 
 SHARD = Step(
     name="shard",
-    version=2,
+    version=3,
     record=DatasetRecord,
     of_datasets=True,
     reads=_reads,

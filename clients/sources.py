@@ -39,12 +39,14 @@ def find_source_faults(answer: dict[str, Any], native: NativeSplit) -> Iterator[
     if len(answer["lengths"]) != len(pieces.documents):
         yield f"{answer['what']}: {len(answer['lengths'])} lengths, not {len(pieces.documents)}"
     found = count_found(native, answer)
-    wanted = {"the dataset": _count(native, pieces), "the plan of its mix": read_plan(native)}
-    for whose, counts in wanted.items():
-        for source in sorted({*found, *counts} if counts is not None else ()):
-            is_, should = found.get(source, NOTHING), (counts or {}).get(source, NOTHING)
-            if is_ != should:
-                yield f"{answer['what']}: {source} {_say(is_)}, not {_say(should)} as {whose} has"
+    held_to = {"the dataset": _count(native, pieces)}
+    if (plan := read_plan(native)) is not None:
+        held_to["the plan of its mix"] = plan
+    for whose, wanted in held_to.items():
+        for source in sorted({*found, *wanted}):
+            got, due = found.get(source, NOTHING), wanted.get(source, NOTHING)
+            if got != due:
+                yield f"{answer['what']}: {source} {_say(got)}, not {_say(due)} as {whose} has"
 
 
 def read_plan(native: NativeSplit) -> Counts | None:

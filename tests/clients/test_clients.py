@@ -86,7 +86,7 @@ def say(run: Path, source: str, *, documents: int = 0, tokens: int = 0) -> str:
     plan = pq.read_table(run / "mix" / "clm.parquet")
     rows = plan.filter(pc.equal(plan["source"], source))
     number, size = (pc.sum(rows[name]).as_py() for name in ("documents", "tokens"))
-    return f"{source} {number + documents:,} documents, {size + tokens:,} tokens"
+    return f"{number + documents:,} documents, {size + tokens:,} tokens"
 
 
 def test_every_format_is_read_by_a_client(scripts: ModuleType) -> None:
@@ -142,7 +142,7 @@ def test_documents_and_tokens_of_a_mix_are_counted_by_source(scripts: ModuleType
         more[row["source"]] += row["documents"] - row["available_documents"]
     assert more["repeated"] > 0 > more["cut"]
     assert compare_mix(scripts, mixed) == (
-        f"{say(mixed, 'cut')}; {say(mixed, 'repeated')}",
+        f"cut {say(mixed, 'cut')}; repeated {say(mixed, 'repeated')}",
         "equal",
     )
 
@@ -159,7 +159,7 @@ def test_a_copy_that_an_export_lacks_is_missed_in_its_source(
     _, verdict = compare_mix(scripts, run)
     found = say(run, last, documents=-1, tokens=ends[-2] - ends[-1])
     for whose in ("the dataset", "the plan of its mix"):
-        assert f"train stream: {found}, not {say(run, last)} as {whose} has" in verdict
+        assert f"train stream: {last} {found}, not {say(run, last)} as {whose} has" in verdict
 
 
 @pytest.mark.slow
@@ -175,7 +175,7 @@ def test_a_token_that_goes_to_a_document_of_another_source_is_found(
     _, verdict = compare_mix(scripts, run)
     for source, tokens in ((sources[at], 1), (sources[at + 1], -1)):
         found = say(run, source, tokens=tokens)
-        assert f"train stream: {found}, not {say(run, source)} as the dataset has" in verdict
+        assert f"train stream: {source} {found}, not {say(run, source)} as the dataset has" in verdict
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ def test_a_dataset_that_is_not_what_its_plan_promises_is_found(
     source = plan["source"][0].as_py()
     _, verdict = compare_mix(scripts, run)
     wanted = f"not {say(run, source)} as the plan of its mix has"
-    assert verdict == f"DIFFERS: train stream: {say(mixed, source)}, {wanted}"
+    assert verdict == f"DIFFERS: train stream: {source} {say(mixed, source)}, {wanted}"
 
 
 def test_two_of_the_datasets_that_clients_read_have_a_mix_of_two_sources() -> None:

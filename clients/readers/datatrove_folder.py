@@ -14,7 +14,8 @@ def answers(facts: Facts) -> Iterator[Answer]:
         windows = DatatroveFolderDataset(folder, facts.seq_len, token_size=facts.id_bytes)
         ids = (windows[number]["input_ids"] for number in range(len(windows)))
         yield Answer(f"{split} windows", len(windows), None, digest(ids))
-        parts, lengths = [], []
+        parts = []
+        lengths: list[int] = []
         for path in sorted((facts.folder / split).glob("*.ds")):
             tokens = path.stat().st_size // facts.id_bytes
             options = {"token_size": facts.id_bytes, "return_positions": True}

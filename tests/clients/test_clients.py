@@ -67,8 +67,8 @@ def compare_mix(scripts: ModuleType, run: Path) -> tuple[str, str]:
     """Return what nanoGPT found by source, and the verdict."""
     (client,) = (client for client in scripts.CLIENTS if client.reader == "nanogpt")
     dataset = run / "datasets" / "clm"
-    found = scripts.compare(Path(sys.executable), client, "nanogpt", run / "export", dataset)
-    return found[1:]
+    _, found, verdict = scripts.compare(Path(sys.executable), client, "nanogpt", run / "export", dataset)
+    return found, verdict
 
 
 def borders(run: Path) -> tuple[list[str], list[int]]:

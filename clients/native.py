@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import shardmill
@@ -20,6 +21,17 @@ import shardmill
 Ids = NDArray[np.integer]
 Counts = tuple[int | None, int | None, str]
 """Sequences, documents and the SHA-256 of all numbers in order, as little-endian int64."""
+
+
+class Pieces(NamedTuple):
+    """Documents, or the pieces of documents that rows hold, in order; P of them."""
+
+    documents: NDArray[np.int64]
+    """(P,) the number of each one's document in the split."""
+    tokens: NDArray[np.int64]
+    """(P,) tokens of the document in it, EOS counted."""
+    around: NDArray[np.int64]
+    """(P,) how many more a trainer sees: special ids of sop, less the EOS that sop does not show."""
 
 
 def digest(parts: Iterable[Ids]) -> str:
@@ -86,6 +98,32 @@ class NativeSplit:
         """Return the columns of its rows."""
         return sorted(self._rows)
 
+    @cached_property
+    def sources(self) -> NDArray[np.str_]:
+        """The source of each document, shard by shard."""
+        tables = [
+            pq.read_table(shard / "documents.parquet", columns=["source"]) for shard in self.shards
+        ]
+        return np.array([name for table in tables for name in table["source"].to_pylist()], np.str_)
+
+    def pieces(self, what: str) -> Pieces:
+        """Return the documents of the stream, or the pieces of them in rows.
+
+        Args:
+            what: stream, or else the column `segment_ids`, which tells pieces apart.
+        """
+        if what == "stream":
+            lengths = np.array([len(ids) for shard in self.documents for ids in shard], np.int64)
+            return Pieces(np.arange(len(lengths)), lengths, np.zeros_like(lengths))
+        read = _pairs if self.manifest["objective"]["kind"] == "sop" else _segments
+        parts = [
+            read(shard, documents) for shard, documents in zip(self.shards, self.documents, strict=True)
+        ]
+        firsts = np.cumsum([0, *map(len, self.documents)])
+        moved = [part.documents + first for part, first in zip(parts, firsts, strict=False)]
+        tokens, around = (np.concatenate([part[at] for part in parts]) for at in (1, 2))
+        return Pieces(np.concatenate(moved), tokens, around)
+
     def _column(self, name: str) -> Counts:
         return int(self.manifest["totals"]["rows"]), None, digest([self._rows[name]])
 
@@ -106,6 +144,26 @@ def _documents(shard: Path) -> list[Ids]:
         piece = ids[row[at], start[at] : start[at] + length[at]]
         pieces.setdefault(int(doc[at]), []).append(piece)
     return [np.concatenate(pieces[number]) for number in sorted(pieces)]
+
+
+def _segments(shard: Path, _: list[Ids]) -> Pieces:
+    """Return the segments of a shard, row by row."""
+    doc, length = (np.load(shard / "segments" / f"{n}.npy").astype(np.int64) for n in ("doc", "length"))
+    return Pieces(doc, length, np.zeros_like(length))
+
+
+def _pairs(shard: Path, documents: list[Ids]) -> Pieces:
+    """Return the rows of a shard of `sop`, each with one segment or two of a document.
+
+    A trainer sees CLS in front of a row and SEP behind each segment, and no EOS.
+    """
+    doc, length, _ = _segments(shard, documents)
+    offset = np.load(shard / "segments" / "doc_offset.npy")
+    row_ptr = np.load(shard / "segments" / "row_ptr.npy")
+    first, segments = row_ptr[:-1], np.diff(row_ptr)
+    ends = offset + length == np.array([len(ids) for ids in documents])[doc]
+    around = 1 + segments - np.add.reduceat(ends.astype(np.int64), first)
+    return Pieces(doc[first], np.add.reduceat(length, first), around)
 
 
 def _sentences(shard: Path, documents: list[Ids]) -> list[Ids]:

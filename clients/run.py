@@ -4,9 +4,10 @@
 
 Runs the pipeline on a part of the bundled corpus, exports its datasets in every format, makes an
 environment for each client, lets the client read the files, and holds what it found to what the dataset
-holds: sequences, documents, and the SHA-256 of all ids in order. Prints a table; the exit code is 1 if
-anything differs or nothing was compared. Exports are always made anew. A client that cannot be installed
-here is named, with the reason.
+holds: sequences, documents, the SHA-256 of all ids in order, and documents and tokens by source. These
+two are also held to the plan, if the dataset has a mix. Prints a table; the exit code is 1 if anything
+differs or nothing was compared. Exports are always made anew. A client that cannot be installed here is
+named, with the reason.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from typing import Any
 
 from environments import NotInstalledError, make_environment
 from native import NativeSplit
+from sources import count_found, describe_counts, find_source_faults
 from table import CLIENTS, Client
 
 HERE = Path(__file__).resolve().parent
@@ -31,6 +33,8 @@ DATASETS = {"megatron-sentences": ("sop",)} | dict.fromkeys(ROW_FORMATS, ROWS)
 """Which datasets are exported in a format, where it is not clm alone."""
 EXTRA_TOKEN = {"datatrove", "litdata"}
 """Formats whose trainers read windows of one token more than the model sees."""
+CUT = ("stream", "segment_ids")
+"""What a client cuts into documents, or into pieces of them, whose lengths are counted by source."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
@@ -42,6 +46,7 @@ class Line:
     version: str
     format: str
     compared: str
+    sources: str
     verdict: str
 
 
@@ -52,7 +57,9 @@ def main() -> int:
     parser.add_argument("--only", help="one client, by its reader's name")
     arguments = parser.parse_args()
     cache = arguments.cache.resolve()
-    command("run", str(HERE / "clients.toml"), "--output", str(cache / "run"), "--workers", "0")
+    command(
+        "run", str(HERE / "clients.toml"), "--output", str(cache / "run"), "--workers", "0", "--replace"
+    )
     chosen = [client for client in CLIENTS if arguments.only in (None, client.reader)]
     lines: list[Line] = []
     for client in chosen:
@@ -78,7 +85,7 @@ def check_client(client: Client, cache: Path) -> Iterator[Line]:
         constraints.write_text("".join(f"{pin}\n" for pin in pins if pin.startswith("torch==")))
         python = make_environment(cache, client, constraints=constraints)
     except NotInstalledError as error:
-        yield Line(name, "", ", ".join(client.formats), "", f"could not be installed: {error}")
+        yield Line(name, "", ", ".join(client.formats), "", "", f"could not be installed: {error}")
         return
     version = find_version(python, client)
     for format_ in client.formats:
@@ -88,10 +95,8 @@ def check_client(client: Client, cache: Path) -> Iterator[Line]:
                 shutil.rmtree(old, ignore_errors=True)
             place = ("--dataset", dataset, "--format", format_, "--to", str(to))
             command("export", str(cache / "run"), *place)
-            compared, verdict = compare(
-                python, client, format_, to, cache / "run" / "datasets" / dataset
-            )
-            yield Line(name, version, f"{format_} of {dataset}", compared, verdict)
+            found = compare(python, client, format_, to, cache / "run" / "datasets" / dataset)
+            yield Line(name, version, f"{format_} of {dataset}", *found)
 
 
 def find_version(python: Path, client: Client) -> str:
@@ -104,8 +109,8 @@ def find_version(python: Path, client: Client) -> str:
     ).stdout.strip()
 
 
-def compare(python: Path, client: Client, format_: str, to: Path, dataset: Path) -> tuple[str, str]:
-    """Let a client read an export; give what was compared, and whether all of it is the same."""
+def compare(python: Path, client: Client, format_: str, to: Path, dataset: Path) -> tuple[str, str, str]:
+    """Let a client read an export; give what was compared, its sources, and whether all is the same."""
     splits = {path.parent.name: NativeSplit(path.parent) for path in dataset.glob("*/dataset.json")}
     manifest = splits["train"].manifest
     facts = {
@@ -126,14 +131,15 @@ def compare(python: Path, client: Client, format_: str, to: Path, dataset: Path)
         env={**OFFLINE, "PATH": "/usr/bin:/bin", "HOME": str(to.parent)},
     )
     if done.returncode:
-        return "", f"DIFFERS: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+        return "", "", f"DIFFERS: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
     answers = json.loads(done.stdout.splitlines()[-1])
     faults = [fault for answer in answers for fault in find_faults(answer, splits, format_)]
     read = {answer["what"] for answer in answers}
     for split, native in splits.items():
         wanted = native.columns() if format_ in ROW_FORMATS else ["stream"]
         faults += [f"{split} {what} was not read" for what in wanted if f"{split} {what}" not in read]
-    return describe(answers), "DIFFERS: " + "; ".join(faults) if faults else "equal"
+    verdict = "DIFFERS: " + "; ".join(faults) if faults else "equal"
+    return describe(answers), describe_sources(answers, splits["train"]), verdict
 
 
 def find_faults(answer: dict[str, Any], splits: dict[str, NativeSplit], format_: str) -> Iterator[str]:
@@ -150,6 +156,8 @@ def find_faults(answer: dict[str, Any], splits: dict[str, NativeSplit], format_:
             yield f"{answer['what']}: {key} {answer[key]}, not {value}"
     if what != "stream" and not answer["sequences"]:
         yield f"{answer['what']}: nothing was read"
+    if what in CUT:
+        yield from find_source_faults(answer, native)
 
 
 def describe(answers: list[dict[str, Any]]) -> str:
@@ -163,14 +171,25 @@ def describe(answers: list[dict[str, Any]]) -> str:
     return "; ".join(parts)
 
 
+def describe_sources(answers: list[dict[str, Any]], train: NativeSplit) -> str:
+    """Return the documents and tokens by source that a client found of the train split."""
+    cut = [answer for answer in answers if answer["what"] in {f"train {what}" for what in CUT}]
+    return "; ".join(describe_counts(count_found(train, answer)) for answer in cut)
+
+
 def print_table(lines: list[Line]) -> None:
     """Print all lines as a table in Markdown."""
-    print(
-        "\n| client | version | format | compared, of train; validation likewise | sha256 and counts |"
+    titles = (
+        "client",
+        "version",
+        "format",
+        "compared, of train; validation likewise",
+        "by source, of train",
     )
-    print("|---|---|---|---|---|")
+    print("\n| " + " | ".join((*titles, "sha256 and counts")) + " |")
+    print("|---|---|---|---|---|---|")
     for line in lines:
-        cells = (line.client, line.version, line.format, line.compared, line.verdict)
+        cells = (line.client, line.version, line.format, line.compared, line.sources, line.verdict)
         print("| " + " | ".join(cells) + " |")
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
-from answers import Answer, Facts, digest, read_facts, tell
+from answers import Answer, Facts, digest, read_facts, stream_answer, tell
 from datatrove.utils.dataset import DatatroveFolderDataset
 
 
@@ -14,14 +14,16 @@ def answers(facts: Facts) -> Iterator[Answer]:
         windows = DatatroveFolderDataset(folder, facts.seq_len, token_size=facts.id_bytes)
         ids = (windows[number]["input_ids"] for number in range(len(windows)))
         yield Answer(f"{split} windows", len(windows), None, digest(ids))
-        parts, documents = [], 0
+        parts = []
+        lengths: list[int] = []
         for path in sorted((facts.folder / split).glob("*.ds")):
             tokens = path.stat().st_size // facts.id_bytes
             options = {"token_size": facts.id_bytes, "return_positions": True}
             whole = DatatroveFolderDataset(folder, tokens - 1, filename_pattern=path.name, **options)
             parts.append(np.asarray(whole[0]["input_ids"]))
-            documents += int((np.asarray(whole[0]["positions"]) == 0).sum())
-        yield Answer(f"{split} stream", None, documents, digest(parts))
+            starts = np.flatnonzero(np.asarray(whole[0]["positions"]) == 0)
+            lengths.extend(np.diff(starts, append=tokens))
+        yield stream_answer(split, parts, lengths)
 
 
 if __name__ == "__main__":

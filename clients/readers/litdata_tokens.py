@@ -1,8 +1,9 @@
 """LitData: StreamingDataset with TokensLoader, as litgpt reads it."""
 
+import itertools
 from collections.abc import Iterator
 
-from answers import Answer, Facts, digest, read_facts, tell
+from answers import Answer, Facts, digest, lengths_by_eos, read_facts, stream_answer, tell
 from litdata import StreamingDataset, TokensLoader
 
 
@@ -18,8 +19,10 @@ def answers(facts: Facts) -> Iterator[Answer]:
         for number, chunk in enumerate(chunks):
             whole = StreamingDataset(folder, item_loader=TokensLoader(chunk["dim"]))
             parts.append(whole[sum(earlier["dim"] // chunk["dim"] for earlier in chunks[:number])])
-        documents = sum(chunk["chunk_size"] for chunk in chunks)
-        yield Answer(f"{split} stream", None, documents, digest(parts))
+        eos = facts.special_ids["eos"]
+        lengths = [lengths_by_eos(part, eos) for part in parts]
+        assert [*map(len, lengths)] == [chunk["chunk_size"] for chunk in chunks], "documents of a chunk"
+        yield stream_answer(split, parts, itertools.chain.from_iterable(lengths))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from answers import Answer, Facts, digest, read_facts, tell
+from answers import Answer, Facts, digest, read_facts, stream_answer, tell
 from megatron.core.datasets.bert_dataset import (
     BERTMaskedWordPieceDataset,
     BERTMaskedWordPieceDatasetConfig,
@@ -119,9 +119,9 @@ def answers(facts: Facts) -> Iterator[Answer]:
     for split in facts.splits:
         prefix = str(facts.folder / split)
         low = IndexedDataset(prefix)
-        documents = len(low.document_indices) - 1
         sequences = (low[number] for number in range(len(low)))
-        yield Answer(f"{split} stream", len(low), documents, digest(sequences))
+        lengths = np.add.reduceat(low.sequence_lengths, low.document_indices[:-1])
+        yield stream_answer(split, sequences, lengths, sequences=len(low))
         with tempfile.TemporaryDirectory() as cache:
             options = {
                 "random_seed": 1,

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 
-from answers import Answer, Facts, digest, read_facts, tell
+from answers import Answer, Facts, digest, read_facts, stream_answer, tell
 from olmo_core.data import NumpyDatasetDType, NumpyFSLDatasetConfig, TokenizerConfig
 from olmo_core.data.utils import iter_document_indices, load_array_slice
 
@@ -36,7 +36,7 @@ def answers(facts: Facts) -> Iterator[Answer]:
             for path in map(str, instances.paths)
             for start, end in iter_document_indices(path, use_array_if_local=False)
         ]
-        yield Answer(f"{split} stream", None, len(documents), digest(documents))
+        yield stream_answer(split, documents, map(len, documents))
 
 
 if __name__ == "__main__":

@@ -152,7 +152,7 @@ def default_of(field: Any) -> str:
     """Return a field's default in TOML."""
     if field.is_required():
         return "required"
-    value = field.default
+    value = field.get_default(call_default_factory=True)
     if value is None or isinstance(value, BaseModel | dict):
         return ""
     if isinstance(value, bool):

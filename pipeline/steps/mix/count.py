@@ -27,6 +27,8 @@ _COUNTS = pa.schema(
 """Of a unit; bins without documents have no row."""
 _ROWS = 1 << 18
 """Documents that are counted together."""
+_DENSE = 1 << 20
+"""Cells that are summed up in an array of all; classes of weights have many more, few of them filled."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +116,17 @@ class _Cells:
         keys = np.concatenate([self.keys, *(keys for keys, _ in self._waiting)])
         amounts = np.concatenate([self.amounts, *(amounts for _, amounts in self._waiting)], axis=1)
         self._waiting.clear()
+        size = int(keys.max(initial=-1)) + 1
+        if size <= _DENSE:
+            self.keys = np.flatnonzero(np.bincount(keys, minlength=size))
+            sums = [np.bincount(keys, part, minlength=size) for part in amounts]  # exact below 2 ** 53
+            self.amounts = np.stack(sums)[:, self.keys].astype(np.int64)
+            return self
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         self.keys = keys[starts]
-        self.amounts = np.add.reduceat(amounts[:, order], starts, axis=1) if len(starts) else amounts
+        self.amounts = np.add.reduceat(amounts[:, order], starts, axis=1)
         return self
 
 

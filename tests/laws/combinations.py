@@ -24,8 +24,8 @@ from stages.tokenizer.framing import Framing, Preset
 from tests.conftest import bundled_lines
 from tests.laws.every_dataset import OBJECTIVES
 from tests.laws.given_records import KEPT
-from tests.laws.mixed_by_hand import mix_content
-from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, learned_roles, source_fields
+from tests.laws.mixed_by_hand import MIXES
+from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, learned_roles
 from tests.laws.small_tokenizers import TOKENIZERS
 from tests.laws.written_dialogues import FILES
 from tests.laws.written_records import FORMATS
@@ -107,10 +107,18 @@ FORMS: dict[str, Mapping[str, Any]] = {
     **OBJECTIVES,
 }
 """Objectives, those of every kind among them."""
+PAIRING = ("nsp", "sop")
+"""Kinds of objectives that lay out whole shards together."""
 STRATEGIES = tuple(map(str, PACKINGS))
 NAMES = ("mixed", *"bcdefghijklmnopqrst")
 """Of sources; the first is one that an objective has rates for."""
+NEW_NAMES = tuple(f"new-{name}" for name in NAMES)
+"""Of the files of a run that replays another."""
+THEN = ("nothing", "grown", "replayed", "grown, replayed")
+"""What becomes of a run: further files make a generation of it, another run replays it."""
 MOST_SOURCES, MOST_FILTERS, MOST_DATASETS, MOST_RECORDS = 6, 7, 5, 4
+PROSE = 20
+"""Texts of prose, before all others."""
 FAULTY = -1
 """A record of a combination that is a fault; -2 the next one, and so on."""
 
@@ -128,14 +136,18 @@ class ChosenSource:
     """Whether the last record is cut, if the format allows it."""
     keep: str = "nothing"
     """What goes along with its documents."""
+    more: tuple[int, ...] = ()
+    """Numbers of further texts, that a later run reads."""
     learn: tuple[str, ...] = ()
     """Roles that it is to learn, as far as its dialogues have them."""
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Those of these roles that it has."""
-        known = texts()
-        return learned_roles(self.learn, ((known[which], which) for which in self.records if which >= 0))
+        """Those of these roles that it has, in the files of each run."""
+        learned = self.learn
+        for records in (self.records, self.more):
+            learned = learned_roles(learned, ((texts()[one], one) for one in records if one >= 0))
+        return learned
 
 
 @dataclass(frozen=True)
@@ -150,11 +162,19 @@ class Combination:
     """Objective and strategy of each."""
     dedup: str
     seed: int
+    mixes: tuple[str, ...] = ()
+    """What each dataset takes of every source; none if left out."""
+    exact: tuple[bool, ...] = ()
+    """Whether the rows of each dataset are dealt by source; none are if left out."""
+    then: str = "nothing"
+    """What becomes of the run when it is done."""
+    replays: bool = False
+    """Whether it takes the documents of another run too, as the source `mixed`."""
 
     @property
     def named(self) -> list[tuple[str, ChosenSource]]:
         """The sources with their names."""
-        return list(zip(NAMES, self.sources, strict=False))
+        return list(zip(NEW_NAMES if self.replays else NAMES, self.sources, strict=False))
 
 
 @cache
@@ -293,8 +313,14 @@ def draw(chance: Random) -> Combination:
         (chance.choice(forms), chance.choice(STRATEGIES))
         for _ in range(chance.randint(1, MOST_DATASETS))
     )
-    dedup = chance.choice(sorted(DEDUPS))
-    return Combination(sources, filters, tokenizer, framing, datasets, dedup, chance.randrange(1 << 20))
+    dedup, seed = chance.choice(sorted(DEDUPS)), chance.randrange(1 << 20)
+    one = Combination(sources, filters, tokenizer, framing, datasets, dedup, seed)
+    return replace(
+        one,
+        mixes=tuple(chance.choice(list(MIXES)) for _ in datasets),
+        exact=tuple(fits_exact(form) and chance.random() < 1 / 2 for form, _ in datasets),
+        then=chance.choice([then for then in THEN if fits_then(then, datasets)]),
+    )
 
 
 def _draw_source(chance: Random, shapes: Sequence[str]) -> ChosenSource:
@@ -305,6 +331,24 @@ def _draw_source(chance: Random, shapes: Sequence[str]) -> ChosenSource:
     return draw_records(chance, ChosenSource(form, ending, shape, (), cut=False, keep=keep))
 
 
+@cache
+def fits_exact(form: str) -> bool:
+    """Say whether the rows of an objective can be dealt by source."""
+    return not traits_of(objective_of(form)).sentences or FORMS[form]["kind"] not in PAIRING
+
+
+@cache
+def fits_replay(form: str, strategy: str) -> bool:
+    """Say whether a dataset can be made of documents whose sentences are not known."""
+    traits = traits_of(objective_of(form))
+    return not traits.sentences and (strategy != "full" or traits.single)
+
+
+def fits_then(then: str, datasets: Sequence[tuple[str, str]]) -> bool:
+    """Say whether a run of these datasets may be replayed, if it is to be."""
+    return "replayed" not in then or any(fits_replay(*one) for one in datasets)
+
+
 def fits_keep(form: str, keep: str) -> bool:
     """Say whether a format has the columns that are to go along."""
     return FORMATS[form].has_columns or not KEEPS[keep]
@@ -312,77 +356,20 @@ def fits_keep(form: str, keep: str) -> bool:
 
 def draw_records(chance: Random, source: ChosenSource) -> ChosenSource:
     """Return a source with some records."""
-    records = [chance.randrange(len(texts())) for _ in range(chance.randint(1, MOST_RECORDS))]
+    records = _drawn(chance, MOST_RECORDS)
     for number in range(len(faults_of(source.form, source.shape))):
         if chance.random() < 1 / 3:
             records.insert(chance.randint(0, len(records)), FAULTY - number)
     cut, learn = chance.random() < 1 / 3, chance.choice(SHAPES[source.shape].learns)
-    return replace(source, records=tuple(records), cut=cut, learn=learn)
+    return replace(source, records=tuple(records), cut=cut, learn=learn, more=_more(chance, records))
 
 
-def run_content(chosen: Combination) -> dict[str, Any]:
-    """Return the run file of a combination, but for its tokenizer."""
-    return {
-        "seed": chosen.seed,
-        "sources": [_source(name, source) for name, source in chosen.named],
-        "ingest": {
-            "unit_size": "1MiB" if chosen.seed % 4 else "4KiB",
-            "min_chars": 3,
-            "max_bad_fraction": 1.0,
-        },
-        "filters": [
-            {**FILTERS[name], "sources": looked}
-            for name in chosen.filters
-            if (looked := _looked(chosen, name))
-        ],
-        "dedup": DEDUPS[chosen.dedup],
-        "framing": FRAMINGS[chosen.framing],
-        "validation": {"fraction": 0.2},
-        "packing": {"seq_len": 96, "shards": 1 + chosen.seed % 2},
-        "datasets": [
-            {
-                "name": f"d{number}",
-                "objective": FORMS[form],
-                "packing": {"strategy": strategy},
-                "materialized_epochs": (number + chosen.seed) % 2,
-                **mix_content(number, chosen.seed, [name for name, _ in chosen.named]),
-            }
-            for number, (form, strategy) in enumerate(chosen.datasets)
-        ],
-        "verify": {"learning": False},
-    }
+def _more(chance: Random, records: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of texts to come, and of some records that were there already."""
+    return (*(one for one in records[-2:] if chance.random() < 1 / 2), *_drawn(chance, 2))
 
 
-def _source(name: str, source: ChosenSource) -> dict[str, Any]:
-    form, content = FORMATS[source.form], {"name": name, "paths": [f"{name}/*"]}
-    split = getattr(form.reader, "split", None)
-    columns = {
-        "id_column": "id",
-        "language": {"column": "lang"},
-        "keep_columns": KEEPS[source.keep],
-        **source_fields(source.shape, source.learned),
-    }
-    return {
-        **content,
-        **({} if split is None else {"text_split": split}),
-        **(columns if form.has_columns else {}),
-    }
-
-
-def _looked(chosen: Combination, name: str) -> list[str]:
-    """Return the sources that a filter looks at."""
-    return [one for one, source in chosen.named if looks_at(name, source.form, source.shape)]
-
-
-def filters_of(chosen: Combination, source: str) -> list[tuple[str, FilterConfig]]:
-    """Return the filters of a source with their labels in reasons, as the run has them in order."""
-    counts: dict[str, int] = {}
-    found = []
-    for name in chosen.filters:
-        looked, kind = _looked(chosen, name), FILTERS[name]["kind"]
-        if looked:
-            counts[kind] = counts.get(kind, 0) + 1
-            label = kind if counts[kind] == 1 else f"{kind}-{counts[kind]}"
-            if source in looked:
-                found.append((label, config_of(name)))
-    return found
+def _drawn(chance: Random, most: int) -> list[int]:
+    """Return numbers of texts, the first two of prose, of which seven filters leave some."""
+    others = [chance.randrange(len(texts())) for _ in range(chance.randint(1, most) - 1)]
+    return [*(chance.randrange(PROSE) for _ in range(2)), *others]

@@ -5,7 +5,7 @@ tests hold them to other libraries.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -19,8 +19,9 @@ from stages.filtering.filter import Changed, Document, FilterConfig, Gone, Judge
 from stages.filtering.table import filter_of
 from stages.identity import document_id
 from stages.ledger import id_sum
-from tests.laws.combinations import Combination, filters_of
+from tests.laws.combinations import Combination
 from tests.laws.given_records import Written
+from tests.laws.run_contents import filters_of
 
 Chain = list[tuple[str, Judge, tuple[str, ...]]]
 """Labels, filters and the columns that they read."""
@@ -121,25 +122,54 @@ def check_records(run: Path, outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def check_duplicates(
-    run: Path, documents: Sequence[Outcome], *, exact: bool, near: bool
+    run: Path, documents: Sequence[Outcome], before: "Sequence[Known]", *, exact: bool, near: bool
 ) -> list[Outcome]:
-    """Hold removals to documents that stay; return those."""
-    by_id = {one.id.hex(): one for one in documents}
+    """Hold removals to documents that stay, here or in an earlier run; return those that stay here.
+
+    Args:
+        run: its folder.
+        documents: that it reads.
+        before: what runs have that it is compared with.
+        exact: whether equal texts are removed.
+        near: whether similar ones are.
+    """
+    own = {one.id.hex(): one for one in documents}
+    old = {one.id.hex(): one for known in before for one in known.left}
     removed = rows_below(run, "dedup/removed.parquet")
     names = Counter(row["id"] for row in removed)
     assert not names or max(names.values()) == 1
     left = [one for one in documents if one.id.hex() not in names]
     assert len(left) == len(documents) - len(removed)
     for row in removed:
-        gone, stays = by_id[row["id"]], by_id[row["kept_id"]]
+        gone, stays = own[row["id"]], {**old, **own}[row["kept_id"]]
         assert row["kept_id"] not in names
         assert (row["own_id"], row["source"]) == (gone.written.own_id, gone.written.source)
         assert near or gone.text == stays.text
+        assert (row.get("kept_run") is not None) == (row["kept_id"] in old)
     if exact:
         assert len({one.text for one in left}) == len(left)
+        read = {one.text for known in before for one in known.documents}
+        assert read.isdisjoint(one.text for one in left), "an earlier run has the text"
     else:
         assert not removed
     return left
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a run that was checked."""
+
+    run: Path
+    documents: Sequence[Outcome]
+    """That it read."""
+    left: Sequence[Outcome]
+    held_out: Collection[str]
+    """Those left that no dataset trains on, by their ids in hex."""
+
+    @property
+    def trained(self) -> list[Outcome]:
+        """Those that datasets train on, if their mixes take them."""
+        return [one for one in self.left if one.id.hex() not in self.held_out]
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from tests.laws.combinations import (
     looks_at,
     takes_dialogues,
 )
+from tests.laws.covering_mixes import dealt
 from tests.laws.shapes import DIALOGUES, SHAPES, fits_shape
 from tests.laws.small_tokenizers import TOKENIZERS
 from tests.laws.written_records import FORMATS
@@ -192,7 +193,7 @@ def covering() -> tuple[Combination, ...]:
             for own in one.sources
         )
         chosen.append(replace(one, sources=tuple(sources), seed=len(chosen)))
-    return (*chosen, *_unfiltered(chance, len(chosen)))
+    return tuple(dealt([*chosen, *_unfiltered(chance, len(chosen))]))
 
 
 def _unfiltered(chance: Random, seed: int) -> Iterator[Combination]:

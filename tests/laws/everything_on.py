@@ -26,9 +26,10 @@ from tests.laws.combinations import (
     fits_form,
     fits_keep,
     fits_shapes,
-    run_content,
 )
 from tests.laws.given_records import Fault, Given, Written
+from tests.laws.mixed_by_hand import MIXES
+from tests.laws.run_contents import run_content
 from tests.laws.shapes import DIALOGUES, SHAPES, faults_of, fits_shape, record_of
 from tests.laws.written_records import FORMATS, write_source
 
@@ -89,7 +90,10 @@ def _datasets(framing: str, shapes: Collection[str], packed: str) -> tuple[tuple
 
 def _everything(framing: str, shapes: Sequence[str], packed: str) -> Combination:
     datasets = _datasets(framing, shapes, packed)
-    return Combination(_sources(shapes), tuple(FILTERS), "trained", framing, datasets, "near", 5)
+    mixes = tuple(list(MIXES)[(number + 5) % len(MIXES)] for number in range(len(datasets)))
+    return Combination(
+        _sources(shapes), tuple(FILTERS), "trained", framing, datasets, "near", 5, mixes=mixes
+    )
 
 
 _TEXTS = tuple(shape for shape in SHAPES if shape not in DIALOGUES)

@@ -1,11 +1,14 @@
 """The copies of documents that a mix has, counted by hand from its table and the definition of bins."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import xxhash
 
@@ -26,16 +29,18 @@ Copies = Counter[tuple[str, int]]
 """Documents by their ids in hex, and which copy of each."""
 
 
-def mix_of(number: int, seed: int) -> str:
-    """Return which mix a dataset of a combination has."""
-    return list(MIXES)[(number + seed) % len(MIXES)]
+def mix_content(number: int, name: str, sources: Sequence[str], *, exact: bool) -> dict[str, Any]:
+    """Return what a run file says of the mix of a dataset; nothing if it has none.
 
-
-def mix_content(number: int, seed: int, sources: Sequence[str]) -> dict[str, Any]:
-    """Return what a run file says of the mix of a dataset; nothing if it has none."""
-    chosen = dict(MIXES[(name := mix_of(number, seed))])
+    Args:
+        number: of the dataset.
+        name: one of `MIXES`.
+        sources: their names.
+        exact: whether its rows are dealt by source.
+    """
+    chosen, dealt = dict(MIXES[name]), {"interleave": "exact"} if exact else {}
     if not chosen:
-        return {}
+        return {"mix": dealt} if dealt else {}
     content: dict[str, Any] = {"missing": "leave_out", "tolerance": 1.0}
     if epochs := chosen.pop("epochs", None):
         own = {"epochs": float(epochs), "max_epochs": 1000.0}
@@ -50,11 +55,17 @@ def mix_content(number: int, seed: int, sources: Sequence[str]) -> dict[str, Any
         }
     if name == "more" and number:
         content["after"] = f"d{number - 1}"
-    return {"mix": {**content, **chosen}}
+    return {"mix": {**content, **chosen, **dealt}}
 
 
 def copies_by_hand(
-    run: Path, dataset: str, left: "Sequence[Outcome]", tokens: Mapping[str, int], *, seed: int
+    run: Path,
+    dataset: str,
+    left: "Sequence[Outcome]",
+    tokens: Mapping[str, int],
+    *,
+    seed: int,
+    borrowed: Mapping[str, str],
 ) -> Copies:
     """Return the copies that the rows of a dataset must hold.
 
@@ -64,14 +75,13 @@ def copies_by_hand(
         left: the documents that are kept.
         tokens: of each, by its id in hex.
         seed: of the run.
+        borrowed: the sources of replayed documents, by their ids in hex.
     """
     every: Copies = Counter((one.id.hex(), 0) for one in left)
     table = run / "mix" / f"{dataset}.parquet"
     if not table.exists():
         return every
-    held_out: set[str] = set()
-    for path in run.glob(f"datasets/{dataset}/validation/epoch-0000/*/documents.parquet"):
-        held_out |= set(pq.read_table(path).column("id").to_pylist())
+    held_out = held_out_of(run, dataset)
     rows = pq.read_table(table).to_pylist()
     intervals = {(row["source"], row["language"]): (row["begin"], row["end"]) for row in rows}
     found: Copies = Counter()
@@ -81,7 +91,7 @@ def copies_by_hand(
         if name in held_out:
             found[name, 0] += 1
             continue
-        key = one.written.source, one.language
+        key = borrowed.get(name, one.written.source), one.language
         begin, end = intervals[key]
         place = _bin(one.id, seed)
         numbers = range(begin // 4096, end // 4096 + 1)
@@ -90,6 +100,28 @@ def copies_by_hand(
         sums[key] += len(own) * tokens[name]
     assert sums == Counter({(row["source"], row["language"]): row["tokens"] for row in rows})
     return found
+
+
+def held_out_of(run: Path, dataset: str) -> set[str]:
+    """Return the ids in hex of the documents that a dataset holds out."""
+    tables = run.glob(f"datasets/{dataset}/validation/epoch-0000/*/documents.parquet")
+    return {name for path in tables for name in pq.read_table(path).column("id").to_pylist()}
+
+
+def check_order(dataset: Path, *, exact: bool) -> None:
+    """Hold the rows of a dataset to be of one source each, where they are dealt; none is held out so."""
+    for path in sorted(dataset.glob("*/dataset.json")):
+        manifest, dealt = json.loads(path.read_text()), exact and path.parent.name == "train"
+        assert manifest.get("interleave", "shuffle") == ("exact" if dealt else "shuffle")
+        for shard in manifest["shards"] if dealt else ():
+            folder = path.parent / shard["path"]
+            sources = pq.read_table(folder / "documents.parquet").column("source").to_pylist()
+            ptr, docs = (np.load(folder / "segments" / f"{name}.npy") for name in ("row_ptr", "doc"))
+            rows: Counter[str] = Counter()
+            for first, last in pairwise(ptr.tolist()):
+                (source,) = {sources[number] for number in docs[first:last].tolist()}
+                rows[source] += 1
+            assert {name: sum(counts) for name, counts in shard["source_rows"].items()} == rows
 
 
 def _bin(identity: bytes, seed: int) -> int:

@@ -1,8 +1,10 @@
-"""What law 2 promises of every combination of reader, shape, filter, framing, packing and kind.
+"""What law 2 promises of every combination of reader, shape, filter, framing, packing, kind and mix.
 
 Every record that was written is a document or a drop with its reason; every token of a document that
 stays is in the rows of every dataset once and in order; every step's books balance. All of it is counted
 from the files of real runs, by hand. Every pair of values meets in one of the runs.
+
+Some of these grow by a generation, and some are replayed by another run; all is counted there too.
 
 SHARDMILL_CAMPAIGN=full draws hundreds more combinations.
 """
@@ -13,7 +15,6 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,49 +28,23 @@ from stages.filtering.table import FILTERS as ALL_FILTERS
 from stages.objectives.table import KINDS
 from stages.reading.decompress import COMPRESSIONS
 from stages.reading.table import ENDINGS, READERS, endings_of
-from tests.laws.combinations import (
-    DEDUPS,
-    FAULTY,
-    FILTERS,
-    FORMS,
-    LISTS,
-    ChosenSource,
-    Combination,
-    draw,
-    run_content,
-    texts,
-)
-from tests.laws.counted_by_hand import (
-    Outcome,
-    books_of,
-    chain_of,
-    check_duplicates,
-    check_ledger,
-    check_records,
-    outcome_of,
-    rows_below,
-)
+from tests.laws.checked_runs import check
+from tests.laws.combinations import FILTERS, FORMS, ChosenSource, Combination, draw, texts
+from tests.laws.counted_by_hand import rows_below
 from tests.laws.covering import all_pairs, alone_values, covering, pairs_of, values_of
-from tests.laws.given_records import Fault, Given, Written
-from tests.laws.mixed_by_hand import copies_by_hand
-from tests.laws.rows_by_hand import (
-    Encoding,
-    Wanted,
-    check_books_of_rows,
-    check_kept,
-    check_rows,
-    check_store,
-)
-from tests.laws.shapes import faults_of, record_of
+from tests.laws.covering_mixes import every_mixed_pair, mixed_pairs
+from tests.laws.given_records import Given, Written
+from tests.laws.run_contents import run_content
 from tests.laws.small_tokenizers import TOKENIZERS
 from tests.laws.written_records import COMPRESS, FORMATS, write_source
+
+pytestmark = pytest.mark.usefixtures("few_redrawn")
 
 SHARES = 6
 """Tests in which the runs are done that cover all pairs."""
 REFUSED = ("JSON list", "Parquet", "Arrow file", "Arrow stream")
 """Formats of which a file that is cut is refused."""
-EXAMPLES = 300 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 4
-MIN_CHARS = 3
+EXAMPLES = 300 if os.environ.get("SHARDMILL_CAMPAIGN") == "full" else 2
 
 
 @pytest.fixture(scope="module")
@@ -79,58 +54,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for known in TOKENIZERS.values():
         (folder / known.file).write_bytes(known.make())
     return folder
-
-
-def write_inputs(chosen: Combination, base: Path) -> list[Outcome]:
-    """Write the sources of a combination; return what must become of each record."""
-    for name, content in LISTS.items():
-        (base / name).write_text(content)
-    outcomes, number = [], 0
-    for source, own in chosen.named:
-        records: list[Given | Fault] = []
-        for which in own.records:
-            if which < 0:
-                records.append(faults_of(own.form, own.shape)[FAULTY - which])
-                continue
-            number += 1
-            records.append(record_of(number, texts()[which], which, own.shape, own.learned))
-        written = write_source(base / source, own.form, own.ending, records, cut=own.cut)
-        chain = chain_of(chosen, source, base)
-        outcomes += [outcome_of(one, chain, min_chars=MIN_CHARS) for one in written]
-    return outcomes
-
-
-def check(chosen: Combination, files: Path, base: Path) -> list[Outcome]:
-    """Do the run of a combination and count everything by hand; return what became of each record."""
-    outcomes = write_inputs(chosen, base)
-    known = TOKENIZERS[chosen.tokenizer]
-    content = run_content(chosen)
-    file = RunFile.model_validate({**content, "tokenizer": {"path": str(files / known.file)}})
-    request = RunRequest(file, base, base / "run", 0)
-    if all(one.reason is not None for one in outcomes):
-        with pytest.raises(DataError, match=r"no document is left of|hold no record"):
-            run_session(request, stream=None)
-        return outcomes
-    report: Any = run_session(request, stream=None)
-    run = base / "run"
-    documents = check_records(run, outcomes)
-    dedup = DEDUPS[chosen.dedup]
-    left = check_duplicates(run, documents, exact=dedup.get("exact", True), near=dedup.get("near", True))
-    check_ledger(run, outcomes, documents, left)
-    encoding = Encoding(chosen, files / known.file)
-    wanted: Wanted = {one.id.hex(): encoding.expected(one) for one in left}
-    check_store(run, wanted)
-    check_kept(run, wanted)
-    lengths = {name: len(one.ids) for name, one in wanted.items()}
-    for number, (form, _) in enumerate(chosen.datasets):
-        name = f"d{number}"
-        copies = copies_by_hand(run, name, left, lengths, seed=chosen.seed)
-        tokens = check_rows(run / "datasets" / name, wanted, encoding.frame, form=form, copies=copies)
-        check_books_of_rows(run, name, wanted, tokens, copies)
-    for path in sorted((run / "ledger").glob("*.parquet")):
-        books_of(run, path.stem)
-    assert report["passed"]
-    return outcomes
 
 
 def test_every_entry_of_the_program_s_tables_is_drawn() -> None:
@@ -143,19 +66,26 @@ def test_every_entry_of_the_program_s_tables_is_drawn() -> None:
     assert alone <= {value for one in covering() for value in values_of(one)}
     assert {ending for sort, ending in alone if sort == "ending"} == set(ENDINGS)
     assert len(pairs) > 1000
+    mixed = every_mixed_pair()
+    assert mixed <= {pair for one in covering() for pair in mixed_pairs(one)}
+    assert len(mixed) > 300
 
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_each_record_and_token_is_accounted_for_where_every_pair_of_values_meets(
     share: int, files: Path, tmp_path: Path
 ) -> None:
-    reasons: Counter[str | None] = Counter()
-    for number, chosen in enumerate(covering()[share::SHARES]):
+    reasons, then = Counter[str | None](), Counter[str]()
+    for number, chosen in enumerate(sorted(covering(), key=lambda one: one.then)[share::SHARES]):
         (base := tmp_path / str(number)).mkdir()
-        reasons.update(one.reason for one in check(chosen, files, base))
+        found = check(chosen, files, base)
+        reasons.update(one.reason for one in found.outcomes)
+        then.update(found.then)
         shutil.rmtree(base)
     assert reasons[None] > 20
     assert len(reasons) > 10
+    assert then["grown"]
+    assert then["replayed"]
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))

@@ -318,7 +318,13 @@ def compressed(name: str, data: bytes) -> bytes:
 
 
 def write_source(
-    folder: Path, format_name: str, ending: str, records: Sequence[Given | Fault], *, cut: bool
+    folder: Path,
+    format_name: str,
+    ending: str,
+    records: Sequence[Given | Fault],
+    *,
+    cut: bool,
+    begin: int = 0,
 ) -> list[Written]:
     """Write the files of a source, two if it has records enough; return what stands in them.
 
@@ -328,14 +334,15 @@ def write_source(
         ending: of the files' names.
         records: that are written.
         cut: whether the last record is cut where the format allows it.
+        begin: number of the first file.
     """
     form, half = FORMATS[format_name], (len(records) + 1) // 2
     size = 1 if form.single else max(1, half)
     parts = [records[first : first + size] for first in range(0, len(records), size)]
-    folder.mkdir()
+    folder.mkdir(exist_ok=begin > 0)
     found = []
     for number, part in enumerate(parts):
-        name = f"{number:02}{ending}"
+        name = f"{begin + number:02}{ending}"
         shown = [_fitting(record, form) for record in part]
         data, places = form.write([one.row if isinstance(one, Given) else one.content for one in shown])
         ends = [*places[1:], len(data) if isinstance(form.reader, StreamReader) else len(places)]

@@ -223,7 +223,7 @@ def languages(bench: Bench) -> dict[str, Report]:
     tokens = 2 * bench.tokens
     datasets = [
         {
-            "name": f"alpha-{alpha:g}",
+            "name": name,
             "mix": {
                 "total_tokens": tokens,
                 "tolerance": TOLERANCE,
@@ -231,7 +231,7 @@ def languages(bench: Bench) -> dict[str, Report]:
                 "sources": {"web": {"epochs": 1, "max_epochs": 8}},
             },
         }
-        for alpha in (1.0, 0.3)
+        for name, alpha in (("alpha-100", 1.0), ("alpha-30", 0.3))
     ]
     run = bench.run(
         "languages",
@@ -239,12 +239,12 @@ def languages(bench: Bench) -> dict[str, Report]:
         tokenizer={"train": {"vocab_size": 2048, "alpha": 0.3, "character_coverage": 0.998}},
         datasets=datasets,
     )
-    place = run / "datasets" / "alpha-1"
+    place = run / "datasets" / "alpha-100"
     found = bench.compare(
         "languages",
         run,
         bench.config("languages", vocab_size_of(run)),
-        datasets=("alpha-1", "alpha-0.3"),
+        datasets=("alpha-100", "alpha-30"),
         evaluations={name: f"{place}:language={name}" for name in LANGUAGES},
         settings={"tokens": tokens, "learning_rate": 3e-3},
     )

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from pipeline.planning.earlier import generation_folders
 from pipeline.planning.kept_plan import KeptPlan, read_kept_plan
-from pipeline.run_file.config import RunFile, TokenizerSection
+from pipeline.run_file.config import Dataset, RunFile, TokenizerSection
 from pipeline.state.commits import STEP_COMMIT, Commits
 from pipeline.state.storage import LocalStorage
 from pipeline.steps.earlier import GENERATIONS
@@ -26,7 +26,7 @@ from pipeline.steps.tokenizer.adopt import Adoption
 from pipeline.steps.tokenizer.load import model_key, special_ids_of
 from pipeline.steps.tokenizer.step import TOKENIZER
 from stages.errors import ConfigError, FormatError
-from stages.mixing.config import Mix
+from stages.mixing.config import Mix, SourceMix
 from stages.store.digests import digest_file
 from stages.tokenizer.existing import TokenizerKind
 
@@ -126,18 +126,35 @@ def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> Run
         generation: a later one.
         first: folder of generation 0, whose tokenizer it takes.
     """
+    replays = file.replays.keys()
     return file.model_copy(
         update={
             "seed": derived_seed(file.seed, generation.number),
-            "mix": _grown(file.mix),
-            "datasets": tuple(
-                one if one.mix is None else one.model_copy(update={"mix": _grown(one.mix)})
-                for one in file.datasets
+            "sources": tuple(
+                one.model_copy(update={"epochs": 0.0})
+                if one.name in replays and one.share is None
+                else one
+                for one in file.sources
             ),
+            "mix": _grown(file.mix),
+            "datasets": tuple(_with_grown_mix(one, replays) for one in file.datasets),
             "tokenizer": TokenizerSection(
                 path=f"../../{model_key(first)}", fairness=file.tokenizer.fairness
             ),
         }
+    )
+
+
+def _with_grown_mix(dataset: Dataset, replays: Collection[str]) -> Dataset:
+    """Return a dataset of a later generation. It replays a share of a run again, but no epochs of it."""
+    if dataset.mix is None:
+        return dataset
+    sources = {
+        name: SourceMix(epochs=0.0) if name in replays and one.share is None else one
+        for name, one in dataset.mix.sources.items()
+    }
+    return dataset.model_copy(
+        update={"mix": _grown(dataset.mix).model_copy(update={"sources": sources})}
     )
 
 

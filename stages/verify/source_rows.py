@@ -18,6 +18,8 @@ from stages.loading.order import shuffled
 from stages.store.manifest import Manifest
 
 _CHECK = "source_rows"
+_REACH = 1 << 10
+"""Among so many neighbours there are more than 8 coprime to any number of rows."""
 _RANKED = (*range(0, LEVELS, 2), *range(LEVELS - 1, 0, -2))
 """How full the rows of a source are, in the order in which their ranks are counted."""
 
@@ -90,9 +92,19 @@ def _row(manifest: Manifest, totals: Mapping[str, Sequence[int]], position: int,
 
 
 def _step(size: int) -> int:
-    """Return the least number coprime to a size from its golden section on."""
-    step = (math.isqrt(5 * size * size) - size) // 2
-    return next(number for number in itertools.count(step) if math.gcd(number, size) == 1)
+    """Return the step between the ranks of a source's rows: of 8, that of the least sum of quotients."""
+    first = (math.isqrt(5 * size * size) - size) // 2
+    found = [number for number in range(first, min(size, first + _REACH)) if math.gcd(number, size) == 1]
+    sums = [(_sum_of_quotients(number, size), number) for number in found[:8]]
+    return min(sums)[1]
+
+
+def _sum_of_quotients(number: int, size: int) -> int:
+    """Return the sum of the quotients of a continued fraction."""
+    if not number:
+        return 0
+    quotient, rest = divmod(size, number)
+    return quotient + _sum_of_quotients(rest, number)
 
 
 def _part(counts: Sequence[int], rank: int) -> tuple[int, int]:

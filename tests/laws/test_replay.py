@@ -225,20 +225,23 @@ def test_a_generation_of_a_replaying_run_replays_a_share_again_and_no_epochs(
     base: Path, tmp_path: Path
 ) -> None:
     folder = changed_copy(base, tmp_path)
-    epochs = {"name": "epochs", "mix": {"sources": {"general": {"epochs": 1}}}}
-    asked = request(folder, "grown", datasets=[*CLM, epochs])
+    changes = replaying(share=None)
+    amounts = {"plain": {}, "share": {"share": 0.4, "max_epochs": 8}, "epochs": {"epochs": 1}}
+    changes["datasets"] = [
+        {"name": name, "mix": {"sources": {"general": one}}} if one else {"name": name}
+        for name, one in amounts.items()
+    ]
+    asked = request(folder, "grown", **changes)
     run_session(asked, stream=None)
     (folder / "c.jsonl").write_bytes(b"\n".join([*bundled_lines("code/*", 40)[20:40], b""]))
     run_session(asked, stream=None)
     verify_session(folder / "grown", workers=0, address=None, stream=None)
-    later = folder / "grown/generations/0001"
-    shares = []
-    for place in (folder / "grown/mix/clm", later / "mix/clm", later / "mix/epochs"):
-        rows = pq.read_table(place.with_suffix(".parquet")).to_pylist()
+    shares = {}
+    for name in amounts:
+        rows = pq.read_table(folder / f"grown/generations/0001/mix/{name}.parquet").to_pylist()
         general = sum(row["tokens"] for row in rows if row["source"] == "general")
-        shares.append(general / sum(row["tokens"] for row in rows))
-    assert shares[:2] == pytest.approx([0.4, 0.4], abs=0.1)
-    assert shares[2] == 0
+        shares[name] = general / sum(row["tokens"] for row in rows)
+    assert shares == {"plain": 0, "share": pytest.approx(0.4, abs=0.1), "epochs": 0}
 
 
 def other_tokenizer(folder: Path) -> dict[str, object]:

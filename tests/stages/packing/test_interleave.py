@@ -1,4 +1,4 @@
-"""What an interleaved shard promises: its rows are dealt by class, and of each class in the drawn order."""
+"""What an interleaved shard promises: rows are dealt by class, those of a class in the drawn order."""
 
 import numpy as np
 from hypothesis import given

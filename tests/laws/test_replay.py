@@ -231,7 +231,7 @@ def test_a_generation_of_a_replaying_run_replays_a_share_again_and_no_epochs(
         {"name": name, "mix": {"sources": {"general": one}}} if one else {"name": name}
         for name, one in amounts.items()
     ]
-    asked = request(folder, "grown", **changes)
+    asked = RunRequest(new_run(**changes), folder, folder / "grown", 0)
     run_session(asked, stream=None)
     (folder / "c.jsonl").write_bytes(b"\n".join([*bundled_lines("code/*", 40)[20:40], b""]))
     run_session(asked, stream=None)

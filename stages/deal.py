@@ -99,9 +99,10 @@ class Spreads:
     part                                0 1 2 1 1 0 1 1
 
     Ranks count the items of parts 0, 2, 4, ... and then those of the odd parts, the last first. So parts
-    that are alike are neighbours in rank, also where the last rank meets the first. Of n items, place p has the item with the rank p g mod n. The step g is the least number coprime to n
-    that is not below floor(n (sqrt(5) - 1) / 2), the golden section. So in every stretch the ranks, and
-    with them the parts, lie evenly.
+    that are alike are neighbours in rank, also where the last rank meets the first. Of n items, place p
+    has the item with the rank p g mod n. The step g is the least number coprime to n that is not below
+    floor(n (sqrt(5) - 1) / 2), the golden section. So in every stretch the ranks, and with them the
+    parts, lie evenly.
 
     Source: Knuth 1998, "The Art of Computer Programming", volume 3, section 6.4, theorem S.
 

@@ -238,15 +238,15 @@ def _require_fit(file: RunFile, runs: Sequence[ReplayedRun], adopted: Adoption) 
 def _require_datasets(file: RunFile, run: ReplayedRun, key: str) -> None:
     """Refuse a run whose documents do not fit the datasets or the weights of the source."""
     source = next(source for source in file.sources if source.name == run.source)
-    columns = [
-        column
-        for column in replayed_columns([run])
-        if all(column in unit.keep_columns for unit in run.units)
-    ]
+    some = replayed_columns([run])
+    columns = [one for one in some if all(one in unit.keep_columns for unit in run.units)]
     if source.weight_column is not None and source.weight_column not in columns:
         there = f"it has {', '.join(columns)}" if columns else "it has none"
+        if source.weight_column in some:
+            without = sorted({u.source for u in run.units if source.weight_column not in u.keep_columns})
+            there = f"its sources {', '.join(without)} do not have it"
         raise ConfigError(
-            f"{key}: weight_column = {source.weight_column!r} is no field that goes along with the"
+            f"{key}: weight_column = {source.weight_column!r} is no field that goes along with all"
             f" documents of that run (its keep_columns); {there}"
         )
     for dataset in file.datasets:

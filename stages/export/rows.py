@@ -36,7 +36,7 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     manifest = sources[0].manifest
     convention = _LABELS.get(manifest.label_convention, "labels are those of the mixture's components")
     notes = [
-        f"These are the rows of epoch {sources[0].epoch} in stored order: shuffle them.",
+        f"These are the rows of epoch {sources[0].epoch} in stored order: {_shuffling(sources)}.",
         "Ids are uint16 or int32; cast them to int64 before an embedding takes them.",
         f"Of the labels, -100 is no loss; {convention}.",
         f"Attention is {manifest.attention}: docs/format.md says which columns it follows from.",
@@ -48,3 +48,14 @@ def row_notes(sources: Sequence[ExportSource]) -> tuple[str, ...]:
     if "segment_ids" in sources[0].columns:
         notes.append("Documents in a row must not see each other: compare segment_ids; -1 is padding.")
     return tuple(notes)
+
+
+def _shuffling(sources: Sequence[ExportSource]) -> str:
+    """Say what shuffling does to the order of rows."""
+    dealt = [one.split for one in sources if one.manifest.interleave == "exact"]
+    if not dealt:
+        return "shuffle them"
+    return (
+        f"those of {' and '.join(dealt)} are dealt, so each stretch of them has the sources in their"
+        " shares; a trainer that shuffles them has these shares on average only"
+    )

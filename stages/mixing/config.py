@@ -89,4 +89,4 @@ class DatasetMix(Mix):
     after: str | None = None
     """Name of a dataset of this run that is trained on before this one, as an earlier stage of a
     curriculum. Documents that it has shown come last here: none is repeated before all others of its
-    source and language were seen."""
+    source, language and level of weight were seen."""

@@ -27,11 +27,16 @@ def total_or_refusal(classes: Sequence[ClassTokens], mix: DatasetMix, dataset: s
     """Return the tokens that a dataset is to have.
 
     Raises:
-        ConfigError: nothing says how many.
+        ConfigError: nothing says how many, or no source has any of them.
     """
     total, left, there = total_of(classes, mix), left_by_shares(mix), tokens_by_source(classes)
-    if total is not None:
+    if total is not None and (mix.missing == "refuse" or _takes(mix)):
         return total
+    if total is not None:
+        raise ConfigError(
+            f"dataset {dataset!r}: mix.total_tokens = {mix.total_tokens:,}: every source with training"
+            " documents has a share or epochs of 0, and the others are left out; raise them, or add data"
+        )
     if mix.missing == "leave_out":
         return Fraction(0)
     if not left:
@@ -50,6 +55,11 @@ def total_or_refusal(classes: Sequence[ClassTokens], mix: DatasetMix, dataset: s
         f"dataset {dataset!r}: mix: no source with epochs has a token to take, so nothing fills the"
         f" {float(left):.1%} that the shares leave; set mix.total_tokens, and shares that sum to 1"
     )
+
+
+def _takes(mix: DatasetMix) -> bool:
+    """Say whether any source has a share or epochs above 0."""
+    return any(one.whole_epochs if one.share is None else one.share for one in mix.sources.values())
 
 
 def require_possible(

@@ -327,7 +327,12 @@ def test_dialogues_and_columns_that_go_along_are_replayed_with_what_is_learned_o
     run_session(RunRequest(RunFile.model_validate(old), tmp_path, tmp_path / "old", 0), stream=None)
     new = chat_run("chatml", datasets=TURNS, seed=8)
     new["sources"][0] |= {"name": "mine", "paths": ["own.jsonl"]}
-    new["sources"].append({"name": "general", "run": "old", "weight_column": None})
+    new["sources"].append({"name": "general", "run": "old", "weight_column": "lang"})
+    with pytest.raises(
+        ConfigError, match=r"with all documents of that run .*; its sources .* do not have"
+    ):
+        run_session(RunRequest(RunFile.model_validate(new), tmp_path, tmp_path / "new", 0), stream=None)
+    new["sources"][-1]["weight_column"] = None
     run_session(RunRequest(RunFile.model_validate(new), tmp_path, tmp_path / "new", 0), stream=None)
     report = verify_session(tmp_path / "new", workers=0, address=None, stream=None)
     assert report["passed"]

@@ -25,6 +25,8 @@ from pipeline.steps.split.choice import SplitRecord
 from pipeline.steps.units import units_of
 from pipeline.steps.verify.check import checks_of
 from pipeline.steps.verify.settings import Settings
+from stages.export.rows import row_notes
+from stages.export.source import open_source
 from stages.loading.dataset import ShardDataset, open_dataset
 from stages.objectives.clm import CausalLM
 from stages.store.manifest import MANIFEST_NAME, Manifest, read_manifest, write_manifest
@@ -67,6 +69,12 @@ def made(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     report = run_session(RunRequest(file_of(), corpus, output, 0), stream=None)
     assert report["passed"], report["verify"]
     return output
+
+
+@pytest.mark.parametrize(("name", "said"), [("clm", "of train are dealt"), ("shuffled", "shuffle them")])
+def test_an_export_of_rows_says_what_shuffling_them_loses(made: Path, name: str, said: str) -> None:
+    splits = [open_source(made / "datasets" / name, split=split) for split in ("train", "validation")]
+    assert said in row_notes(splits)[0]
 
 
 def tokens_by_source(rows: ShardDataset) -> np.ndarray[Any, np.dtype[np.int64]]:

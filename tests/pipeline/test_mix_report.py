@@ -156,6 +156,16 @@ def test_another_tolerance_makes_verify_alone_anew(mixed: Path, corpus: Path) ->
     assert {name for name, state in states.items() if state != "done"} == {"verify-first"}
 
 
+def test_a_tolerance_that_the_plan_misses_is_one_finding_about_the_rows(
+    mixed: Path, corpus: Path, tmp_path: Path
+) -> None:
+    run, file = Path(shutil.copytree(mixed, tmp_path / "run")), mixed_file()
+    tight = file.model_copy(update={"mix": file.mix.model_copy(update={"tolerance": 1e-9})})
+    report = run_session(RunRequest(tight, corpus, run, 0, replace=True), stream=None)
+    (finding,) = report["verify"]["first"]["findings"]
+    assert (finding["check"], finding["file"]) == ("mix_share", "datasets/first/train")
+
+
 def test_an_exchanged_record_of_the_mix_fails_the_gate(mixed: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(mixed, tmp_path / "run"))
     path = run / "commits" / "mix-first" / "_step.json"

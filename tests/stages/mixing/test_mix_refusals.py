@@ -116,6 +116,19 @@ REFUSALS: dict[str, tuple[list[Document], dict[str, SourceMix], dict[str, int], 
     ),
     "too few": (EN, {"wiki": SourceMix()}, {"total_tokens": 4}, "no document is taken"),
 }
+NOTHING_LEFT: dict[str, dict[str, SourceMix]] = {
+    "epochs": {"wiki": SourceMix(epochs=0), "code": SourceMix(epochs=2)},
+    "share": {"wiki": SourceMix(share=0), "code": SourceMix(share=1)},
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_LEFT)
+def test_a_total_is_refused_if_only_sources_that_are_left_out_were_to_fill_it(name: str) -> None:
+    mix = DatasetMix(sources=NOTHING_LEFT[name], missing="leave_out", total_tokens=1_000)
+    said = refusal(EN, mix)
+    assert said is not None
+    assert said.startswith("dataset 'd': mix.total_tokens = 1,000: every source with training documents")
+    assert refusal(EN, mix.model_copy(update={"total_tokens": None})) is None, "nothing is asked"
 
 
 @pytest.mark.parametrize("name", REFUSALS)

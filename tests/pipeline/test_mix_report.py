@@ -26,14 +26,17 @@ from pipeline.report.terminal import print_plan, print_report
 from pipeline.run_file.config import RunFile
 from pipeline.session.session import RunRequest, known_steps, plan_session, run_session, verify_session
 from pipeline.state.commits import Commit
-from pipeline.steps.mix.choose import MixRecord
+from pipeline.steps.mix.choose import MixRecord, nothing_taken
 from pipeline.steps.verify.mixed import MixCounts, count_mix, count_shard
 from stages.config import canonical_json
 from stages.loading.mapped import map_shard
 from stages.mixing.audit import audit_mix
 from stages.mixing.audited import PackedClass
+from stages.mixing.config import DatasetMix, SourceMix
+from stages.mixing.plan import plan_mix
 from stages.store.manifest import read_manifest
 from tests.laws.tiny_run import TINY, write_tiny_corpus
+from tests.stages.mixing import corpora
 
 SOURCES = [
     {"name": "web", "paths": ["a.jsonl"], "language": {"column": "lang"}},
@@ -242,3 +245,13 @@ def test_generations_add_up(mixed: Path) -> None:
     tokens = sum(one.tokens for one in own["first"])
     assert (later["first"]["generations"], later["first"]["tokens"]) == (2, 2 * tokens)
     assert mixes_of(mixed_file(), {"first": verdicts["first"]}).keys() == {"first"}
+
+
+def test_a_source_of_which_nothing_is_left_is_warned_of() -> None:
+    amounts = {"web": SourceMix(), "wiki": SourceMix(epochs=2), "none": SourceMix(epochs=0)}
+    mix = DatasetMix(sources=amounts)
+    planned = plan_mix(corpora.counts_of([corpora.Document("web", "en", 0, 5, 100)]), mix, dataset="clm")
+    (warning,) = nothing_taken(planned, mix, dataset="clm")
+    assert "dataset 'clm': mix: it has no document of source 'wiki', which has epochs = 2" in warning
+    left_out = mix.model_copy(update={"missing": "leave_out"})
+    assert nothing_taken(planned, left_out, dataset="clm") == ()

@@ -52,7 +52,33 @@ def choose_mix(workspace: Workspace, work: MixChoice) -> MixRecord:
     """
     planned = _planned(workspace, work, read_counts(workspace, work.units))
     write_classes(workspace.create(mix_key(work.dataset)), planned.classes)
-    return MixRecord(classes=planned.classes, shares=planned.shares, unweighted=work.unweighted)
+    return MixRecord(
+        classes=planned.classes,
+        shares=planned.shares,
+        unweighted=work.unweighted,
+        warnings=nothing_taken(planned, work.mix, dataset=work.dataset),
+    )
+
+
+def nothing_taken(planned: PlannedMix, mix: DatasetMix, *, dataset: str) -> tuple[str, ...]:
+    """Return a warning for each source that the mix asks for and of which it has no document.
+
+    None if sources without documents are left out: then the run file says that this may be.
+    """
+    if mix.missing == "leave_out":
+        return ()
+    taken = {one.source for one in planned.classes if one.documents}
+    asked = {
+        name: f"epochs = {one.whole_epochs:g}" if one.share is None else f"share = {one.share:g}"
+        for name, one in mix.sources.items()
+        if name not in taken and (one.share is None or one.share) and one.whole_epochs
+    }
+    return tuple(
+        f"dataset {dataset!r}: mix: it has no document of source {name!r}, which has {said}: filters,"
+        " deduplication or the validation split left none to train on, or its part is less than a"
+        " document; see what was removed in the report, or write epochs = 0"
+        for name, said in asked.items()
+    )
 
 
 def planned_again(workspace: Workspace, work: MixChoice) -> PlannedMix:

@@ -81,10 +81,12 @@ def check(chosen: Combination, files: Path, base: Path) -> Checked:
     part = Part(chosen, tokenizer, base / "run", tuple(outcomes), chosen.seed)
     first = check_run(part, _request(chosen, tokenizer, base / "run"))
     known, then = [] if first is None else [first], list[str]()
+    unfinished = False
     if known and "grown" in chosen.then:
         known += check_growth(part, known)
         then += ["grown"] * (len(known) > 1)
-    if known and "replayed" in chosen.then:
+        unfinished = len(known) == 1  # of its records none is left; who replays it is told to finish it
+    if known and "replayed" in chosen.then and not unfinished:
         second = replaying(chosen)
         own = tuple(write_inputs(second, base))
         part = Part(second, tokenizer, base / "again", own, second.seed, tuple(known), chosen)

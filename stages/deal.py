@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 LEVELS = 16
 """Parts of a source's rows: part f has those that are filled by f sixteenths at least, but not f + 1. So
-windows keep the shares of tokens where rows are not full: measured on five sources (docs/loading.md), none
-is off by more than 0.33 points in 1,000 rows, against 2.3 with one part and 0.9 with 4."""
+windows keep the shares of tokens where rows are not full: of five sources (docs/loading.md), none is off
+by more than 0.33 points in 1,000 rows, against 2.3 with one part and 0.9 with 4."""
 MAX_ITEMS = 1 << 42
 """Of a group: products of two counts are computed in two halves of 64 bits."""
 _CANDIDATES = 8
-"""Steps of which one is chosen. Of up to 5,000 rows, the first alone lets some stretches of 300 be off by
+"""Steps of which one is chosen. Of up to 5,000 rows, the first alone lets stretches of 300 be off by up to
 12 rows, the best of these by less than 5."""
 _HALF = 21
 _LOW = (1 << _HALF) - 1

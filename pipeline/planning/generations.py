@@ -90,7 +90,7 @@ def _files_of_unfinished(
     Raises:
         ConfigError: its files are gone.
     """
-    read = STEP_COMMIT in Commits(LocalStorage(folder)).survey(INGEST.name).commits
+    read = Commits(LocalStorage(folder)).is_whole(INGEST.name)
     files = recorded if read or recorded <= new else new
     if not files & new:
         raise ConfigError(
@@ -115,7 +115,7 @@ def files_of(folder: Path, *, finished: bool = True) -> frozenset[str] | None:
 def _is_finished(folder: Path, kept: KeptPlan) -> bool:
     """Say whether all steps of a run are whole; of damaged ones, the run itself says so."""
     commits = Commits(LocalStorage(folder))
-    return all(STEP_COMMIT in commits.survey(name).commits for name in kept.steps)
+    return all(commits.is_whole(name) for name in kept.steps)
 
 
 def run_file_of(file: RunFile, generation: RunGeneration, *, first: Path) -> RunFile:

@@ -13,6 +13,7 @@ name, a commit that was changed and one that is missing are damage, and are neve
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -35,6 +36,8 @@ SCAN = "scan"
 DATASETS = "datasets"
 DRAWN_FOLDER = "drawn"
 _ENDING = ".json"
+_PARSED, _PARSED_BYTES = 2048, 8 << 10
+"""How many parsed commits are kept, and the largest commit object of them: 50 MB at most."""
 Reported = TypeVar("Reported", bound=BaseModel)
 
 
@@ -47,8 +50,8 @@ class Commit(Config):
     """Of the work: config, code version and inputs."""
     files: dict[str, FileDigest]
     """Final key of every file."""
-    record: dict[str, JsonValue]
-    """What the work reports: counts, and what later steps need."""
+    record: dict[str, Any]
+    """What the work reports, in JSON: counts, and what later steps need."""
     units: dict[str, str] = Field(default_factory=dict)
     """Of a step that is whole: the digest of the commit of each of its units."""
     xxh3: str = ""
@@ -232,13 +235,11 @@ class Commits:
     def _missing(self, commit: Commit) -> str | None:
         """Say which file of a commit is gone or of another size, or None if none is."""
         for key, digest in commit.files.items():
-            path = self.storage.path(key)
-            try:
-                size = path.stat().st_size
-            except (FileNotFoundError, NotADirectoryError):
-                return f"{path}: committed with {digest.bytes:,} bytes, found nothing"
+            size = self.storage.size(key)
             if size != digest.bytes:
-                return f"{path}: committed with {digest.bytes:,} bytes, found {size:,}"
+                found = "nothing" if size is None else f"{size:,}"
+                path = self.storage.path(key)
+                return f"{path}: committed with {digest.bytes:,} bytes, found {found}"
         return None
 
     def whole(self, step: str) -> Commit | None:
@@ -248,6 +249,13 @@ class Commits:
             FormatError: it is damaged.
         """
         return self._read(step, STEP_COMMIT)
+
+    def is_whole(self, step: str) -> bool:
+        """Say whether there is a commit of a whole step that can be read, whichever plan made it."""
+        try:
+            return self.whole(step) is not None
+        except FormatError:
+            return False
 
     def all(self, step: str) -> Iterator[tuple[str, Commit]]:
         """Yield the commits of a step."""
@@ -338,24 +346,43 @@ class Commits:
             data = self.storage.get(_key(step, unit))
         if data is None:
             return None
-        content = parse_object(data, place, way_out=then)
-        try:
-            found = content_digest(content)  # of what is there: a later version may have more fields
-        except ValueError:
-            found = "none, for it holds what is no JSON"  # an infinite number, half a character
-        said = content.get("xxh3", "")
-        if isinstance(said, str) and found != said:
-            raise FormatError(
-                f"{place}: holds the XXH3 {said} of its content, but its content has {found}: it"
-                f" was changed after it was written; {then}"
-            )
-        commit = as_model(Commit, content, place, way_out=then)
+        parse = _parse_again if len(data) <= _PARSED_BYTES else _parse
+        commit = parse(data, place, then)
         if (commit.step, commit.unit) != (step, unit):
             raise FormatError(
                 f"{place}: is the commit of unit {commit.unit} of step {commit.step}; {then}"
             )
         self._seals[_key(step, unit)] = commit.xxh3
         return commit
+
+
+def _parse(data: bytes, place: Path, then: str) -> Commit:
+    """Return the commit that a commit object holds.
+
+    Args:
+        data: what is in the object's file.
+        place: the file, for messages.
+        then: what a user does about a damaged one.
+
+    Raises:
+        FormatError: it is damaged.
+    """
+    content = parse_object(data, place, way_out=then)
+    try:
+        found = content_digest(content)  # of what is there: a later version may have more fields
+    except ValueError:
+        found = "none, for it holds what is no JSON"  # an infinite number, half a character
+    said = content.get("xxh3", "")
+    if isinstance(said, str) and found != said:
+        raise FormatError(
+            f"{place}: holds the XXH3 {said} of its content, but its content has {found}: it"
+            f" was changed after it was written; {then}"
+        )
+    return as_model(Commit, content, place, way_out=then)
+
+
+_parse_again = lru_cache(_PARSED)(_parse)
+"""A session reads each commit four times or more: the bytes each time, their meaning once."""
 
 
 def _is_commit(name: str) -> bool:

@@ -35,6 +35,7 @@ class LocalStorage:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._prefix = f"{root}/"
         self._lasting: set[Path] = set()
         self._own: set[Path] = set()
 
@@ -67,6 +68,14 @@ class LocalStorage:
         try:
             return self.path(key).read_bytes()
         except FileNotFoundError:
+            return None
+
+    def size(self, key: str) -> int | None:
+        """Return the bytes of an object, or None if there is none."""
+        assert is_key(key), key
+        try:
+            return os.stat(f"{self._prefix}{key}").st_size  # noqa: PTH116  # of every file of a run, often
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def list(self, prefix: str) -> Iterator[str]:

@@ -179,7 +179,8 @@ def row_frame(framing: Framing, ids: Mapping[str, int]) -> dict[str, int] | None
 
 def are_own(special: Mapping[str, int]) -> bool:
     """Say whether special ids are those of a tokenizer that a run trained, however it is framed."""
-    further = sum(number >= num_reserved() for number in special.values())
+    first = num_reserved()
+    further = sum(number >= first for number in special.values())
     return any(
         special == trained_ids(Framing.model_validate({"begin": begin, "end": end}), further)
         for begin, end in _POSSIBLE

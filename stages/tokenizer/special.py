@@ -56,4 +56,4 @@ def special_pieces(further: Sequence[str] = ()) -> dict[int, str]:
 
 def num_reserved() -> int:
     """Return the number of ids that no text uses in any model: the special ones."""
-    return FIRST_CONTROL + len(control_symbols())
+    return FIRST_CONTROL + len(_NAMED) + NUM_SENTINELS

@@ -12,7 +12,18 @@ import pytest
 import speed_guard
 from guard_material import GuardMaterial
 from guarded_paths import PATHS, Call
-from speed_guard import RECORDS, guard, main, measure, read_records, record_faults, write_records
+from speed_guard import (
+    RECORDS,
+    SpeedRecords,
+    cpu_name,
+    expected,
+    guard,
+    main,
+    measure,
+    read_records,
+    record_faults,
+    versions,
+)
 
 FAST = ("digest", "jaccard")
 """Paths whose material takes little time."""
@@ -36,6 +47,11 @@ class CpuClock:
             self.now += left.pop(0) if len(left) > 1 else left[0]
 
         return call
+
+
+def write_records(path: Path, ratios: dict[str, float], *, cpu: str | None = None) -> None:
+    """Write records of these ratios, for this machine's kind of CPU or another."""
+    speed_guard.write_records(path, {cpu or cpu_name(): SpeedRecords(versions(), ratios)})
 
 
 def thrice(call: Call) -> Call:
@@ -84,20 +100,45 @@ def test_a_sound_run_passes() -> None:
     assert said == "No path is over 1.75 times slower or faster than recorded."
 
 
-def test_on_another_kind_of_cpu_more_is_allowed(
+def test_on_a_kind_of_cpu_without_records_more_is_allowed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "records.json"
     write_records(path, dict.fromkeys(PATHS, 1.0))
     assert main(["--record", "--paths", "bands"], path=path) == 0
-    records = json.loads(path.read_text())
-    records["ratios"]["bands"] /= 2.2
-    path.write_text(json.dumps(records))
+    ratios = dict(read_records(path)[cpu_name()].ratios)
+    ratios["bands"] /= 2.2
+    write_records(path, ratios)
     assert main(["--paths", "bands"], path=path) == 1
-    records["versions"]["cpu"] = "z80"
-    path.write_text(json.dumps(records))
+    write_records(path, ratios, cpu="z80")
+    capsys.readouterr()
     assert main(["--paths", "bands"], path=path) == 0
     assert "No path is over 3.0 times slower" in capsys.readouterr().out
+    ratios["bands"] /= 2
+    write_records(path, ratios, cpu="z80")
+    assert main(["--paths", "bands"], path=path) == 1
+    assert f"No records were made with {cpu_name()}" in capsys.readouterr().out
+
+
+def test_records_of_one_kind_of_cpu_leave_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "records.json"
+    write_records(path, dict.fromkeys(PATHS, 1.0), cpu="z80")
+    assert main(["--record", "--paths", "bands"], path=path) == 0
+    records = read_records(path)
+    assert set(records) == {"z80", cpu_name()}
+    assert set(records[cpu_name()].ratios) == {"bands"}
+    assert set(records["z80"].ratios.values()) == {1.0}
+
+
+def test_a_path_without_a_record_on_this_cpu_has_the_slowest_of_the_others() -> None:
+    records = {
+        "z80": SpeedRecords({}, {"pack": 1.0, "mask": 3.0}),
+        "6502": SpeedRecords({}, {"pack": 2.0, "mask": 1.0}),
+        "8086": SpeedRecords({}, {"pack": 0.5}),
+    }
+    ratios, bounds = expected(records, "8086")
+    assert ratios == {"pack": 0.5, "mask": 3.0}
+    assert bounds == {"pack": speed_guard.FACTOR, "mask": speed_guard.FACTOR_ELSEWHERE}
 
 
 def test_a_path_that_became_much_faster_is_a_hint() -> None:
@@ -128,7 +169,9 @@ def test_a_path_without_a_record_and_a_record_without_a_path_are_errors(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "records.json"
-    write_records(path, dict.fromkeys([*list(PATHS)[1:], "gone"], 1.0))
+    ratios = dict.fromkeys([*list(PATHS)[1:], "gone"], 1.0)
+    content = {cpu_name(): {"versions": versions(), "ratios": ratios}}
+    path.write_text(json.dumps(content))
     assert main([], path=path) == 2
     first = next(iter(PATHS))
     assert capsys.readouterr().err.splitlines() == [
@@ -143,9 +186,9 @@ def test_a_path_without_a_record_and_a_record_without_a_path_are_errors(
 
 def test_the_exit_code_is_1_if_a_path_is_too_slow(tmp_path: Path) -> None:
     path = tmp_path / "records.json"
-    write_records(path, {**dict.fromkeys(PATHS, 1.0), "gone": 1.0})
+    write_records(path, dict.fromkeys(PATHS, 1.0))
     assert main(["--record", "--paths", "bands"], path=path) == 0
-    ratios = dict(read_records(path).ratios)
+    ratios = dict(read_records(path)[cpu_name()].ratios)
     assert set(ratios) == set(PATHS)
     assert {name for name, ratio in ratios.items() if ratio != 1.0} == {"bands"}
     assert main(["--paths", "bands"], path=path) == 0
@@ -154,11 +197,17 @@ def test_the_exit_code_is_1_if_a_path_is_too_slow(tmp_path: Path) -> None:
     assert '"path": "bands"' in (tmp_path / "found.json").read_text()
 
 
-def test_the_records_are_those_of_the_guarded_paths() -> None:
-    records = read_records(RECORDS)
-    assert record_faults(PATHS, records.ratios) == []
+@pytest.mark.parametrize("cpu", read_records(RECORDS))
+def test_the_records_are_those_of_guarded_paths(cpu: str) -> None:
+    records = read_records(RECORDS)[cpu]
+    assert set(records.ratios) <= set(PATHS)
     assert min(records.ratios.values()) > 0
-    assert set(records.versions) == {"python", "numpy", "numba", "cpu"}
+    assert set(records.versions) == {"python", "numpy", "numba"}
+
+
+def test_each_guarded_path_has_a_record() -> None:
+    held = {name for one in read_records(RECORDS).values() for name in one.ratios}
+    assert record_faults(PATHS, held) == []
 
 
 def test_nothing_looks_at_a_clock_on_the_wall() -> None:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from stages.loading.losses import contrastive_loss, duplicate_rows
 from stages.objectives.learning import LearningSettings
 from stages.verify.model import autocast, known_of, reproducible
+from stages.verify.optimizer import AdamW
 from stages.verify.rows import NO_LABEL, PADDING, LabelledRows, compact_ids, frequent_ids
 from stages.verify.training import Machine, Stream, Trainer, draws_of, learning_rate
 
@@ -77,8 +78,7 @@ class ContrastTrainer:
         self._kept = frequent_ids(first, config.max_ids)
         num_ids = len(self._kept) + 1
         self.trainer = Trainer(first, np.zeros(1), num_ids=num_ids, seed=seed, machine=machine)
-        weights = self.trainer.model.parameters()
-        self._optimizer = torch.optim.AdamW(weights, betas=(0.9, 0.95))
+        self._optimizer = AdamW(self.trainer.model.parameters())
         self._draws = draws_of(seed, Stream.DROPOUT)
 
     def rows(self, views: Views) -> LabelledRows:
@@ -88,12 +88,10 @@ class ContrastTrainer:
     def step(self, views: Views, rate: float) -> float:
         """Take one step; return its loss."""
         loss = _loss(self.trainer, views, self.rows(views), self._draws)
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
         self._optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.trainer.model.parameters(), 1.0)
-        self._optimizer.step()
+        self._optimizer.step(rate)
         return loss.item()
 
     @torch.no_grad()

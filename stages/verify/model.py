@@ -33,6 +33,8 @@ _ROTARY_BASE = 10_000.0
 _WEIGHT_SCALE = 0.05
 _EMBEDDING_SCALE = 0.3
 _EVALUATION_ROWS = 64
+_ERROR = 2
+"""Mode of torch in which an operation that is not deterministic is an error."""
 
 
 def rotary_angles(position_ids: Tensor, channels: int) -> tuple[Tensor, Tensor]:
@@ -299,12 +301,12 @@ def reproducible(device: str) -> Iterator[None]:
     One thread: on shared cores two cost ten times as much (330 ms a step against 27).
     """
     threads = torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    mode = torch.get_deterministic_debug_mode()
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(deterministic or device == "cpu")
+    # `use_deterministic_algorithms` sets the same, and imports a compiler in 3 CPU seconds
+    torch.set_deterministic_debug_mode(_ERROR if device == "cpu" else mode)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
+        torch.set_deterministic_debug_mode(mode)
         torch.set_num_threads(threads)

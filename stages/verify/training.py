@@ -2,22 +2,24 @@
 
     rows, seed -> order of steps -> trainer -> losses
 
-Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization", arXiv 1711.05101.
+The trainer's optimizer is in `stages.verify.optimizer`.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypedDict
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from stages.loading.masks import ENCODER_DECODER
 from stages.objectives.learning import LearningSettings
 from stages.verify.model import Shape, TinyTransformer, summed_loss
+from stages.verify.optimizer import AdamW, OptimizerState
 from stages.verify.rows import PADDING, LabelledRows, count_labelled, log_unigram, take_rows
 
 _CURVE_EVERY = 10
@@ -47,8 +49,13 @@ class Machine:
 
 
 CPU = Machine()
-TrainingState = dict[str, dict[str, object]]
-"""What a training goes on from."""
+
+
+class TrainingState(TypedDict):
+    """What a training goes on from."""
+
+    model: dict[str, Tensor]
+    optimizer: OptimizerState
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +99,16 @@ class Trainer:
             num_layers=1 if rows.attention == ENCODER_DECODER else 2,
         )
         self.model = TinyTransformer(bias, generator, shape).to(machine.device)
-        self._optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.95), fused=True)
+        self._optimizer = AdamW(self.model.parameters())
 
     def step(self, batch: LabelledRows, rate: float) -> tuple[float, float]:
         """Take one step; give its loss and the norm of its gradient before clipping."""
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate
         self._optimizer.zero_grad()
         total, labelled = summed_loss(self.model, batch)
         loss = total / max(labelled, 1)
         loss.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self._optimizer.step()
+        self._optimizer.step(rate)
         return loss.item(), norm.item()
 
     def state_dict(self) -> TrainingState:
